@@ -1,0 +1,19 @@
+PYTHON ?= python3
+
+.PHONY: check format test bench
+
+check:  ## what CI runs, in the environment that is active
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	$(PYTHON) -m pytest -q
+
+format:
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+test:
+	$(PYTHON) -m pytest -q
+
+bench:  ## needs DATA=folder; see benchmarks/README.md
+	$(PYTHON) -m benchmarks recall --data $(DATA)

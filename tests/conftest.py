@@ -1,0 +1,73 @@
+"""Every test gets a clean environment: no keys, a home of its own, and no network beyond this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+_OURS = ("MNEME_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real data; a test that needs it is skipped where it is missing."""
+    given = os.environ.get("MNEME_BENCH_DATA")
+    folder = Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        if os.environ.get("CI"):
+            pytest.fail(f"no data at {folder}: CI has it and runs these tests")
+        pytest.skip(f"no data at {folder} (set MNEME_BENCH_DATA)")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Take keys, proxies and the real home away; refuse connections that leave this machine."""
+    for name in list(os.environ):
+        if name.startswith(_OURS) or name in _PROXIES:
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(socket.socket, "connect", _loopback_only(socket.socket.connect))
+    monkeypatch.setattr(socket.socket, "connect_ex", _loopback_only(socket.socket.connect_ex))
+    monkeypatch.setattr(socket, "getaddrinfo", _local_names_only(socket.getaddrinfo))
+
+
+def _loopback_only(connect):
+    def guarded(self, address):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_loopback(address[0]):
+            raise ConnectionRefusedError(f"tests do not connect to {address[0]}")
+        return connect(self, address)
+
+    return guarded
+
+
+def _local_names_only(getaddrinfo):
+    def guarded(host, *rest, **options):
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in (None, "", "localhost") and not _is_loopback(name):
+            raise socket.gaierror(socket.EAI_NONAME, f"tests do not look up {name}")
+        return getaddrinfo(host, *rest, **options)
+
+    return guarded
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

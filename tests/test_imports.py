@@ -1,0 +1,78 @@
+"""Importing is cheap and harmless: any module first, without the extras, no file, socket or thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("vectorstore", "memory", "agent")
+EXTRAS = ("wordllama", "safetensors", "tokenizers", "pypdf", "hypothesis", "pytest")
+
+PROBE = """
+import sys, threading, importlib
+
+extras = set({extras!r})
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in extras:
+            raise ModuleNotFoundError("extra " + name + " is not installed here", name=name)
+        return None
+
+
+sys.meta_path.insert(0, Absent())
+importlib.import_module("numpy"), importlib.import_module("pydantic"), importlib.import_module("apsw")
+importlib.import_module("httpx"), importlib.import_module("typer"), importlib.import_module("rich.console")
+seen = []
+
+
+def audit(event, args):
+    if event in ("socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.Popen", "os.mkdir"):
+        seen.append((event, args))
+    if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
+        seen.append((event, args))
+
+
+sys.addaudithook(audit)
+sys.dont_write_bytecode = True
+for name in {names!r}:
+    for known in [known for known in sys.modules if known.split(".")[0] in ("vectorstore", "memory", "agent")]:
+        del sys.modules[known]
+    importlib.import_module(name)
+assert not seen, seen
+assert threading.active_count() == 1, threading.enumerate()
+print("fine")
+"""
+
+
+def module_names() -> list[str]:
+    names = []
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            if "testing" in parts or parts[-1] == "__main__":
+                continue  # suites are written for pytest, which a user's machine may lack
+            names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+    return names
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_module_can_be_imported_first_and_does_nothing_but_define(package: str) -> None:
+    names = [name for name in module_names() if name.split(".")[0] == package]
+    assert names
+    run = subprocess.run(
+        [sys.executable, "-c", PROBE.format(extras=EXTRAS, names=names)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.stdout == "fine\n", run.stderr

@@ -1,0 +1,107 @@
+"""Every code block of the README and of docs/ runs as it is printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUNNABLE = {"python", "console", "bash"}
+SHOWN = {"text", "json", "toml"}
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    number: int
+    language: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.page}-{self.number}-{self.language}"
+
+
+def blocks() -> Iterator[Block]:
+    for page in PAGES:
+        for number, (language, code) in enumerate(FENCE.findall(page.read_text(encoding="utf-8")), start=1):
+            yield Block(page.stem, number, language, code)
+
+
+BLOCKS = list(blocks())
+
+
+def of(language: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language == language]
+
+
+def test_every_block_says_what_it_is() -> None:
+    assert {block.language for block in BLOCKS} <= RUNNABLE | SHOWN
+    assert len(of("python")) > 3
+
+
+@pytest.mark.parametrize("block", of("python"), ids=str)
+def test_python_blocks_run(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block.code, f"{block.page}.md", "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in of("console")}))
+def test_console_blocks_run_in_order(page: str, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "README.md", tmp_path)
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    lines = [line for block in of("console") if block.page == page for line in block.code.splitlines()]
+    commands = [line[2:] for line in lines if line.startswith("$ ")]
+    assert commands
+    script = "set -euo pipefail\n" + "\n".join(commands)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "HOME": str(tmp_path / "home")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.slow
+def test_both_commands_of_the_readme_run_on_a_bare_copy(tmp_path: Path) -> None:
+    setup, tests = [block.code.strip() for block in of("bash") if block.page == "README"]
+    assert "\n" not in setup + tests
+    copy = tmp_path / "clone"
+    junk = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.db*", ".*_cache", "*.egg-info")
+    shutil.copytree(ROOT, copy, ignore=junk)
+    answered = shell(setup, copy)
+    assert "archive" in answered
+    assert re.search(r"^\[1\] memory\.md", answered, re.MULTILINE), answered
+    passed = shell(tests.replace("pytest -q", "pytest -q tests/test_layers.py"), copy)
+    assert " passed" in passed
+
+
+def shell(command: str, folder: Path) -> str:
+    """Run a line of the README as a stranger would: no environment active, an empty home."""
+    if shutil.which("python3.11") is None:
+        command = command.replace("python3.11", sys.executable, 1)
+    unwanted = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "PYTEST_CURRENT_TEST")
+    environment = {name: value for name, value in os.environ.items() if name not in unwanted}
+    run = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    unreachable = re.search(r"No matching distribution|Failed to establish|NewConnectionError", run.stderr)
+    if run.returncode and unreachable and not os.environ.get("CI"):
+        pytest.skip("no package index can be reached from here")
+    assert run.returncode == 0, run.stderr
+    return run.stdout
