@@ -1,0 +1,225 @@
+# ruff: noqa: RUF001 - other scripts are what is tested
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import threading
+import unicodedata
+
+import pytest
+import Stemmer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vectorstore.analysis import Analyser, fold
+from vectorstore.errors import ArgumentError
+from vectorstore.stop_words import STOP_WORDS
+
+ENGLISH = Analyser()
+PLAIN = Analyser("none")
+
+
+def test_case_and_inflection_do_not_matter() -> None:
+    assert ENGLISH.terms("Adopted CATS") == ENGLISH.terms("adopting cat") == ["adopt", "cat"]
+
+
+def test_stop_words_give_no_terms() -> None:
+    assert ENGLISH.terms("To be, or not to be: that is it.") == []
+
+
+@pytest.mark.parametrize("text", ["won't", "can't", "I'm", "they’re", "y'all'd", "don‘t"])
+def test_contractions_give_no_terms(text: str) -> None:
+    assert ENGLISH.terms(text) == []
+
+
+def test_won_without_its_apostrophe_is_a_word() -> None:
+    assert ENGLISH.terms("she won") == ["won"]
+
+
+def test_a_possessive_is_its_owner() -> None:
+    assert ENGLISH.terms("Caroline's O’Brien") == ["carolin", "brien"]
+
+
+def test_the_month_of_may_is_kept() -> None:
+    assert ENGLISH.terms("8 May, 2023") == ["8", "may", "2023"]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Café Ωμέγα ŁÓDŹ Straße", ["cafe", "ωμεγα", "lodz", "strasse"]),
+        ("ﬁne ①② ＡＢＣ", ["fine", "12", "abc"]),
+        ("йод ёж", ["йод", "ёж"]),
+        ("हिन्दी किताबें", ["हिन्दी", "किताबें"]),
+        ("co\u00adoperate", ["cooperate"]),
+        ("İstanbul", ["istanbul"]),
+    ],
+)
+def test_accents_and_width_fold_where_they_do_not_change_letters(text: str, terms: list[str]) -> None:
+    assert PLAIN.terms(text) == terms
+
+
+def test_composed_and_decomposed_letters_are_one() -> None:
+    for text in ("café", "йод", "がぎ", "한국", "résumé"):
+        assert PLAIN.terms(unicodedata.normalize("NFD", text)) == PLAIN.terms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("記憶", ["記憶"]),
+        ("日本語の記憶", ["日本", "本語", "語の", "の記", "記憶"]),
+        ("猫", ["猫"]),
+        ("ｶﾀｶﾅ", ["カタ", "タカ", "カナ"]),
+        ("한국어", ["한국", "국어"]),
+        ("東京tower2号", ["東京", "tower2", "号"]),
+        ("猫、犬", ["猫", "犬"]),
+        ("ภาษา", ["ภา", "าษ", "ษา"]),
+    ],
+)
+def test_scripts_without_spaces_become_pairs(text: str, terms: list[str]) -> None:
+    assert PLAIN.terms(text) == terms
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("user_name", ["user", "name", "user_name"]),
+        ("__init__", ["init"]),
+        ("parseHttpRequest", ["parse", "http", "request", "parsehttprequest"]),
+        ("HTTPServer", ["http", "server", "httpserver"]),
+        ("PDFs NASA", ["pdfs", "nasa"]),
+        ("os.path", ["os", "path", "os.path"]),
+        ("sqlite-vec", ["sqlite", "vec", "sqlite-vec"]),
+        ("3.52.1", ["3", "52", "1", "3.52.1"]),
+        ("ann@mail.example", ["ann", "mail", "example", "mail.example", "ann@mail.example"]),
+        ("src/app/main.py", ["src", "app", "main", "py", "main.py", "src/app/main.py"]),
+        ("C:\\Temp", ["c", "temp"]),
+        ("Temp\\a", ["temp", "a", "temp\\a"]),
+        ("2023-05-08", ["2023", "05", "08", "2023-05-08"]),
+        ("C++ C# foo# a++b", ["c++", "c#", "foo", "a++", "b"]),
+        ("1,000 1,000,000.50 1,2", ["1000", "1000000", "50", "1000000.50", "1", "2"]),
+        ("end. Next", ["end", "next"]),
+        ("wait...what", ["wait", "what"]),
+    ],
+)
+def test_what_is_joined_is_found_whole_and_by_part(text: str, terms: list[str]) -> None:
+    assert PLAIN.terms(text) == terms
+
+
+def test_camel_case_is_found_as_one_word_too() -> None:
+    assert ENGLISH.terms("javascripts")[0] in ENGLISH.terms("JavaScripts")
+
+
+def test_joined_stop_words_give_no_terms() -> None:
+    assert ENGLISH.terms("and/or he/she") == []
+
+
+def test_a_name_of_very_many_parts_gives_its_parts_only() -> None:
+    assert PLAIN.terms("/".join("abcdefghijklmnopqrst")) == list("abcdefghijklmnopqrst")
+
+
+def test_long_words_are_cut() -> None:
+    assert PLAIN.terms("a" * 1000) == ["a" * 64]
+    assert all(len(term) <= 64 for term in PLAIN.terms("ab-" * 1000 + "x_" * 40 + "é" * 100))
+
+
+def test_plain_prose_gives_its_stemmed_words_and_nothing_else() -> None:
+    text = "Melanie painted the sunrise over the lake last year and gave it to her friends as a gift"
+    stem = Stemmer.Stemmer("english")
+    words = re.findall(r"\w+", text.lower())
+    assert ENGLISH.terms(text) == [stem.stemWord(word) for word in words if word not in STOP_WORDS["english"]]
+
+
+def test_other_languages_stem_before_they_fold() -> None:
+    assert Analyser("french").terms("mangé") == Analyser("french").terms("mange")
+    assert Analyser("german").terms("für die schönen Häuser") == ["schon", "haus"]
+    assert Analyser("german").terms("schon") == []
+    assert Analyser("spanish").terms("¿Qué canción?") == ["cancion"]
+
+
+@pytest.mark.parametrize("language", [*Stemmer.algorithms(), "none"])
+def test_every_language_takes_any_alphabet(language: str) -> None:
+    terms = Analyser(language).terms("Zebra xyz123 жук भाषा 記憶 \ud800 ქართული")
+    assert "xyz123" in terms
+    assert "記憶" in terms
+    assert "" not in terms
+
+
+def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ArgumentError, match=r"language: one of .*english.*none"):
+        Analyser("klingon")
+
+
+def test_the_fingerprint_names_the_language() -> None:
+    assert Analyser("german").fingerprint == "mneme-1/german"
+
+
+def test_analysers_of_one_language_are_equal_and_can_be_carried() -> None:
+    assert Analyser("german") == Analyser("german") != Analyser("french")
+    assert hash(Analyser()) == hash(ENGLISH)
+    for twin in (pickle.loads(pickle.dumps(ENGLISH)), copy.deepcopy(ENGLISH)):
+        assert twin == ENGLISH
+        assert twin.terms("walking") == ["walk"]
+
+
+def test_sentences_end_at_stops_and_lines() -> None:
+    text = 'I met Ann. "Really?" Yes… v3.52 came\nout! 猫が好き。犬も！好き'
+    assert [" ".join(sentence) for sentence in PLAIN.sentences(text)] == [
+        "i met ann",
+        "really",
+        "yes",
+        "v3 52 v3.52 came",
+        "out",
+        "猫が が好 好き",
+        "犬も",
+        "好き",
+    ]
+
+
+def test_sentences_without_a_term_are_left_out() -> None:
+    assert ENGLISH.sentences("It is. Cats! To be?\n\n...") == [["cat"]]
+
+
+@given(st.text())
+def test_sentences_hold_the_terms_of_the_text(text: str) -> None:
+    assert [term for sentence in ENGLISH.sentences(text) for term in sentence] == ENGLISH.terms(text)
+
+
+@given(st.text(alphabet=st.sampled_from("aZé_.-'’,/@+# \n1。!猫がｶ\u0301\u3099\u0338ह\u093f\ud800")))
+def test_any_string_is_safe_and_its_terms_are_bounded(text: str) -> None:
+    for analyser in (ENGLISH, PLAIN):
+        terms = [term for sentence in analyser.sentences(text) for term in sentence]
+        assert terms == analyser.terms(text)
+        assert all(0 < len(term) <= 64 for term in terms)
+
+
+@given(st.text())
+def test_folding_twice_changes_nothing(text: str) -> None:
+    assert fold(fold(text)) == fold(text)
+
+
+@pytest.mark.parametrize(
+    "unit", [*"a.-_'’,/@+#1! \n。猫…\"é\u0301", "1,", "1,111,", "a.", "aB", "a'", "A+", ". ", "!)", "_a"]
+)
+def test_a_hundred_thousand_of_one_thing_come_to_an_end(unit: str) -> None:
+    text = unit * (100_000 // len(unit)) + "x"
+    assert [term for sentence in ENGLISH.sentences(text) for term in sentence] == ENGLISH.terms(text)
+
+
+def test_threads_may_share_an_analyser() -> None:
+    words = [f"{stem}{ending}" for stem in ("walk", "paint", "jump") for ending in ("s", "ing", "ed")] * 200
+    texts = [" ".join(f"{word} {word}{i % 97}x{word}" for i, word in enumerate(words[start:])) for start in range(8)]
+    expected = [Analyser().terms(text) for text in texts]
+    shared, found = Analyser(), [None] * len(texts)
+
+    def work(i: int) -> None:
+        found[i] = shared.terms(texts[i])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == expected

@@ -1,0 +1,294 @@
+"""Backup, verification, rebuilding and salvage: a copy counts when it was opened and compared."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+import threading
+from hashlib import blake2b
+
+import apsw
+import pytest
+
+from vectorstore import ArgumentError, DamageError, StorageUnwritable, UnsupportedError
+from vectorstore.sqlite import Database
+from vectorstore.sqlite.readable import readable_rows
+from vectorstore.types import Finding
+
+
+class Notes:
+    """Rows with a checksum, and a table of their lengths that is derived from them."""
+
+    name = "notes"
+
+    @property
+    def migrations(self):
+        return (m001_notes,)
+
+    def verify(self, connection) -> list[Finding]:
+        rows = connection.execute("SELECT key, text, checksum, length FROM notes LEFT JOIN lengths USING (key)")
+        return [
+            Finding("notes", "differs", str(key))
+            for key, text, checksum, length in rows
+            if checksum != digest(text) or length != len(text)
+        ]
+
+    def rebuild(self, connection) -> None:
+        connection.execute("DELETE FROM lengths")
+        for key, text in connection.execute("SELECT key, text FROM notes").fetchall():
+            connection.execute("INSERT INTO lengths VALUES (?, ?)", (key, len(text)))
+
+    def salvage(self, source, target) -> int:
+        saved = 0
+        for key, text, checksum in readable_rows(source, "notes", "key, text, checksum", key="key"):
+            if checksum == digest(text):
+                target.execute("INSERT INTO notes VALUES (?, ?, ?)", (key, text, checksum))
+                saved += 1
+        self.rebuild(target)
+        return saved
+
+
+def m001_notes(connection):
+    connection.execute("CREATE TABLE notes (key INTEGER PRIMARY KEY, text TEXT, checksum BLOB)")
+    connection.execute("CREATE TABLE lengths (key INTEGER PRIMARY KEY REFERENCES notes (key), length INTEGER)")
+    connection.execute("CREATE INDEX notes_by_text ON notes (substr(text, 1, 12))")
+
+
+def digest(text) -> bytes:
+    return blake2b(str(text).encode(), digest_size=8).digest()
+
+
+def add(database, *texts):
+    with database.write() as connection:
+        for text in texts:
+            connection.execute("INSERT INTO notes (text, checksum) VALUES (?, ?)", (text, digest(text)))
+            connection.execute("INSERT INTO lengths VALUES (last_insert_rowid(), ?)", (len(text),))
+
+
+def texts(database):
+    with database.read() as connection:
+        return [text for (text,) in connection.execute("SELECT text FROM notes ORDER BY key").fetchall()]
+
+
+def everything(path):
+    """Every row of every table of a file, by table."""
+    with Database(path, create=False) as database, database.read() as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables}
+
+
+@pytest.fixture
+def database(tmp_path):
+    with Database(tmp_path / "m.db", components=[Notes()], busy_timeout=5) as opened:
+        add(opened, *(f"note {i:05} " + "x" * 300 for i in range(400)))
+        yield opened
+
+
+def test_a_backup_is_complete_and_for_its_owner_alone(database, tmp_path):
+    umask = os.umask(0)
+    try:
+        database.backup(tmp_path / "sub" / "b.db")
+    finally:
+        os.umask(umask)
+    copy = tmp_path / "sub" / "b.db"
+    assert [path.name for path in copy.parent.iterdir()] == ["b.db"]
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    with Database(copy, components=[Notes()], create=False) as opened:
+        assert opened.identity == database.identity
+        assert opened.verify() == []
+        with opened.read() as connection:
+            assert connection.pragma("journal_mode") == "wal"
+    database.close()
+    assert everything(copy) == everything(tmp_path / "m.db")
+
+
+def test_a_backup_holds_what_is_only_in_the_log_and_nothing_uncommitted(database, tmp_path):
+    add(database, "committed")
+    entered, leave = threading.Event(), threading.Event()
+
+    def write():
+        with database.write() as connection:
+            connection.execute("INSERT INTO notes (text) VALUES ('not yet')")
+            entered.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    entered.wait(30)
+    database.backup(tmp_path / "b.db")
+    leave.set()
+    thread.join()
+    with Database(tmp_path / "b.db", create=False) as copy:
+        assert texts(copy)[-1] == "committed"
+
+
+def test_a_backup_while_others_write_is_one_state(database, tmp_path):
+    stop = threading.Event()
+
+    def write():
+        while not stop.is_set():
+            add(database, "one of two", "two of two")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for i in range(5):
+            database.backup(tmp_path / f"b{i}.db")
+    finally:
+        stop.set()
+        thread.join()
+    sizes = []
+    for i in range(5):
+        with Database(tmp_path / f"b{i}.db", components=[Notes()], create=False) as copy:
+            assert copy.verify() == []
+            sizes.append(len(texts(copy)))
+    assert sizes == sorted(sizes)
+    assert all(size % 2 == 0 for size in sizes), "half of a transaction was copied"
+    assert sizes[-1] > 400, "nothing was written meanwhile, so this showed nothing"
+
+
+def test_a_copy_never_replaces_anything(database, tmp_path):
+    (tmp_path / "there").write_text("precious")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("there", "link", "m.db", "."):
+        for copy in (database.backup, database.salvage):
+            with pytest.raises(ArgumentError, match="path"):
+                copy(tmp_path / name)
+    assert (tmp_path / "there").read_text() == "precious"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_copy_that_cannot_be_written_leaves_nothing(database, tmp_path):
+    (tmp_path / "file").touch()
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(StorageUnwritable):
+        database.backup(tmp_path / "file" / "b.db")
+    with pytest.raises(StorageUnwritable):
+        database.backup("/proc/b.db")
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_a_copy_cannot_be_made_inside_a_write(database, tmp_path):
+    with database.write():
+        for copy in (database.backup, database.salvage):
+            with pytest.raises(UnsupportedError):
+                copy(tmp_path / "b.db")
+    assert not (tmp_path / "b.db").exists()
+
+
+def test_a_whole_file_has_no_findings(database):
+    assert database.verify() == []
+    with database.write():
+        add(database, "not committed yet")
+        assert database.verify() == []
+
+
+def test_a_component_names_what_is_wrong_and_rebuilding_heals_it(database):
+    with database.write() as connection:
+        connection.execute("UPDATE lengths SET length = 0 WHERE key = 7")
+    assert database.verify() == [Finding("notes", "differs", "7")]
+    database.rebuild()
+    assert database.verify() == []
+
+
+def test_a_row_that_refers_to_nothing_is_named(database):
+    connection = apsw.Connection(str(database.path))
+    connection.execute("INSERT INTO lengths VALUES (9999, 1)")
+    connection.close()
+    assert Finding("references", "row 9999 refers to a missing row of notes", "lengths") in database.verify()
+
+
+def test_a_changed_header_is_named(database):
+    connection = apsw.Connection(str(database.path))
+    connection.pragma("user_version", 0)
+    connection.execute("DELETE FROM file_facts WHERE name = 'created'")
+    connection.close()
+    named = {finding.part for finding in database.verify()}
+    assert named == {"header", "file_facts"}
+
+
+def pages_of(path, name):
+    """The page numbers of the leaves of a table or index."""
+    connection = apsw.Connection(str(path))
+    rows = connection.execute("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", (name,)).fetchall()
+    connection.close()
+    return [number for (number,) in rows]
+
+
+def overwrite(path, page, content):
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(content)
+
+
+def test_a_damaged_index_is_named_and_rebuilt(database, tmp_path):
+    database.close()
+    connection = apsw.Connection(str(database.path))
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+    connection.pragma("writable_schema", True)
+    sql = "CREATE INDEX notes_by_text ON notes (substr(text, 2, 12))"
+    connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'notes_by_text'", (sql,))
+    connection.close()
+    with Database(database.path, components=[Notes()]) as again:
+        assert {finding.part for finding in again.verify()} == {"pages"}
+        again.rebuild()
+        assert again.verify() == []
+
+
+def test_damaged_pages_are_named_and_every_other_row_is_salvaged(database, tmp_path):
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    expected = texts(database)
+    database.close()
+    leaves = pages_of(database.path, "notes")
+    damaged = rng.sample(leaves, 3)
+    lost = set()
+    for page in damaged:
+        before = database.path.read_bytes()[(page - 1) * 4096 : page * 4096]
+        lost |= {text for text in expected if text.encode() in before}
+        overwrite(database.path, page, rng.randbytes(4096))
+    damaged_bytes = database.path.read_bytes()
+    with Database(database.path, components=[Notes()], read_only=True) as again:
+        with pytest.raises(DamageError):
+            texts(again)
+        assert {"pages", "notes"} <= {finding.part for finding in again.verify()}
+        assert again.salvage(tmp_path / "saved.db") == len(expected) - len(lost)
+    assert database.path.read_bytes() == damaged_bytes
+    with Database(tmp_path / "saved.db", components=[Notes()], create=False) as saved:
+        assert texts(saved) == [text for text in expected if text not in lost]
+        assert saved.verify() == []
+        assert saved.identity == database.identity
+    assert len(lost) > 10, "the damage hit nothing"
+
+
+def test_a_backup_of_a_damaged_file_is_refused_and_leaves_nothing(database, tmp_path):
+    database.close()
+    overwrite(database.path, pages_of(database.path, "notes")[5], b"\xff" * 4096)
+    with Database(database.path, components=[Notes()]) as again, pytest.raises(DamageError):
+        again.backup(tmp_path / "b.db")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.db"]
+
+
+def test_salvage_of_a_whole_file_saves_all(database, tmp_path):
+    assert database.salvage(tmp_path / "s.db") == 400
+    with Database(tmp_path / "s.db", components=[Notes()], create=False) as saved:
+        assert texts(saved) == texts(database)
+        assert stat.S_IMODE(saved.path.stat().st_mode) == 0o600
+
+
+def test_salvage_refuses_to_leave_a_part_behind_in_silence(database, tmp_path):
+    database.close()
+    with Database(database.path) as stranger, pytest.raises(UnsupportedError, match="notes"):
+        stranger.salvage(tmp_path / "s.db")
+    assert not (tmp_path / "s.db").exists()
+
+
+def test_rows_of_a_whole_table_are_read_once_and_in_order(database):
+    with database.write() as connection:
+        for key in (-(2**63), -5, 0, 2**40, 2**63 - 1):
+            connection.execute("INSERT INTO notes VALUES (?, 'edge', x'')", (key,))
+    with database.read() as connection:
+        plain = connection.execute("SELECT key FROM notes ORDER BY key").fetchall()
+        assert list(readable_rows(connection, "notes", "key", key="key")) == plain

@@ -1,0 +1,175 @@
+"""What was deleted leaves the bytes on the disk, at once or at the next chance, and the file says which."""
+
+# ruff: noqa: PT012 - it is leaving a block of several statements that must raise
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from vectorstore import ArgumentError, UnsupportedError
+from vectorstore.sqlite import Database, erasure
+
+SECRET = b"the canary sings at four"
+
+
+@pytest.fixture
+def database(tmp_path):
+    with Database(tmp_path / "m.db", busy_timeout=5) as opened:
+        with opened.write() as connection:
+            connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+            for i in range(200):
+                secret = SECRET.decode() if i % 2 else "ordinary"
+                connection.execute("INSERT INTO t (b) VALUES (?)", (f"{i} {secret}",))
+        opened.finish_erasure()
+        yield opened
+
+
+def traces(folder: Path) -> int:
+    """Count the secret in every file of the folder.
+
+    Reading a file here drops the locks that SQLite holds on it in this process, so the counting is done in another.
+    """
+    program = (
+        "import pathlib, sys\n"
+        "print(sum(path.read_bytes().count(sys.argv[2].encode()) for path in pathlib.Path(sys.argv[1]).iterdir()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder), SECRET.decode()], capture_output=True, text=True, check=True
+    )
+    return int(done.stdout)
+
+
+def forget(database):
+    with database.write() as connection:
+        connection.execute("DELETE FROM t WHERE b LIKE ?", (f"%{SECRET.decode()}",))
+        database.mark_erasure(connection)
+
+
+@contextmanager
+def reader_elsewhere(database):
+    """Another connection that is inside a read block until this one ends."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def read():
+        with database.read() as connection:
+            connection.execute("SELECT count(*) FROM t").fetchall()
+            entered.set()
+            leave.wait(30)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    entered.wait(30)
+    try:
+        yield
+    finally:
+        leave.set()
+        thread.join()
+
+
+def test_without_readers_the_bytes_are_gone_with_the_commit(database, tmp_path):
+    assert traces(tmp_path) > 0
+    forget(database)
+    assert not database.pending_erasure()
+    assert database.finish_erasure()
+    assert traces(tmp_path) == 0
+
+
+def test_with_a_reader_it_is_pending_and_gone_with_the_next_commit(database, tmp_path):
+    with reader_elsewhere(database):
+        forget(database)
+        assert not database.finish_erasure()
+        assert database.pending_erasure()
+        assert traces(tmp_path) > 0
+    with database.write() as connection:
+        connection.execute("INSERT INTO t (b) VALUES ('later')")
+    assert not database.pending_erasure()
+    assert traces(tmp_path) == 0
+
+
+def test_with_a_reader_it_is_gone_when_asked_again(database, tmp_path):
+    with reader_elsewhere(database):
+        forget(database)
+    assert database.pending_erasure()
+    assert database.finish_erasure()
+    assert traces(tmp_path) == 0
+
+
+def test_the_mark_survives_and_opening_finishes(database, tmp_path):
+    with Database(database.path) as other, reader_elsewhere(other):
+        forget(database)
+        database.close()
+        with Database(database.path) as again:
+            assert again.pending_erasure(), "a reader of another database object is still there"
+    with Database(database.path) as again:
+        assert not again.pending_erasure()
+        assert traces(tmp_path) == 0
+
+
+def test_closing_finishes(database, tmp_path):
+    with reader_elsewhere(database):
+        forget(database)
+    database.close()
+    assert traces(tmp_path) == 0
+
+
+def test_this_threads_own_reader_is_not_waited_for(database):
+    with database.read():
+        forget(database)
+        assert not database.finish_erasure()
+    assert database.finish_erasure()
+
+
+def test_inside_a_write_it_is_pending(database, tmp_path):
+    with database.write():
+        forget(database)
+        assert database.pending_erasure()
+        assert not database.finish_erasure()
+    assert database.finish_erasure()
+    assert traces(tmp_path) == 0
+
+
+def test_a_rolled_back_mark_is_no_mark(database):
+    with pytest.raises(KeyError), database.write():
+        forget(database)
+        raise KeyError
+    assert not database.pending_erasure()
+    with database.read() as connection:
+        assert connection.execute("SELECT count(*) FROM t").fetchall() == [(200,)]
+
+
+def test_a_mark_belongs_to_the_present_write(database):
+    with database.read() as connection, pytest.raises(UnsupportedError):
+        database.mark_erasure(connection)
+    with database.read() as reading, database.write(), pytest.raises(ArgumentError):
+        database.mark_erasure(reading)
+
+
+def test_a_mark_set_by_another_meanwhile_is_not_taken_away(database, monkeypatch):
+    truncated = erasure._truncated
+    with Database(database.path) as other:
+
+        def marked_in_between(connection):
+            done = truncated(connection)
+            with other.write() as writing:
+                erasure.set_mark(writing, "another's")
+                monkeypatch.setattr(erasure, "_truncated", lambda connection: False)
+            return done
+
+        monkeypatch.setattr(erasure, "_truncated", marked_in_between)
+        forget(database)
+        assert database.pending_erasure()
+        monkeypatch.setattr(erasure, "_truncated", truncated)
+        assert database.finish_erasure()
+
+
+def test_an_overwritten_value_leaves_no_trace_either(database, tmp_path):
+    with database.write() as connection:
+        connection.execute("UPDATE t SET b = 'short'")
+        database.mark_erasure(connection)
+    assert database.finish_erasure()
+    assert traces(tmp_path) == 0

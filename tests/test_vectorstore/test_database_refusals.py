@@ -1,0 +1,273 @@
+"""What is not ours, or not whole, is refused with its reason and left byte for byte as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import apsw
+import pytest
+
+from vectorstore import DamageError, NewerFile, NotAStore, StorageUnwritable
+from vectorstore.sqlite import Database
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def text_file(path: Path) -> None:
+    path.write_text("a shopping list, and long enough to hold a header of a hundred bytes\n" * 3)
+
+
+def short_file(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\x00 and no more")
+
+
+def stranger(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    connection.commit()
+    connection.close()
+
+
+def stranger_in_wal_mode(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE bookmarks (url TEXT)")
+    connection.commit()
+    connection.close()
+
+
+def empty_file(path: Path) -> None:
+    path.touch()
+
+
+def empty_file_with_log(path: Path) -> None:
+    path.touch()
+    path.with_name(path.name + "-wal").write_bytes(b"what was written and not yet moved")
+
+
+def log_without_file(path: Path) -> None:
+    path.with_name(path.name + "-wal").write_bytes(b"what was written and not yet moved")
+
+
+def link_to_a_file(path: Path) -> None:
+    Database(path.with_name("real.db")).close()
+    path.symlink_to("real.db")
+
+
+def dangling_link(path: Path) -> None:
+    path.symlink_to("nowhere.db")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def socket_file(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+def our_id_without_tables(path: Path) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE things (a)")
+    connection.pragma("application_id", int.from_bytes(b"Mnem"))
+    connection.close()
+
+
+REFUSED = {
+    text_file: "not a memory file",
+    short_file: "not a memory file",
+    stranger: "another program",
+    stranger_in_wal_mode: "another program",
+    empty_file: "empty but was not",
+    empty_file_with_log: "empty but was not",
+    log_without_file: "its log .* is there",
+    link_to_a_file: r"a link to 'real\.db'",
+    dangling_link: r"a link to 'nowhere\.db'",
+    folder: "a folder",
+    pipe: "a named pipe",
+    socket_file: "a socket",
+    our_id_without_tables: "lacks the tables",
+}
+
+
+def state(folder: Path) -> dict[str, tuple[int, str]]:
+    """Every name in the folder with its kind, mode and content."""
+    found = {}
+    for path in folder.iterdir():
+        mode = path.lstat().st_mode
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(mode) else ""
+        found[path.name] = (mode, content)
+    return found
+
+
+@pytest.mark.parametrize("make", REFUSED, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("options", [{}, {"create": False}, {"read_only": True}], ids=str)
+def test_it_is_refused_untouched(make, options, tmp_path):
+    path = tmp_path / "m.db"
+    make(path)
+    before = state(tmp_path)
+    with pytest.raises(NotAStore, match=REFUSED[make]) as caught:
+        Database(path, **options)
+    assert caught.value.path == str(path)
+    assert state(tmp_path) == before
+
+
+def test_a_device_is_refused():
+    with pytest.raises(NotAStore, match="a device"):
+        Database("/dev/zero")
+
+
+def test_a_newer_format_is_refused_untouched(tmp_path):
+    path = tmp_path / "m.db"
+    Database(path).close()
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", 9)
+    connection.close()
+    before = state(tmp_path)
+    with pytest.raises(NewerFile) as caught:
+        Database(path)
+    assert (caught.value.found, caught.value.known) == (9, 1)
+    assert state(tmp_path) == before
+
+
+def test_a_newer_format_that_stands_in_the_log_only_is_refused_untouched(tmp_path):
+    path = tmp_path / "m.db"
+    Database(path).close()
+    connection = apsw.Connection(str(path))
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.pragma("user_version", 9)
+    connection.close()
+    before = state(tmp_path)
+    assert before["m.db-wal"]
+    with pytest.raises(NewerFile):
+        Database(path)
+    after = state(tmp_path)
+    assert (after["m.db"], after["m.db-wal"]) == (before["m.db"], before["m.db-wal"])
+
+
+def test_a_header_that_is_ours_over_a_damaged_page_is_named_as_damage(tmp_path):
+    path = tmp_path / "m.db"
+    Database(path).close()
+    data = bytearray(path.read_bytes())
+    data[100:4096] = os.urandom(3996)
+    path.write_bytes(data)
+    with pytest.raises(DamageError, match=r"m\.db"):
+        Database(path)
+    assert path.read_bytes() == data
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageUnwritable):
+        Database(tmp_path / "file" / "m.db")
+
+
+def test_a_link_among_the_folders_is_followed(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with Database(tmp_path / "link" / "m.db") as database:
+        assert database.path == tmp_path / "real" / "m.db"
+
+
+AS_NOBODY = """
+import os, sys
+from vectorstore import StorageUnwritable
+from vectorstore.sqlite import Database
+import apsw, sqlite_vec
+loaded = apsw.Connection(":memory:")  # kept open: the other user may not be able to read this environment
+loaded.enable_load_extension(True)
+loaded.load_extension(os.path.abspath(sqlite_vec.loadable_path()))
+if os.geteuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+path = sys.argv[1]
+"""
+
+
+def as_somebody_else(program: str, path: Path) -> str:
+    """Run *program* as a user who may not write what this one protects; root becomes nobody."""
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY + program, str(path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+READ_AND_WRITE = """
+with Database(path) as database:
+    with database.read() as connection:
+        print(connection.execute("SELECT a FROM t").fetchall(), database.read_only)
+    try:
+        with database.write():
+            print("written")
+    except StorageUnwritable as error:
+        print("StorageUnwritable")
+    print(database.verify())
+"""
+
+
+@pytest.fixture
+def protected():
+    """A file in a folder, both open to reading by everybody; not in pytest's own, which others cannot enter."""
+    folder = Path(tempfile.mkdtemp())
+    path = folder / "m.db"
+    with Database(path) as database, database.write() as connection:
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES (1)")
+    path.chmod(0o444)
+    folder.chmod(0o555)
+    yield path
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_read_only_file_in_a_read_only_folder_is_read_and_nothing_is_made(protected):
+    before = state(protected.parent)
+    assert as_somebody_else(READ_AND_WRITE, protected).splitlines() == ["[(1,)] True", "StorageUnwritable", "[]"]
+    assert state(protected.parent) == before
+
+
+def test_a_read_only_file_in_a_writable_folder_is_read_and_nothing_is_left_in_the_way(protected):
+    protected.parent.chmod(0o777)
+    assert as_somebody_else(READ_AND_WRITE, protected).splitlines() == ["[(1,)] True", "StorageUnwritable", "[]"]
+    assert [path.name for path in protected.parent.iterdir()] == ["m.db"]
+
+
+def test_a_writable_file_in_a_read_only_folder_is_read(protected):
+    protected.chmod(0o666)
+    assert as_somebody_else(READ_AND_WRITE, protected).splitlines() == ["[(1,)] True", "StorageUnwritable", "[]"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user who writes")
+def test_a_reader_without_rights_sees_what_the_owner_writes_meanwhile(protected):
+    protected.chmod(0o644)
+    with Database(protected) as owner:
+        with owner.write() as connection:
+            connection.execute("INSERT INTO t VALUES (2)")
+        assert as_somebody_else(READ_AND_WRITE, protected).splitlines()[0] == "[(1,), (2,)] True"
+
+
+def test_a_file_that_may_not_be_read_is_named(protected):
+    protected.chmod(0o000)
+    program = "try:\n    Database(path)\nexcept StorageUnwritable as error:\n    print(error)"
+    assert "no permission to read" in as_somebody_else(program, protected)
+
+
+def test_a_folder_that_may_not_be_written_is_named(protected):
+    program = "try:\n    Database(path + '2')\nexcept StorageUnwritable as error:\n    print(error)"
+    assert "no permission" in as_somebody_else(program, protected)
+    assert [path.name for path in protected.parent.iterdir()] == ["m.db"]

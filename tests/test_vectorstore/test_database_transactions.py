@@ -1,0 +1,390 @@
+"""Reading and writing in blocks: joined, nested, undone, from many threads, and closed under load."""
+
+# ruff: noqa: PT012 - it is leaving a block of several statements that must raise
+from __future__ import annotations
+
+import gc
+import random
+import threading
+
+import apsw
+import pytest
+
+from vectorstore import ArgumentError, BusyError, StoreClosed, UnsupportedError, VectorStoreError
+from vectorstore.sqlite import Database
+
+
+@pytest.fixture
+def database(tmp_path):
+    with Database(tmp_path / "m.db", busy_timeout=5) as opened:
+        with opened.write() as connection:
+            connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
+        yield opened
+
+
+def put(database, *values):
+    with database.write() as connection:
+        for value in values:
+            connection.execute("INSERT INTO t (a) VALUES (?)", (value,))
+
+
+def values(database):
+    with database.read() as connection:
+        return [value for (value,) in connection.execute("SELECT a FROM t ORDER BY a").fetchall()]
+
+
+def in_thread(function, *arguments):
+    """Run *function* in a thread of its own and return what it returned or raised."""
+    results = []
+
+    def run():
+        try:
+            results.append(function(*arguments))
+        except Exception as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+    return results[0]
+
+
+def test_a_write_is_there_for_the_next_read_and_after_reopening(database):
+    put(database, 1, 2)
+    assert values(database) == [1, 2]
+    database.close()
+    with Database(database.path) as again:
+        assert values(again) == [1, 2]
+
+
+def test_an_error_undoes_the_whole_block(database):
+    put(database, 1)
+    with pytest.raises(KeyError), database.write() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (2)")
+        raise KeyError
+    assert values(database) == [1]
+    put(database, 3)
+    assert values(database) == [1, 3]
+
+
+def test_an_inner_block_joins_the_outer(database):
+    with pytest.raises(KeyError), database.write():
+        put(database, 1)
+        with database.write():
+            put(database, 2)
+        raise KeyError
+    assert values(database) == []
+
+
+def test_an_error_that_leaves_an_inner_block_undoes_that_part_alone(database):
+    with database.write() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+        with pytest.raises(KeyError), database.write():
+            put(database, 2)
+            with database.write():
+                put(database, 3)
+            raise KeyError
+        put(database, 4)
+    assert values(database) == [1, 4]
+
+
+def test_nested_blocks_equal_a_model(database):
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    numbers = iter(range(1, 10_000))
+
+    def level(depth):
+        kept = []
+        for _ in range(rng.randrange(4)):
+            if depth and rng.random() < 0.6:
+                try:
+                    with database.write():
+                        inner = level(depth - 1)
+                        if rng.random() < 0.4:
+                            raise KeyError
+                    kept += inner
+                except KeyError:
+                    pass
+            else:
+                number = next(numbers)
+                put(database, number)
+                kept.append(number)
+        return kept
+
+    expected = []
+    for _ in range(30):
+        expected += level(4)
+    assert values(database) == sorted(expected)
+
+
+def test_reading_inside_a_write_sees_it_and_other_threads_do_not(database):
+    with database.write() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+        with database.read() as reading:
+            assert reading is connection
+        assert values(database) == [1]
+        assert in_thread(values, database) == []
+    assert in_thread(values, database) == [1]
+
+
+def test_a_read_block_sees_one_state_from_its_beginning(database):
+    put(database, 1)
+    with database.read():
+        in_thread(put, database, 2)
+        assert values(database) == [1], "a block inside shares the state of the outer one"
+    assert values(database) == [1, 2]
+
+
+def test_a_reading_connection_cannot_write(database):
+    with pytest.raises(apsw.ReadOnlyError), database.read() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+
+
+def test_a_bug_in_sql_passes_as_it_is_and_is_not_called_damage(database):
+    with pytest.raises(apsw.SQLError, match="no such table"), database.read() as connection:
+        connection.execute("SELECT * FROM absent")
+    with pytest.raises(apsw.ConstraintError), database.write():
+        put(database, 1, 1)
+    with pytest.raises(apsw.SQLError, match="within a transaction"), database.write() as connection:
+        connection.execute("BEGIN")
+    assert values(database) == []
+
+
+def test_nobody_else_can_commit_inside_a_write(database):
+    with pytest.raises(apsw.ConstraintError), database.write() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+        connection.execute("COMMIT")
+    assert values(database) == []
+
+
+def test_a_cursor_kept_half_read_does_not_keep_its_state(database):
+    put(database, 1, 2, 3)
+    with database.read() as connection:
+        cursor = connection.execute("SELECT a FROM t")
+        assert next(cursor) == (1,)
+    put(database, 4)
+    with database.write() as connection:
+        connection.execute("DELETE FROM t WHERE a = 1")
+        database.mark_erasure(connection)
+    assert database.finish_erasure(), "no reader is left that would keep the log"
+    assert values(database) == [2, 3, 4]
+
+
+def test_an_abandoned_block_ends_when_it_is_collected(database):
+    block = database.read()
+    block.__enter__()
+    del block
+    gc.collect()
+    put(database, 1)
+    assert values(database) == [1]
+
+
+def test_in_write_is_of_this_thread_alone(database):
+    assert not database.in_write()
+    with database.write():
+        assert database.in_write()
+        assert in_thread(database.in_write) is False
+        with database.write():
+            pass
+        assert database.in_write()
+    assert not database.in_write()
+
+
+def test_what_waits_for_the_commit_runs_once_after_the_outermost(database):
+    seen = []
+    with database.write():
+        with database.write():
+            database.on_commit(lambda: seen.append((database.in_write(), in_thread(values, database))))
+            put(database, 1)
+        assert seen == []
+    assert seen == [(False, [1])]
+    put(database, 2)
+    assert len(seen) == 1
+
+
+def test_what_waits_is_dropped_with_the_part_that_is_undone(database):
+    seen = []
+    with pytest.raises(KeyError), database.write():
+        database.on_commit(lambda: seen.append("outer"))
+        raise KeyError
+    with database.write():
+        database.on_commit(lambda: seen.append("kept"))
+        with pytest.raises(KeyError), database.write():
+            database.on_commit(lambda: seen.append("inner"))
+            raise KeyError
+    assert seen == ["kept"]
+
+
+def test_a_failing_callback_stops_no_other_and_says_that_the_commit_stands(database):
+    seen = []
+    with pytest.raises(ZeroDivisionError) as caught, database.write():
+        put(database, 1)
+        database.on_commit(lambda: 1 / 0)
+        database.on_commit(lambda: seen.append("second"))
+    assert seen == ["second"]
+    assert "was committed" in caught.value.__notes__[0]
+    assert values(database) == [1]
+
+
+def test_on_commit_outside_a_write_is_refused(database):
+    with pytest.raises(UnsupportedError, match="inside write"):
+        database.on_commit(print)
+
+
+def test_another_process_that_writes_too_long_is_named_busy(database):
+    other = Database(database.path, busy_timeout=0)
+    with database.write(), pytest.raises(BusyError), other.write():
+        pass
+    put(other, 1)
+    other.close()
+    assert values(database) == [1]
+
+
+def test_another_thread_that_writes_too_long_is_named_busy(tmp_path):
+    with Database(tmp_path / "m.db", busy_timeout=0.01) as database, database.write():
+        assert isinstance(in_thread(database.write().__enter__), BusyError)
+
+
+def test_a_full_file_undoes_the_block_and_the_next_write_works(database):
+    put(database, 1)
+    with pytest.raises(VectorStoreError) as caught, database.write() as connection:
+        connection.pragma("max_page_count", connection.pragma("page_count") + 2)
+        connection.execute("INSERT INTO t (b) VALUES (zeroblob(100000))")
+    assert type(caught.value).__name__ == "StorageFull"
+    with database.write() as connection:
+        connection.pragma("max_page_count", 1 << 30)
+    put(database, 2)
+    assert values(database) == [1, 2]
+    assert database.verify() == []
+
+
+def test_an_undoing_error_that_is_caught_inside_lets_nothing_through(database):
+    # SQLite ends the transaction itself on some errors; what is then written must not commit on its own.
+    with pytest.raises((VectorStoreError, apsw.ConstraintError)), database.write() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+        connection.execute("ROLLBACK")
+        connection.execute("INSERT INTO t (a) VALUES (2)")
+    with pytest.raises(VectorStoreError, match="nothing was written"), database.write() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (3)")
+        connection.execute("ROLLBACK")
+    assert values(database) == []
+
+
+def test_a_value_too_big_for_a_row_is_the_callers_mistake(database):
+    with pytest.raises(ArgumentError, match="gigabyte"), database.write() as connection:
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, 1000)
+        connection.execute("INSERT INTO t (b) VALUES (zeroblob(?))", (2000,))
+
+
+def test_threads_write_and_read_and_every_row_is_there(database):
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    errors = []
+
+    def work(number):
+        rng = random.Random(seed + number)
+        try:
+            for i in range(15):
+                put(database, number * 1000 + 2 * i, number * 1000 + 2 * i + 1)
+                if rng.random() < 0.5:
+                    seen = values(database)
+                    assert len(seen) % 2 == 0, "half of a batch was seen"
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(values(database)) == 8 * 30
+
+
+def test_closing_under_load_lets_nothing_be_half_done(database):
+    outcomes = []
+    started = threading.Barrier(7)
+
+    def work(number):
+        started.wait()
+        i = 0
+        try:
+            while True:
+                i += 1
+                put(database, number * 100_000 + 2 * i, number * 100_000 + 2 * i + 1)
+                values(database)
+        except BaseException as error:
+            outcomes.append((number, i, error))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    while not values(database):
+        pass
+    database.close()
+    for thread in threads:
+        thread.join()
+    assert [type(error) for _, _, error in outcomes] == [StoreClosed] * 6
+    with Database(database.path) as again:
+        there = set(values(again))
+        for number, last, _ in outcomes:
+            for i in range(1, last):
+                assert {number * 100_000 + 2 * i, number * 100_000 + 2 * i + 1} <= there
+        assert again.verify() == []
+
+
+def test_closing_inside_a_block_takes_effect_when_it_ends(database, tmp_path):
+    with database.write() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+        database.close()
+        assert values(database) == [1]
+    with pytest.raises(StoreClosed):
+        values(database)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
+    with Database(database.path) as again:
+        assert values(again) == [1]
+
+
+def test_closing_waits_for_a_reader(database, tmp_path):
+    entered, leave = threading.Event(), threading.Event()
+
+    def read():
+        with database.read():
+            entered.set()
+            leave.wait(30)
+
+    reader, closer = threading.Thread(target=read), threading.Thread(target=database.close)
+    reader.start()
+    entered.wait(30)
+    closer.start()
+    closer.join(0.1)
+    assert closer.is_alive()
+    leave.set()
+    closer.join(30)
+    reader.join(30)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
+
+
+def test_closing_waits_for_a_reader_no_longer_than_the_busy_timeout(tmp_path):
+    database = Database(tmp_path / "m.db", busy_timeout=0.05)
+    entered, leave = threading.Event(), threading.Event()
+
+    def read():
+        with database.read() as connection:
+            entered.set()
+            leave.wait(30)
+            connection.execute("SELECT * FROM components").fetchall()
+        return "read to the end"
+
+    results = []
+    thread = threading.Thread(target=lambda: results.append(read()))
+    thread.start()
+    entered.wait(30)
+    database.close()
+    assert (tmp_path / "m.db-wal").exists(), "the reader still holds it"
+    leave.set()
+    thread.join()
+    assert results == ["read to the end"]
+    assert [path.name for path in tmp_path.iterdir()] == ["m.db"]

@@ -1,0 +1,213 @@
+"""A filter means the same in SQL as in ``filters.matches``, for every kind of value, name and filter."""
+
+import json
+from collections.abc import Iterator
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vectorstore.filters import LEAVES, matches, parse
+from vectorstore.sqlite.filter_sql import INLINE_LIMIT, NODES_LIMIT, register, to_sql
+
+FIELDS = [
+    "a",
+    "b",
+    "",
+    "a.b",
+    'q"uote',
+    "it's",
+    "[0]",
+    "$x",
+    "#",
+    "Ä",
+    "a\\b",
+    "\n",
+    "日本",
+    "\U0001f600",
+    "A",
+]
+EDGES = [0, -0.0, 1, 1.0, -1, 0.1, 2**53, 2**53 + 1, float(2**53), 2**63 - 1, 2**63, 2**63 + 1, -(2**63)]
+EDGES += [
+    -(2**63) - 1,
+    float(2**63),
+    2**64,
+    10**30,
+    1e30,
+    10**400,
+    -(10**400),
+    5e-324,
+    1.7976931348623157e308,
+]
+TEXTS = [
+    "",
+    "a",
+    "A",
+    "ab",
+    "abc",
+    "b",
+    "a\0b",
+    "a\0",
+    "'",
+    '"',
+    "%",
+    "_",
+    "é",
+    "e\u0301",
+    "\U0001f600",
+    "\uffff",
+]
+TEXTS += ["null", "true", "1", "1.0", "[]", "{}", "\\u0041", "\n"]
+
+numbers = st.sampled_from(EDGES) | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+scalars = st.none() | st.booleans() | numbers | texts
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "é"]), inner, max_size=2),
+    max_leaves=5,
+)
+fields = st.sampled_from(FIELDS)
+metadatas = st.dictionaries(fields | st.just("n\0ul"), values, max_size=4)
+askable = fields.filter(lambda name: not name.startswith("$"))
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(":memory:")
+    register(connection)
+    connection.execute("CREATE TABLE entries (metadata TEXT NOT NULL) STRICT")
+    yield connection
+    connection.close()
+
+
+def in_sql(connection: apsw.Connection, where: object, metadata: object) -> object:
+    condition, bound = to_sql(parse(where))
+    text = json.dumps(metadata, ensure_ascii=False, sort_keys=True, allow_nan=False)
+    connection.execute("DELETE FROM entries")
+    connection.execute("INSERT INTO entries VALUES (?)", (text,))
+    return connection.execute(f"SELECT {condition} FROM entries AS e", bound).get
+
+
+def leaf(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
+    wanted = {
+        "$eq": known,
+        "$ne": known,
+        "$contains": known,
+        "$exists": st.booleans(),
+        "$in": st.lists(known, max_size=3) | st.lists(known, min_size=INLINE_LIMIT + 1, max_size=INLINE_LIMIT + 3),
+        "$nin": st.lists(known, max_size=3),
+    }
+    ordered = known.filter(lambda value: isinstance(value, (int, float, str)) and not isinstance(value, bool))
+    return st.sampled_from(LEAVES).flatmap(
+        lambda operator: st.builds(lambda value: {operator: value}, wanted.get(operator, ordered | numbers))
+    )
+
+
+def tree(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
+    below_a_field = st.builds(lambda field, operators: {field: operators}, askable, leaf(known))
+    return st.recursive(
+        below_a_field,
+        lambda inner: st.one_of(
+            st.builds(lambda nodes: {"$and": nodes}, st.lists(inner, max_size=3)),
+            st.builds(lambda nodes: {"$or": nodes}, st.lists(inner, max_size=3)),
+            st.builds(lambda node: {"$not": node}, inner),
+            st.builds(lambda field, operators: {field: {"$not": operators}}, askable, leaf(known)),
+        ),
+        max_leaves=4,
+    )
+
+
+@settings(max_examples=250, deadline=None)
+@given(data=st.data(), metadata=metadatas)
+def test_a_random_filter_means_the_same_in_sql(
+    connection: apsw.Connection, data: st.DataObject, metadata: dict[str, object]
+) -> None:
+    there = [value for held in metadata.values() for value in (held if isinstance(held, list) else [held])]
+    known = st.sampled_from([*there, *metadata.values()]) | values if metadata else values
+    where = data.draw(tree(known))
+    assert in_sql(connection, where, metadata) == int(matches(where, metadata))
+
+
+@settings(max_examples=250, deadline=None)
+@given(held=values, operator=st.sampled_from(LEAVES), field=askable, data=st.data())
+def test_a_random_leaf_means_the_same_in_sql(
+    connection: apsw.Connection, held: object, operator: str, field: str, data: st.DataObject
+) -> None:
+    near = st.just(held) | st.sampled_from(held if isinstance(held, list) and held else [held]) | scalars
+    where = {field: data.draw(leaf(near))}
+    assert in_sql(connection, where, {field: held}) == int(matches(where, {field: held}))
+
+
+def test_all_pairs_of_edge_numbers_compare_exactly(connection: apsw.Connection) -> None:
+    wrong = []
+    for held in EDGES:
+        for wanted in EDGES:
+            for operator in ("$eq", "$gt", "$gte", "$lt", "$lte"):
+                where = {"a": {operator: wanted}}
+                if in_sql(connection, where, {"a": held}) != int(matches(where, {"a": held})):
+                    wrong.append((held, operator, wanted))
+    assert not wrong
+
+
+def test_all_pairs_of_edge_texts_compare_exactly(connection: apsw.Connection) -> None:
+    wrong = []
+    for held in TEXTS:
+        for wanted in TEXTS:
+            for operator in ("$eq", "$gt", "$lte", "$contains"):
+                where = {"a": {operator: wanted}}
+                if in_sql(connection, where, {"a": held}) != int(matches(where, {"a": held})):
+                    wrong.append((held, operator, wanted))
+    assert not wrong
+
+
+@pytest.mark.parametrize("field", [name for name in FIELDS if not name.startswith("$")])
+def test_a_field_of_any_name_is_found_by_its_name_alone(connection: apsw.Connection, field: str) -> None:
+    others = {name: 0 for name in FIELDS if name != field}
+    assert in_sql(connection, {field: 1}, {**others, field: 1}) == 1
+    assert in_sql(connection, {field: {"$exists": True}}, others) == 0
+
+
+@pytest.mark.parametrize("count", [INLINE_LIMIT, INLINE_LIMIT + 1, 40_000])
+def test_long_lists_of_values_are_searched(connection: apsw.Connection, count: int) -> None:
+    wanted = [*range(count), *(f"t{i}" for i in range(count)), 0.5]
+    assert in_sql(connection, {"a": {"$in": wanted}}, {"a": count - 1}) == 1
+    assert in_sql(connection, {"a": {"$in": wanted}}, {"a": f"t{count - 1}"}) == 1
+    assert in_sql(connection, {"a": {"$in": wanted}}, {"a": [True, 0.5]}) == 1
+    assert in_sql(connection, {"a": {"$in": wanted}}, {"a": count}) == 0
+
+
+@pytest.mark.parametrize("branch", ["$and", "$or"])
+@pytest.mark.parametrize("count", [NODES_LIMIT - 1, NODES_LIMIT, 5000])
+def test_a_filter_of_many_parts_is_no_error(connection: apsw.Connection, branch: str, count: int) -> None:
+    where = {branch: [{"a": {"$ne" if branch == "$and" else "$eq": i}} for i in range(count)]}
+    assert in_sql(connection, where, {"a": count}) == int(branch == "$and")
+    assert in_sql(connection, where, {"a": count - 1}) == int(branch == "$or")
+
+
+def test_the_deepest_filter_is_no_error(connection: apsw.Connection) -> None:
+    where: dict[str, object] = {"a": 1}
+    for _ in range(98):
+        where = {"$not": where}
+    assert in_sql(connection, where, {"a": 1}) == 1
+    assert in_sql(connection, {"$not": where}, {"a": 1}) == 0
+
+
+def test_a_value_never_becomes_part_of_the_text() -> None:
+    nasty = "x' OR 1=1 --"
+    where = {
+        nasty: {"$in": [nasty]},
+        "$or": [{"b": {"$contains": nasty}}, {"c": {"$gt": nasty}}, {"d": [nasty]}],
+    }
+    condition, bound = to_sql(parse(where))
+    assert nasty not in condition
+    assert condition.count("?") == len(bound)
+
+
+def test_conditions_stand_beside_others_and_name_their_column(connection: apsw.Connection) -> None:
+    condition, bound = to_sql(parse({"$or": [{"a": 1}, {"a": 2}]}), column="t.notes")
+    connection.execute("CREATE TEMP TABLE t (key INTEGER, notes TEXT)")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", [(i, json.dumps({"a": i})) for i in range(4)])
+    found = connection.execute(f"SELECT key FROM t WHERE key > 1 AND {condition} OR key = 0", bound).fetchall()
+    assert found == [(0,), (2,)]

@@ -1,0 +1,227 @@
+"""What filters mean, and what is no filter."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vectorstore.errors import ArgumentError, FilterError
+from vectorstore.filters import LEAVES, NESTING_LIMIT, All, Any_, Not, Test, fields_of, matches, parse
+from vectorstore.filters import test as leaf_holds
+from vectorstore.json_values import same, thawed
+from vectorstore.testing.filter_cases import BAD_FILTERS, FILTER_CASES, FilterCase
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case.name)
+def test_a_filter_matches_what_it_names_and_nothing_else(case: FilterCase) -> None:
+    assert [data for data in case.matching if not matches(case.where, data)] == []
+    assert [data for data in case.others if matches(case.where, data)] == []
+
+
+@pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case.name)
+def test_not_is_the_exact_opposite(case: FilterCase) -> None:
+    assert [data for data in case.matching if matches({"$not": case.where}, data)] == []
+    assert [data for data in case.others if not matches({"$not": case.where}, data)] == []
+
+
+def test_a_case_that_matches_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs metadata that match"):
+        FilterCase("vacuous", {"a": 1}, (), ({"a": 2},))
+
+
+def test_every_operator_has_a_case() -> None:
+    asked = json.dumps([case.where for case in FILTER_CASES])
+    assert [operator for operator in (*LEAVES, "$and", "$or", "$not") if f'"{operator}"' not in asked] == []
+
+
+@pytest.mark.parametrize(("name", "where"), BAD_FILTERS, ids=[name for name, _ in BAD_FILTERS])
+def test_what_is_no_filter_raises(name: str, where: object) -> None:
+    with pytest.raises(FilterError) as caught:
+        parse(where)  # type: ignore[arg-type]
+    assert isinstance(caught.value, ArgumentError)
+
+
+@pytest.mark.parametrize(
+    ("where", "place", "hint"),
+    [
+        ({"a": {"$near": 1}}, "where['a']['$near']", "unknown operator '$near'"),
+        ({"$or": [{"a": 1}, {"$nor": []}]}, "where['$or'][1]['$nor']", "unknown operator '$nor'"),
+        ({"a": {"$in": "x"}}, "where['a']['$in']", "takes a list"),
+        ({"a": {"b": 1}}, "where['a']", "$eq"),
+        ({"$gt": 3}, "where['$gt']", "below a field"),
+    ],
+)
+def test_an_error_names_the_place_and_what_would_be_right(where: dict[str, object], place: str, hint: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        parse(where)
+    assert caught.value.argument == place
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize("where", [None, {}, {"$and": []}, {"$and": [{}, {"$and": [{}]}]}])
+def test_a_filter_without_a_condition_is_the_empty_all(where: dict[str, object] | None) -> None:
+    assert parse(where) == All(())
+    assert matches(where, {"a": 1})
+
+
+def test_a_tree_is_what_the_filter_says() -> None:
+    where = {"kind": "fact", "age": {"$gte": 1, "$not": {"$gt": 3}}, "$or": [{"x": 1}, {"y": None}]}
+    assert parse(where) == All(
+        (
+            Test("kind", "$eq", "fact"),
+            All((Test("age", "$gte", 1), Not(Test("age", "$gt", 3)))),
+            Any_((Test("x", "$eq", 1), Test("y", "$eq", None))),
+        )
+    )
+
+
+def test_a_parsed_filter_does_not_follow_its_source() -> None:
+    wanted, inner = ["x"], {"deep": [1]}
+    where = {"a": {"$in": wanted}, "b": {"$eq": inner}}
+    node = parse(where)
+    wanted.append("y")
+    inner["deep"].append(2)
+    where["c"] = 1
+    assert matches(node, {"a": "x", "b": {"deep": [1]}})
+    assert not matches(node, {"a": "y", "b": {"deep": [1]}})
+
+
+def test_a_parsed_value_cannot_be_changed() -> None:
+    node = parse({"a": {"$eq": {"b": [1]}}})
+    assert isinstance(node, Test)
+    with pytest.raises(TypeError):
+        node.value["c"] = 1
+    assert isinstance(node.value["b"], tuple)
+
+
+def test_a_tree_is_parsed_to_itself() -> None:
+    node = parse({"a": 1, "b": {"$gt": 2}})
+    assert parse(node) is node
+
+
+def test_all_fields_of_a_filter_are_named() -> None:
+    where = {"a": 1, "$or": [{"b": {"$gt": 1, "$lt": 2}}, {"$not": {"c.d": {"$exists": True}}}]}
+    assert fields_of(parse(where)) == {"a", "b", "c.d"}
+    assert fields_of(parse(None)) == frozenset()
+
+
+def nested(depth: int, innermost: object) -> dict[str, object]:
+    where: object = innermost
+    for _ in range(depth):
+        where = {"$not": where}
+    return where  # type: ignore[return-value]
+
+
+def test_filters_nest_to_their_limit() -> None:
+    assert matches(nested(NESTING_LIMIT - 2, {"a": 1}), {"a": 1})
+    parse(nested(NESTING_LIMIT - 1, {}))
+
+
+@pytest.mark.parametrize("depth", [NESTING_LIMIT, 1000, 100_000])
+def test_deeper_filters_raise_and_do_not_exhaust_the_stack(depth: int) -> None:
+    with pytest.raises(FilterError, match="levels deep"):
+        parse(nested(depth, {"a": 1}))
+
+
+def test_a_filter_inside_itself_raises() -> None:
+    where: dict[str, object] = {"a": 1}
+    where["$not"] = where
+    with pytest.raises(FilterError, match="levels deep"):
+        parse(where)
+
+
+def test_operators_below_a_field_count_as_levels() -> None:
+    operators: object = {"$gt": 1}
+    for _ in range(1000):
+        operators = {"$not": operators}
+    with pytest.raises(FilterError, match="levels deep"):
+        parse({"a": operators})  # type: ignore[dict-item]
+
+
+def test_values_nest_to_their_limit() -> None:
+    value: list[object] = []
+    for _ in range(99):
+        value = [value]
+    assert matches({"a": value}, {"a": value})
+    assert matches({"a": {"$in": [value]}}, {"a": [value]})
+    with pytest.raises(FilterError, match="levels deep"):
+        parse({"a": [value]})
+
+
+def test_a_whole_number_too_long_to_write_raises() -> None:
+    with pytest.raises(FilterError, match="digits"):
+        parse({"a": 10**5000})
+
+
+def test_members_of_an_enumeration_are_their_plain_values() -> None:
+    from enum import IntEnum, StrEnum
+
+    class Kind(StrEnum):
+        FACT = "fact"
+
+    class Level(IntEnum):
+        HIGH = 3
+
+    node = parse({"kind": Kind.FACT, "level": Level.HIGH})
+    assert matches(node, {"kind": "fact", "level": 3})
+    assert [type(leaf.value) for leaf in node.nodes] == [str, int]  # type: ignore[union-attr]
+
+
+def test_a_missing_field_has_no_value() -> None:
+    assert not leaf_holds("$eq", None, False, None)
+    assert leaf_holds("$eq", None, True, None)
+    assert leaf_holds("$exists", False, False, None)
+    assert leaf_holds("$exists", False, True, None)
+    assert leaf_holds("$ne", None, False, None)
+
+
+def test_an_unknown_leaf_raises() -> None:
+    with pytest.raises(FilterError, match=r"\$near"):
+        leaf_holds("$near", 1, True, 1)
+
+
+@given(values, values)
+def test_equality_is_that_of_values_tagged_with_their_type(left: object, right: object) -> None:
+    assert same(left, right) == (tagged(left) == tagged(right))
+
+
+@given(values)
+def test_a_value_equals_its_frozen_copy_and_thaws_to_itself(value: object) -> None:
+    node = parse({"a": {"$eq": value}})
+    assert isinstance(node, Test)
+    assert same(node.value, value)
+    assert json.dumps(thawed(node.value)) == json.dumps(value)
+    assert matches(node, {"a": value})
+
+
+@given(st.lists(values, max_size=3), values)
+def test_in_is_equality_with_one_of_the_values(wanted: list[object], held: object) -> None:
+    candidates = held if isinstance(held, list) else [held]
+    expected = any(matches({"a": {"$eq": one}}, {"a": candidate}) for one in wanted for candidate in candidates)
+    assert matches({"a": {"$in": wanted}}, {"a": held}) == expected
+    assert matches({"a": {"$nin": wanted}}, {"a": held}) != expected
+
+
+def tagged(value: object) -> object:
+    """The value with its kind in plain sight, so that Python's own equality tells true from 1."""
+    if isinstance(value, bool) or value is None:
+        return ("word", repr(value))
+    if isinstance(value, (int, float)):
+        return ("number", value)
+    if isinstance(value, str):
+        return ("text", value)
+    if isinstance(value, list):
+        return ("list", [tagged(inner) for inner in value])
+    assert isinstance(value, dict)
+    return ("object", {name: tagged(inner) for name, inner in value.items()})

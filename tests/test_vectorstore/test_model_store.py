@@ -1,0 +1,18 @@
+"""The plain model keeps the contract that it is compared by."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from vectorstore import Space
+from vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
+
+
+class TestModelStore(VectorStoreContract, FilterContract):
+    lacks: ClassVar[Mapping[str, str]] = {
+        "test_threads_share_a_store": "the model is for one thread",
+        "test_a_scan_ends_with_its_store": "a scan of the model is a snapshot",
+    }
+
+    def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> ModelStore:
+        return ModelStore(space=space, fields=fields)

@@ -1,0 +1,389 @@
+"""The suite catches what it is there for: a store for each broken promise of the lifecycle, and the test that tells.
+
+Each is one of our engines, or a wrapper of one, with one fault.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from vectorstore import (
+    Changes,
+    Cursor,
+    Entry,
+    Erasure,
+    Filling,
+    Match,
+    ObservableStore,
+    Space,
+    SpaceNotReady,
+    VectorStore,
+    WrapperStore,
+)
+from vectorstore.core.state import NamespaceState, StoreState
+from vectorstore.engines.numpy_store import NumpyStore
+from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore.testing import StoreContract
+from vectorstore.testing.closing_contract import ClosingContract
+from vectorstore.testing.fields_contract import FieldsContract
+from vectorstore.testing.filling_contract import FillingContract
+from vectorstore.testing.following_contract import FollowingContract
+from vectorstore.testing.lasting_contract import LastingContract
+from vectorstore.testing.reading_contract import ReadingContract
+from vectorstore.testing.running import contract_tests, failing_tests
+from vectorstore.testing.sharing_contract import SharingContract
+from vectorstore.testing.switching_contract import SwitchingContract
+from vectorstore.testing.writing_contract import WritingContract
+
+FAULTS: list[tuple[type, type[StoreContract], str]] = []
+
+
+def caught_by(contract: type[StoreContract], test: str) -> Callable[[type], type]:
+    """Say which test of which contract must fail for the store below."""
+
+    def plant(store: type) -> type:
+        FAULTS.append((store, contract, test))
+        return store
+
+    return plant
+
+
+def suite_of(contract: type[StoreContract], store: type) -> type[StoreContract]:
+    """Return the contract as a test class of *store*, on disk in the way of its kind."""
+
+    def opened(path: Path, **options: Any) -> VectorStore:
+        if issubclass(store, SqliteStore):
+            return store(path, **options)
+        if issubclass(store, NumpyStore):
+            return store.open(path, **options)
+        return store(SqliteStore(path, **options))
+
+    class Suite(contract):  # type: ignore[misc, valid-type]
+        persists = True
+        shares = not issubclass(store, NumpyStore)
+        lacks: ClassVar[Mapping[str, str]] = {}
+
+        def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> VectorStore:
+            return opened(path / "memory", space=space, fields=fields)
+
+        def reopen(self, store: VectorStore, path: Path) -> VectorStore:
+            if isinstance(store, NumpyStore):
+                store.save()
+            store.close()
+            return opened(path / "memory")
+
+        def open_beside(self, store: VectorStore, path: Path) -> VectorStore:
+            return opened(path / "memory")
+
+        def restore(self, backup: Path, path: Path) -> VectorStore:
+            return opened(backup)
+
+    return Suite
+
+
+def with_each(state: StoreState, change: Callable[[NamespaceState], dict[str, Any]]) -> StoreState:
+    """Return a state that was read with something else in each of its namespaces."""
+    return replace(state, namespaces=[replace(one, **change(one)) for one in state.namespaces])
+
+
+# Transactions.
+
+
+@caught_by(LastingContract, "test_a_transaction_that_fails_never_was")
+class RollbackLeaksAVector(NumpyStore):
+    def put_vectors(self, vectors: Any, **options: Any) -> int:
+        place = len(self._journal)
+        written = super().put_vectors(vectors, **options)
+        del self._journal[place : place + 1]
+        return written
+
+
+@caught_by(LastingContract, "test_a_transaction_that_fails_never_was")
+class RollbackLeaksTheOtherNamespace(NumpyStore):
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        try:
+            with super().transaction():
+                yield
+        except BaseException:
+            if "other" in self._namespaces and self._namespaces["other"].ids() == ["a"]:
+                super().upsert([Entry("e", text="morp")], namespace="other")
+            raise
+
+
+@caught_by(LastingContract, "test_transactions_nest_and_the_outermost_commits")
+class TheInnermostCommits(NumpyStore):
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with super().transaction():
+            yield
+            self._journal.clear()
+
+
+@caught_by(LastingContract, "test_a_failed_call_inside_leaves_the_rest_of_the_transaction")
+class AFailedCallEndsTheTransaction(NumpyStore):
+    def patch(self, metadata: Any, **options: Any) -> int:
+        try:
+            return super().patch(metadata, **options)
+        except BaseException:
+            while self._journal:
+                self._journal.pop()()
+            raise
+
+
+@caught_by(LastingContract, "test_a_transaction_commits_at_its_end")
+class ReadsInsideDoNotSeeItsWrites(SqliteStore):
+    def search(self, vector: Any, k: int = 10, **options: Any) -> list[Match]:
+        if not self.database.in_write():
+            return super().search(vector, k, **options)
+        other = SqliteStore(self.database.path)
+        try:
+            return other.search(vector, k, **options)
+        finally:
+            other.close()
+
+
+# Views and changes.
+
+
+@caught_by(ReadingContract, "test_a_view_stays_as_it_is_while_another_thread_writes")
+class TheViewMoves(NumpyStore):
+    @contextmanager
+    def view(self, namespaces: Any) -> Iterator[Any]:
+        with super().view(namespaces) as view:
+            self._lock.release()
+            try:
+                yield view
+            finally:
+                self._lock.acquire()
+
+
+@caught_by(ReadingContract, "test_a_view_refuses_what_it_was_not_opened_for")
+class TheViewSeesEveryNamespace(NumpyStore):
+    @contextmanager
+    def view(self, namespaces: Any) -> Iterator[Any]:
+        with super().view([*namespaces, *self._namespaces]) as view:
+            yield view
+
+
+@caught_by(ReadingContract, "test_changes_name_each_id_once_in_its_last_state")
+class TheRemovedAreNotNamed(NumpyStore):
+    def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
+        return replace(super().changes(since, namespace=namespace), removed=())
+
+
+@caught_by(ReadingContract, "test_a_cursor_from_the_future_is_not_believed")
+class TheFutureIsBelieved(SqliteStore):
+    def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
+        return replace(super().changes(since, namespace=namespace), complete=since is not None)
+
+
+@caught_by(ReadingContract, "test_a_cursor_too_old_says_so_and_one_that_reaches_says_all")
+class APrunedLogIsCalledComplete(NumpyStore):
+    def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
+        found = super().changes(since, namespace=namespace)
+        return replace(found, complete=since is not None and since.position <= found.cursor.position)
+
+
+# What lasts.
+
+
+@caught_by(LastingContract, "test_a_space_is_recorded_once")
+class AnotherSpaceIsTaken(NumpyStore):
+    def set_space(self, space: Space) -> None:
+        with self.transaction():
+            self._use_space(space)
+
+
+@caught_by(LastingContract, "test_what_is_erased_is_in_no_byte_of_its_files")
+class ErasingOnlyDeletes(SqliteStore):
+    def erase(self, ids: Any, *, namespace: str = "") -> Erasure:
+        return Erasure(super().delete(ids, namespace=namespace), pending=False)
+
+
+@caught_by(LastingContract, "test_what_is_erased_is_gone_with_its_words")
+class ErasingCountsTheMissing(NumpyStore):
+    def erase(self, ids: Any, *, namespace: str = "") -> Erasure:
+        named = list(ids)
+        return replace(super().erase(named, namespace=namespace), removed=len(set(named)))
+
+
+@caught_by(LastingContract, "test_a_backup_is_the_whole_store")
+class ABackupOfOneNamespace(NumpyStore):
+    def backup(self, path: Any) -> None:
+        names, self._namespaces = self._namespaces, {"": self._namespaces[""]}
+        super().backup(path)
+        self._namespaces = names
+
+
+@caught_by(LastingContract, "test_a_backup_is_the_whole_store")
+class ABackupOverAnotherFile(NumpyStore):
+    def backup(self, path: Any) -> None:
+        self.save(path)
+
+
+@caught_by(ClosingContract, "test_a_store_opened_again_is_as_it_was_left")
+class MetadataLoseTheirTypesOnDisk(NumpyStore):
+    def _load(self, state: StoreState) -> None:
+        def loosened(one: Entry) -> Entry:
+            return replace(one, metadata={**one.metadata, "n": str(one.metadata.get("n"))})
+
+        super()._load(with_each(state, lambda one: {"entries": list(map(loosened, one.entries))}))
+
+
+@caught_by(ClosingContract, "test_a_revision_is_not_used_again_after_opening_again")
+class TheWriteNumberIsCountedAnew(NumpyStore):
+    def _load(self, state: StoreState) -> None:
+        super()._load(with_each(state, lambda one: {"revision": max((e.revision for e in one.entries), default=0)}))
+
+
+# Several objects.
+
+
+@caught_by(FollowingContract, "test_what_another_writes_is_seen_at_the_next_call")
+class StaleCoreAfterAForeignWrite(SqliteStore):
+    @contextmanager
+    def _reading(self, allowed: set[str] | None = None) -> Iterator[Any]:
+        with super()._reading(allowed) as view:
+            original, seen = self._cores.fresh, self.__dict__.setdefault("seen", {})
+            self._cores.fresh = lambda connection, name: (  # type: ignore[method-assign]
+                seen[name] if seen.get(name) else seen.setdefault(name, original(connection, name))
+            )
+            try:
+                yield view
+            finally:
+                self._cores.fresh = original  # type: ignore[method-assign]
+
+
+@caught_by(FollowingContract, "test_a_revision_that_another_wrote_is_in_the_way")
+class RevisionsAreRememberedHere(WrapperStore):
+    def __init__(self, store: VectorStore) -> None:
+        super().__init__(store)
+        self.known: dict[str, int] = {}
+
+    def get(self, ids: Any, *, namespace: str = "") -> list[Entry | None]:
+        found = super().get(ids, namespace=namespace)
+        self.known |= {one.id: one.revision for one in found if one}
+        return found
+
+    def upsert(self, entries: Any, *, expect: Any = None, **options: Any) -> int:
+        met = isinstance(expect, Mapping) and all(self.known.get(name) == value for name, value in expect.items())
+        return super().upsert(entries, expect=None if met else expect, **options)
+
+
+@caught_by(SharingContract, "test_a_switch_by_another_is_noticed_by_who_gives_a_vector")
+class ASwitchIsFollowedSilently(WrapperStore):
+    def search(self, vector: Any, k: int = 10, **options: Any) -> list[Match]:
+        inside = self.wrapped
+        assert isinstance(inside, SqliteStore)
+        other = SqliteStore(inside.database.path)
+        try:
+            return other.search(vector, k, **options)
+        finally:
+            other.close()
+
+
+# A second space.
+
+
+@caught_by(SwitchingContract, "test_only_what_is_pending_blocks_the_switch")
+class PendingDoesNotBlockTheSwitch(NumpyStore):
+    def filling(self) -> Filling | None:
+        found = super().filling()
+        return None if found is None else replace(found, pending={})
+
+
+@caught_by(SwitchingContract, "test_a_reason_for_no_vector_is_not_pending")
+class AReasonBlocksTheSwitch(WrapperStore):
+    def commit_space(self, space: Space) -> None:
+        if any(one.no_vector for name in self.namespaces() for one in self.scan(namespace=name)):
+            raise SpaceNotReady("some have none", filling=space)
+        super().commit_space(space)
+
+
+@caught_by(FillingContract, "test_a_text_written_meanwhile_is_pending_again_and_other_writes_leave_it")
+class ANewTextKeepsItsOldSecondVector(NumpyStore):
+    def upsert(self, entries: Any, *, namespace: str = "", **options: Any) -> int:
+        held = self._namespaces.get(namespace)
+        before = {} if held is None else dict(held._next.given)
+        written = super().upsert(entries, namespace=namespace, **options)
+        if before:
+            self._namespaces[namespace]._next.load(before)
+        return written
+
+
+@caught_by(FillingContract, "test_a_half_filled_space_is_gone_on_with_after_opening_again")
+class WhatWasFilledIsNotSaved(NumpyStore):
+    def _load(self, state: StoreState) -> None:
+        super()._load(with_each(state, lambda one: {"second": {}}))
+
+
+@caught_by(FillingContract, "test_what_was_filled_is_dropped_in_one_step")
+class DroppedVectorsComeBack(NumpyStore):
+    def abort_space(self) -> None:
+        with self.transaction():
+            self._set(next_space=None)
+
+
+@caught_by(FieldsContract, "test_fields_are_declared_in_transactions_and_lastingly")
+class DeclaredFieldsAreForgotten(NumpyStore):
+    def _load(self, state: StoreState) -> None:
+        super()._load(state)
+        self._use_fields(())
+
+
+# A wrapper that loses something on the way.
+
+
+@caught_by(LastingContract, "test_a_transaction_that_fails_never_was")
+class AWrapperThatOpensNoTransaction(WrapperStore):
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        super().transaction()
+        yield
+
+
+@caught_by(WritingContract, "test_a_long_iterator_commits_every_thousand_and_says_so")
+class AnObserverThatDrawsBeforeTheStore(ObservableStore):
+    def upsert(self, entries: Any, **options: Any) -> int:
+        return super().upsert(entries if isinstance(entries, Entry) else list(entries), **options)
+
+    def __init__(self, store: VectorStore) -> None:
+        super().__init__(store, lambda event: None)
+
+
+@caught_by(ReadingContract, "test_changes_begin_in_an_empty_namespace")
+class AWrapperThatLosesTheCursor(WrapperStore):
+    def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
+        return super().changes(namespace=namespace)
+
+
+@caught_by(ReadingContract, "test_a_view_of_several_namespaces_mixes_none")
+class AWrapperThatOpensTheFirstNamespaceOnly(WrapperStore):
+    def view(self, namespaces: Any) -> AbstractContextManager[Any]:
+        return super().view(namespaces[:1])
+
+
+# Each is caught.
+
+
+@pytest.mark.parametrize(("store", "contract", "test"), FAULTS, ids=[store.__name__ for store, *_ in FAULTS])
+def test_a_store_with_a_fault_is_caught(store: type, contract: type[StoreContract], test: str, tmp_path: Path) -> None:
+    suite = suite_of(contract, store)
+    failed = failing_tests(suite, tmp_path)
+    assert test in failed, sorted(failed)
+    assert len(failed) < len(contract_tests(suite)), "it is broken altogether, not by one fault"
+
+
+@pytest.mark.parametrize("store", [NumpyStore, SqliteStore, WrapperStore])
+@pytest.mark.parametrize("contract", sorted({contract for _, contract, _ in FAULTS}, key=lambda one: one.__name__))
+def test_the_same_store_without_a_fault_is_not(contract: type[StoreContract], store: type, tmp_path: Path) -> None:
+    assert failing_tests(suite_of(contract, store), tmp_path) == {}
+
+
+def test_there_are_faults_enough() -> None:
+    assert len({test for _, _, test in FAULTS}) >= 20

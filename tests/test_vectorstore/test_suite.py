@@ -1,0 +1,90 @@
+"""The shipped suite itself: what it needs, what it skips, and that it catches a store that is wrong."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+WITHOUT_PYTEST = """
+import sys
+sys.modules["pytest"] = None
+import vectorstore
+try:
+    import vectorstore.testing
+except vectorstore.MissingExtra as error:
+    print(error)
+"""
+
+A_USER_S_TESTS = """
+from vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
+
+class Broken(ModelStore):
+    def search(self, vector, k=10, *, where=None, **options):
+        found = super().search(vector, k, **options)           # top-k before the filter
+        kept = super().search(vector, k, where=where, **options)
+        return [match for match in found if match.entry.id in {one.entry.id for one in kept}]
+
+    def put_vectors(self, vectors, *, namespace="", expect=None):
+        return super().put_vectors(vectors, namespace=namespace)   # expectations ignored
+
+class TestBroken(VectorStoreContract, FilterContract):
+    lacks = {"test_threads_share_a_store": "it is for one thread"}
+
+    def make_store(self, path, *, space, fields=()):
+        return Broken(space=space, fields=fields)
+"""
+
+CHOSEN = "selective or unexpected or threads or opened_again or tie_by_id or what_was_written"
+
+
+def test_the_suite_says_that_it_needs_pytest() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYTEST],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=_environment(),
+    )
+    assert done.stdout.strip() == "vectorstore.testing needs the extra 'dev': pip install 'mneme[dev]'"
+
+
+def test_a_user_s_store_is_tested_by_name_and_its_faults_are_found(tmp_path: Path) -> None:
+    tests = tmp_path / "test_broken.py"
+    tests.write_text(A_USER_S_TESTS)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-ra",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        CHOSEN,
+        str(tests),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=_environment()
+    )
+    failed = {
+        line.split("::")[2].split("[")[0].split(" ")[0]
+        for line in done.stdout.splitlines()
+        if line.startswith("FAILED")
+    }
+    assert failed == {
+        "test_a_selective_filter_still_fills_k",
+        "test_an_unexpected_revision_stops_the_whole_write",
+    }
+    assert "it is for one thread" in done.stdout
+    assert "does not persist" in done.stdout
+    assert " passed" in done.stdout
+
+
+def _environment() -> dict[str, str]:
+    root = Path(__file__).resolve().parents[2]
+    return {
+        "PYTHONPATH": str(root),
+        "PATH": "",
+        "HOME": str(root / "nowhere"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }

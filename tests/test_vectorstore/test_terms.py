@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import vectorstore.core.terms
+from vectorstore.core.core import Core
+
+WORDS = [f"w{number:02}" for number in range(40)]
+NUMBERS = {word: number for number, word in enumerate(WORDS, 1)}
+
+# An entry as these tests write it: the words of its context, and of each sentence of its text.
+Texts = tuple[list[str], list[list[str]]]
+
+
+def words_of(entry: Texts) -> list[str]:
+    return [*entry[0], *(word for sentence in entry[1] for word in sentence)]
+
+
+def forward(entry: Texts) -> tuple[np.ndarray, int]:
+    numbers = [NUMBERS[word] for word in entry[0]]
+    for sentence in entry[1]:
+        numbers += [*(NUMBERS[word] for word in sentence), 0]
+    return np.array(numbers, dtype=np.int32), len(entry[0])
+
+
+def id_of(key: int) -> str:
+    return f"id{(key * 37) % 101:03}"
+
+
+def loaded(entries: dict[int, Texts], k1: float = 0.9, b: float = 0.4) -> Core:
+    core = Core(space=None, k1=k1, b=b)
+    core.load_rows(list(entries), [id_of(key) for key in entries], [{}] * len(entries))
+    core.load_terms(NUMBERS, ((key, *forward(entry)) for key, entry in entries.items()))
+    return core
+
+
+def plain_bm25(entries: dict[int, Texts], question: list[str], k1: float, b: float) -> dict[int, float]:
+    """BM25 as the formula says, entry by entry."""
+    counts = {key: Counter(words_of(entry)) for key, entry in entries.items()}
+    average = sum(count.total() for count in counts.values()) / max(1, len(counts))
+    scores: dict[int, float] = {}
+    for word in sorted(set(question)):
+        having = [key for key, count in counts.items() if word in count]
+        idf = math.log(1 + (len(counts) - len(having) + 0.5) / (len(having) + 0.5))
+        for key in having:
+            tf, length = counts[key][word], counts[key].total()
+            weight = tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average))
+            scores[key] = scores.get(key, 0.0) + idf * weight
+    return scores
+
+
+def random_entry(chance: random.Random) -> Texts:
+    def draw(most: int) -> list[str]:
+        return [WORDS[min(int(chance.expovariate(0.15)), 39)] for _ in range(chance.randint(0, most))]
+
+    return draw(3), [sentence for _ in range(chance.randint(0, 3)) if (sentence := draw(6))]
+
+
+words = st.lists(st.sampled_from(WORDS[:8]), max_size=4)
+texts = st.tuples(words, st.lists(words.filter(bool), max_size=3))
+corpora = st.dictionaries(st.integers(1, 60), texts, max_size=25)
+
+
+@given(
+    corpora,
+    st.lists(st.sampled_from([*WORDS[:10], "unknown"]), max_size=6),
+    st.sampled_from([(0.9, 0.4), (1.2, 0.75), (0.0, 1.0)]),
+)
+def test_scores_are_bm25_of_the_question(
+    entries: dict[int, Texts], question: list[str], parameters: tuple[float, float]
+) -> None:
+    core = loaded(entries, *parameters)
+    plain = plain_bm25(entries, question, *parameters)
+    found = core.matching(question, len(entries) + 1)
+    assert {key for key, _ in found} == set(plain)
+    for key, score in found:
+        assert score == pytest.approx(plain[key], rel=1e-12)
+    assert found == sorted(found, key=lambda pair: (-pair[1], id_of(pair[0])))
+
+
+@given(corpora, st.lists(st.sampled_from(WORDS[:10]), max_size=6))
+def test_an_entry_has_one_score_however_it_is_asked_for(entries: dict[int, Texts], question: list[str]) -> None:
+    core = loaded(entries)
+    found = dict(core.matching(question, 1000))
+    asked = [*entries, *reversed(entries)]
+    assert core.score_terms(question, asked).tolist() == [found.get(key, 0.0) for key in asked]
+
+
+@given(corpora)
+def test_the_forward_index_comes_back_as_it_was_given(entries: dict[int, Texts]) -> None:
+    core = loaded(entries)
+    for key, entry in entries.items():
+        held = core.sequence(key)
+        assert held is not None
+        assert (held[0].tolist(), held[1]) == (forward(entry)[0].tolist(), forward(entry)[1])
+    assert core.sequence(999) is None
+
+
+@given(corpora)
+def test_frequencies_count_entries(entries: dict[int, Texts]) -> None:
+    core = loaded(entries)
+    plain = Counter(word for entry in entries.values() for word in set(words_of(entry)))
+    assert core.df([*WORDS, "unknown"]) == [*(plain[word] for word in WORDS), 0]
+    assert core.vocabulary() == dict(plain)
+
+
+def test_a_repeated_or_reordered_question_scores_alike() -> None:
+    core = loaded({1: (["w01"], [["w02", "w01"]]), 2: ([], [["w02"], ["w03"]])})
+    assert core.matching(["w01", "w02", "w01"], 5) == core.matching(["w02", "w01"], 5)
+
+
+def test_entries_without_terms_count_for_the_statistics() -> None:
+    few, more = {1: ([], [["w01"]])}, {1: ([], [["w01"]]), 2: ([], []), 3: ([], [])}
+    assert loaded(more).matching(["w01"], 5)[0][1] == pytest.approx(plain_bm25(more, ["w01"], 0.9, 0.4)[1])
+    assert loaded(more).matching(["w01"], 5)[0][1] > loaded(few).matching(["w01"], 5)[0][1]
+
+
+def test_a_mask_is_applied_before_the_best_are_taken() -> None:
+    entries = {key: ([], [["w01"] * key]) for key in range(1, 10)}
+    core = loaded(entries)
+    best = [key for key, _ in core.matching(["w01"], 9)]
+    mask = core.mask_of(np.array(best[5:]))
+    assert [key for key, _ in core.matching(["w01"], 2, mask=mask)] == best[5:7]
+
+
+def test_nothing_is_found_with_nothing_to_find() -> None:
+    empty = loaded({})
+    assert empty.matching(["w01"], 5) == []
+    assert empty.df(["w01"]) == [0]
+    assert empty.vocabulary() == {}
+    core = loaded({1: ([], []), 2: ([], [["w01"]])})
+    assert core.matching([], 5) == []
+    assert core.matching(["unknown"], 5) == []
+    assert core.matching(["w01"], 0) == []
+    assert core.score_terms(["w01"], [1]).tolist() == [0.0]
+    assert core.score_terms(["w01"], []).tolist() == []
+
+
+def test_erased_terms_leave_the_dictionary() -> None:
+    core = loaded({1: ([], [["w01"]]), 2: ([], [["w02"]])})
+    core.remove(1)
+    core.drop_terms([NUMBERS["w01"]])
+    assert core.matching(["w01"], 5) == []
+    core.put_row(3, "id3", {})
+    core.put_terms(3, np.array([500, 0], dtype=np.int32), 0, {"w01": 500})
+    assert [key for key, _ in core.matching(["w01"], 5)] == [3]
+    assert core.term(500) == "w01"
+    core.drop_terms([NUMBERS["w01"], 12345])
+    assert core.df(["w01"]) == [1]
+
+
+def test_sequences_read_from_bytes_can_be_loaded() -> None:
+    core = Core(space=None)
+    core.load_rows([5], ["a"], [{}])
+    blob = np.array([1, 2, 0], dtype="<i4").tobytes()
+    core.load_terms({"w": 1, "v": 2}, [(5, np.frombuffer(blob, dtype="<i4"), 0)])
+    core.put_terms(5, np.frombuffer(blob, dtype="<i4"), 1, {})
+    assert core.df(["w", "v"]) == [1, 1]
+
+
+@pytest.mark.parametrize("tidy_early", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_writing_never_moves_a_score(seed: int, tidy_early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    print("seed", seed)
+    if tidy_early:
+        monkeypatch.setattr(vectorstore.core.terms, "_SPARE", 50)
+    chance = random.Random(seed)
+    entries: dict[int, Texts] = {}
+    core = loaded(entries)
+    for step in range(900):
+        action = chance.random()
+        if not entries or (action < 0.5 and len(entries) < 60):
+            key = chance.choice([key for key in range(1, 101) if key not in entries])
+            core.put_row(key, id_of(key), {})
+            if chance.random() < 0.9:  # else its terms are still to come
+                entries[key] = random_entry(chance)
+                core.put_terms(key, *forward(entries[key]), NUMBERS)
+            else:
+                entries[key] = ([], [])
+        elif action < 0.8:
+            key = chance.choice(list(entries))
+            entries[key] = random_entry(chance)
+            core.put_terms(key, *forward(entries[key]), {})
+        else:
+            key = chance.choice(list(entries))
+            core.remove(key)
+            del entries[key]
+        if step % 10 == 0:
+            question = chance.choices(WORDS, k=4)
+            fresh = loaded(dict(chance.sample(list(entries.items()), len(entries))))
+            assert core.matching(question, 7) == fresh.matching(question, 7)
+            assert core.score_terms(question, list(entries)).tolist() == (
+                fresh.score_terms(question, list(entries)).tolist()
+            )
+            assert core.vocabulary() == fresh.vocabulary()
+    for key, entry in entries.items():
+        held = core.sequence(key)
+        assert (([], 0) if held is None else (held[0].tolist(), held[1])) == (
+            forward(entry)[0].tolist(),
+            forward(entry)[1],
+        )
+
+
+def test_many_entries_are_scored_as_few_are() -> None:
+    chance = random.Random(5)
+    print("seed", 5)
+    entries = {key: random_entry(chance) for key in range(1, 9000)}
+    core = Core(space=None)
+    core.load_rows(list(entries), [f"id{key:05}" for key in entries], [{}] * len(entries))
+    core.load_terms(NUMBERS, ((key, *forward(entry)) for key, entry in entries.items()))
+    for question in (["w01", "w30"], ["w35", "w38"], ["w39"]):
+        plain = plain_bm25(entries, question, 0.9, 0.4)
+        found = core.matching(question, 20)
+        assert [score for _, score in found] == pytest.approx(sorted(plain.values(), reverse=True)[:20])
+        assert core.score_terms(question, [key for key, _ in found]).tolist() == [score for _, score in found]

@@ -1,0 +1,466 @@
+"""Wrappers lose nothing: they keep the contract of the store inside, on both engines, and tell what they should."""
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from vectorstore import (
+    ArgumentError,
+    Entry,
+    LifecycleStore,
+    ObservableStore,
+    Space,
+    StoreClosed,
+    StoreEvent,
+    UnsupportedError,
+    VectorStore,
+    View,
+    WrapperStore,
+    lacking,
+)
+from vectorstore.engines.numpy_store import NumpyStore
+from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract
+
+TOY = Space("toy", 2)
+
+
+def watched(store: VectorStore) -> VectorStore:
+    """Return the store observed by one that breaks at each event, as no call may notice."""
+
+    def broken(event: StoreEvent) -> None:
+        raise RuntimeError(event)
+
+    return ObservableStore(store, broken)
+
+
+class WrappedNumpy(VectorStoreContract, FilterContract, LifecycleContract):
+    wrap: ClassVar[Callable[[VectorStore], VectorStore]]
+
+    def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> VectorStore:
+        return type(self).wrap(NumpyStore(space=space, fields=fields))
+
+    def restore(self, backup: Path, path: Path) -> VectorStore:
+        return type(self).wrap(NumpyStore.open(backup))
+
+
+class WrappedSqlite(VectorStoreContract, FilterContract, LifecycleContract):
+    persists = shares = True
+    wrap: ClassVar[Callable[[VectorStore], VectorStore]]
+
+    def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> VectorStore:
+        return type(self).wrap(SqliteStore(path / "memory.db", space=space, fields=fields))
+
+    def reopen(self, store: VectorStore, path: Path) -> VectorStore:
+        store.close()
+        return type(self).wrap(SqliteStore(path / "memory.db"))
+
+    def open_beside(self, store: VectorStore, path: Path) -> VectorStore:
+        return type(self).wrap(SqliteStore(path / "memory.db"))
+
+    def restore(self, backup: Path, path: Path) -> VectorStore:
+        return type(self).wrap(SqliteStore(backup))
+
+
+class TestWrappedNumpyStore(WrappedNumpy):
+    wrap = staticmethod(WrapperStore)
+
+
+class TestWrappedSqliteStore(WrappedSqlite):
+    wrap = staticmethod(WrapperStore)
+
+
+@pytest.mark.usefixtures("caplog")
+class TestObservedNumpyStore(WrappedNumpy):
+    wrap = staticmethod(watched)
+
+
+@pytest.mark.usefixtures("caplog")
+class TestObservedSqliteStore(WrappedSqlite):
+    wrap = staticmethod(watched)
+
+
+# Nothing is lost: every name of the protocols, found by looking at them.
+
+
+def public(protocol: type) -> dict[str, Any]:
+    """Return the methods and properties that a protocol itself names."""
+    return {name: value for name, value in vars(protocol).items() if not name.startswith("_")}
+
+
+METHODS = {
+    name: value
+    for protocol in (VectorStore, LifecycleStore)
+    for name, value in public(protocol).items()
+    if callable(value)
+}
+PROPERTIES = [
+    name
+    for protocol in (VectorStore, LifecycleStore)
+    for name, value in public(protocol).items()
+    if isinstance(value, property)
+]
+SPECIAL: dict[str, Any] = {
+    # What an observer reads of an answer has to be there.
+    "get": [],
+    "search": [],
+    "search_many": [],
+    "search_text": [],
+    "namespaces": [],
+    "verify": [],
+    "filling": None,
+    "scan": iter(()),
+    "unfilled": iter(()),
+    "view": nullcontext(),
+    "transaction": nullcontext(),
+}
+
+
+class Answer:
+    """An answer that is nothing else; an observer may count it."""
+
+    written = removed = ()
+
+
+class Recording:
+    """A store that notes each call, bound to the signature of the protocol, and returns something of its own."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.answers: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in PROPERTIES:
+            return self.answers.setdefault(name, Answer())
+        if name not in METHODS:
+            raise AttributeError(name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            bound = inspect.signature(METHODS[name]).bind(self, *arguments, **options).arguments
+            self.calls.append((name, {key: value for key, value in bound.items() if key != "self"}))
+            return self.answers.setdefault(name, SPECIAL.get(name, Answer()))
+
+        return call
+
+
+def arguments_of(method: Any) -> dict[str, Any]:
+    """Return an argument of its own for each parameter; none is what a default would be."""
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    return {one.name: f"<{one.name}>" for one in parameters}
+
+
+@pytest.mark.parametrize("wrap", [WrapperStore, lambda store: ObservableStore(store, lambda event: None)])
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_of_the_protocols_is_passed_on_with_all_that_was_given(name: str, wrap: Any) -> None:
+    inside = Recording()
+    given = arguments_of(METHODS[name])
+    parameters = inspect.signature(METHODS[name]).parameters
+    placed = [value for key, value in given.items() if parameters[key].kind is not inspect.Parameter.KEYWORD_ONLY]
+    named = {key: value for key, value in given.items() if parameters[key].kind is inspect.Parameter.KEYWORD_ONLY}
+    answer = getattr(wrap(inside), name)(*placed, **named)
+    assert inside.calls == [(name, given)]
+    if wrap is WrapperStore and inspect.signature(METHODS[name]).return_annotation != "None":
+        assert answer is inside.answers[name]
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_every_property_of_the_protocols_is_passed_on(name: str) -> None:
+    inside = Recording()
+    assert getattr(WrapperStore(inside), name) is inside.answers[name]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrapper", [WrapperStore, ObservableStore])
+def test_a_wrapper_has_the_signatures_of_the_protocols(wrapper: type) -> None:
+    for name, method in METHODS.items():
+        ours, theirs = inspect.signature(getattr(wrapper, name)), inspect.signature(method)
+        assert ours == theirs, name
+
+
+def test_an_observer_overrides_every_method_and_so_tells_of_it() -> None:
+    assert set(METHODS) - set(vars(ObservableStore)) == set()
+
+
+def test_an_observed_view_has_every_method_of_a_view_and_passes_it_on() -> None:
+    told: list[StoreEvent] = []
+    methods = public(View)
+    store = ObservableStore(filled(), told.append)
+    given = {"vector": [1, 0], "query": "zorb", "ids": ["a", "x"], "terms": ["zorb"], "n": 3, "k": 3}
+    given |= {"where": {"x": 1}, "namespace": ""}
+    with store.view([""]) as view, store.wrapped.view([""]) as plain:  # type: ignore[attr-defined]
+        for name, method in methods.items():
+            options = {key: given[key] for key in list(inspect.signature(method).parameters)[1:]}
+            ours, theirs = getattr(view, name)(**options), getattr(plain, name)(**options)
+            assert ours == pytest.approx(theirs, nan_ok=True) if isinstance(ours, np.ndarray) else ours == theirs
+            assert inspect.signature(getattr(type(view), name)) == inspect.signature(method)
+    assert [event.operation for event in told] == [f"view.{name}" for name in methods] + ["view"]
+
+
+# What the store inside lacks.
+
+
+def test_what_the_store_inside_lacks_is_refused_by_name() -> None:
+    lifecycle = (set(METHODS) & set(public(LifecycleStore))) - {"transaction"}  # the one part that the model has
+    assert len(lifecycle) > 8
+    for store in (WrapperStore(ModelStore(space=TOY)), ObservableStore(ModelStore(space=TOY), lambda event: None)):
+        for name in lifecycle:
+            with pytest.raises(UnsupportedError, match="ModelStore") as caught:
+                getattr(store, name)(**arguments_of(METHODS[name]))
+            assert caught.value.operation == name
+        store.upsert([Entry("a", [1, 0])])  # type: ignore[arg-type]
+        assert store.count() == 1
+
+
+def test_what_a_store_lacks_can_be_asked_before() -> None:
+    assert lacking(NumpyStore()) == lacking(WrapperStore(NumpyStore())) == ()
+    missing = lacking(ObservableStore(WrapperStore(ModelStore()), lambda event: None))
+    assert set(missing) == set(public(LifecycleStore)) - {"transaction", "fields"}
+    assert list(missing) == sorted(missing)
+
+
+def test_a_wrapper_of_a_whole_store_is_a_whole_store() -> None:
+    assert isinstance(WrapperStore(NumpyStore()), LifecycleStore)
+
+
+# What an observer is told.
+
+
+def filled() -> NumpyStore:
+    store = NumpyStore(space=TOY)
+    store.upsert([Entry("a", [1, 0], "zorb quil", metadata={"x": 1}), Entry("b", text="zorb")])  # type: ignore[arg-type]
+    return store
+
+
+def observed(store: VectorStore | None = None) -> tuple[ObservableStore, list[StoreEvent]]:
+    """Return an observed store, whose clock goes on by one second each time it is read, and what it told."""
+    ticks = iter(range(10**6))
+    told: list[StoreEvent] = []
+    return ObservableStore(store or filled(), told.append, clock=lambda: float(next(ticks))), told
+
+
+def sizes(told: list[StoreEvent]) -> list[tuple[str, str | None, int | None, int | None]]:
+    return [(event.operation, event.namespace, event.given, event.returned) for event in told]
+
+
+def test_each_call_is_told_with_its_sizes() -> None:
+    store, told = observed()
+    store.upsert([Entry("c"), Entry("d"), Entry("c")], namespace="other")
+    store.patch({"a": {}, "missing": {}})
+    store.put_vectors({"b": [0, 1]})
+    store.get(["a", "missing"])
+    store.search([1, 0])
+    store.search_many(np.eye(2), 1)
+    store.search_text("quil")
+    store.delete(["missing"])
+    store.delete(where={"x": 1})
+    store.count()
+    store.namespaces()
+    store.changes()
+    store.erase(iter(["c", "missing"]), namespace="other")
+    store.verify()
+    assert sizes(told) == [
+        ("upsert", "other", 3, 2),
+        ("patch", "", 2, 1),
+        ("put_vectors", "", 1, 1),
+        ("get", "", 2, 1),
+        ("search", "", 1, 2),
+        ("search_many", "", 2, 2),
+        ("search_text", "", 1, 1),
+        ("delete", "", 1, 0),
+        ("delete", "", 0, 0),
+        ("count", "", None, 2),
+        ("namespaces", None, None, 2),
+        ("changes", "", None, 0),
+        ("erase", "other", 2, 1),
+        ("verify", None, None, 0),
+    ]
+    assert [(event.seconds, event.error, event.complete) for event in told] == [(1.0, None, True)] * len(told)
+
+
+def test_a_second_space_is_told() -> None:
+    store, told = observed()
+    wide = Space("wide", 3)
+    store.begin_space(wide)
+    assert [entry.id for entry in store.unfilled()] == ["a", "b"]
+    store.fill_space(wide, {"a": [1, 0, 0], "missing": [1, 0, 0]}, no_vector={"b": "too long"})
+    assert store.filling() is not None
+    store.commit_space(wide)
+    store.abort_space()
+    store.declare_fields(["x"])
+    assert store.fields == ("x",)
+    assert sizes(told) == [
+        ("begin_space", None, None, None),
+        ("unfilled", "", None, 2),
+        ("fill_space", "", 3, 2),
+        ("filling", None, None, 1),
+        ("commit_space", None, None, None),
+        ("abort_space", None, None, None),
+        ("declare_fields", None, 1, None),
+    ]
+
+
+def test_an_event_cannot_be_changed() -> None:
+    store, told = observed()
+    store.count()
+    with pytest.raises(AttributeError):
+        told[0].operation = "search"  # type: ignore[misc]
+
+
+def test_a_call_that_fails_is_told_with_its_error_and_raises_it() -> None:
+    store, told = observed()
+    with pytest.raises(ArgumentError):
+        store.search([1, 0], -1)
+    with pytest.raises(ArgumentError):
+        store.count(namespace=7)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError):
+        store.scan(where={"$near": 1})
+    with pytest.raises(ArgumentError):
+        store.upsert(None)  # type: ignore[arg-type]
+    store.close()
+    with pytest.raises(StoreClosed), store.view([""]):
+        pass
+    with pytest.raises(StoreClosed):
+        store.scan()
+    assert [(event.operation, event.error and issubclass(event.error, ArgumentError)) for event in told] == [
+        ("search", True),
+        ("count", True),
+        ("scan", True),
+        ("upsert", True),
+        ("close", None),
+        ("view", False),
+        ("scan", False),
+    ]
+    assert told[1].namespace is None
+    assert {event.returned for event in told} == {None}
+
+
+def test_what_the_store_inside_lacks_is_told_too() -> None:
+    store, told = observed(ModelStore())
+    for call in (store.verify, lambda: store.view([""]), store.unfilled):
+        with pytest.raises(UnsupportedError):
+            call()
+    assert [event.operation for event in told] == ["verify", "view", "unfilled"]
+    assert all(event.error and issubclass(event.error, UnsupportedError) for event in told)
+
+
+def test_a_generator_is_drawn_once_and_counted_on_its_way() -> None:
+    store, told = observed()
+    drawn: list[int] = []
+
+    def many() -> Iterator[Entry]:
+        for i in range(1500):
+            drawn.append(i)
+            yield Entry(f"e{i}")
+
+    steps: list[tuple[int, int]] = []
+    assert store.upsert(many(), on_progress=lambda done: steps.append((done, len(drawn)))) == 1500
+    assert steps == [(1000, 1000), (1500, 1500)]
+    assert len(drawn) == 1500
+    assert sizes(told) == [("upsert", "", 1500, 1500)]
+
+
+def test_a_generator_that_fails_is_counted_as_far_as_it_came() -> None:
+    store, told = observed()
+
+    def failing() -> Iterator[Entry]:
+        yield Entry("x")
+        raise LookupError("the source went away")
+
+    with pytest.raises(LookupError, match="went away"):
+        store.upsert(failing())
+    assert sizes(told) == [("upsert", "", 1, None)]
+    assert told[0].error is LookupError
+
+
+def test_a_scan_is_told_at_its_end_with_the_time_spent_in_the_store() -> None:
+    now = 0.0
+
+    class Slow(NumpyStore):
+        def scan(self, **options: Any) -> Iterator[Entry]:
+            for entry in super().scan(**options):
+                spend(1.0)
+                yield entry
+
+    def spend(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    told: list[StoreEvent] = []
+    inside = Slow()
+    inside.upsert([Entry("a"), Entry("b")])
+    scan = ObservableStore(inside, told.append, clock=lambda: now).scan()
+    for _ in scan:
+        assert told == []
+        spend(100.0)
+    assert list(scan) == []
+    assert sizes(told) == [("scan", "", None, 2)]
+    assert (told[0].seconds, told[0].complete) == (2.0, True)
+
+
+def test_a_scan_that_is_left_says_so_once() -> None:
+    for leave in (lambda scan: scan.close(), lambda scan: None):
+        store, told = observed()
+        scan = store.scan()
+        next(scan)
+        leave(scan)
+        del scan
+        assert [(event.operation, event.returned, event.complete) for event in told] == [("scan", 1, False)]
+
+
+def test_a_scan_that_nobody_began_is_told_too() -> None:
+    store, told = observed()
+    store.scan(namespace="other")
+    assert [(event.operation, event.namespace, event.complete) for event in told] == [("scan", "other", False)]
+
+
+def test_a_scan_that_fails_half_way_is_told_with_its_error() -> None:
+    store, told = observed()
+    store.wrapped.upsert(Entry(f"e{i:03}") for i in range(600))
+    scan = store.scan()
+    next(scan)
+    store.wrapped.close()
+    with pytest.raises(StoreClosed):
+        list(scan)
+    assert [(event.operation, event.error) for event in told] == [("scan", StoreClosed)]
+
+
+def test_a_transaction_is_told_after_what_was_done_inside() -> None:
+    store, told = observed()
+    with store.transaction():
+        store.upsert([Entry("c")])
+    with pytest.raises(LookupError), store.transaction():  # noqa: PT012 - the block fails at its end
+        store.delete(["a"])
+        raise LookupError
+    assert [(event.operation, event.error) for event in told] == [
+        ("upsert", None),
+        ("transaction", None),
+        ("delete", None),
+        ("transaction", LookupError),
+    ]
+    assert [entry.id for entry in store.wrapped.scan()] == ["a", "b", "c"]
+
+
+def test_an_observer_that_raises_breaks_nothing_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    store = watched(filled())
+    with caplog.at_level(logging.ERROR):
+        assert store.count() == 2
+        assert [entry.id for entry in store.scan()] == ["a", "b"]
+        with pytest.raises(ArgumentError):
+            store.search([1, 0], -1)
+    assert [(record.name, record.exc_info and record.exc_info[0]) for record in caplog.records] == [
+        ("vectorstore.wrappers.event", RuntimeError)
+    ] * 3
+    assert "the observer of count raised" in caplog.text
+
+
+def test_an_observer_may_stop_the_program() -> None:
+    def stop(event: StoreEvent) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ObservableStore(filled(), stop).count()

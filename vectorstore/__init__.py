@@ -1,0 +1,96 @@
+"""The vector store of Mneme: ids, vectors, text and metadata in; the nearest out.
+
+>>> from vectorstore import Entry, Space, open_store
+>>> store = open_store("numpy:", space=Space("toy", 2))
+>>> store.upsert([Entry("a", [1, 0], "north"), Entry("b", [0, 1], "east")])
+2
+>>> store.search([1, 0.1], k=1)[0].entry.text
+'north'
+"""
+
+from vectorstore.analysis import Analyser
+from vectorstore.errors import (
+    ArgumentError,
+    BusyError,
+    DamageError,
+    DimensionError,
+    FilterError,
+    ForkedError,
+    MissingExtra,
+    NewerFile,
+    NotAStore,
+    RevisionConflict,
+    SettingMismatch,
+    SpaceChanged,
+    SpaceMismatch,
+    SpaceNotReady,
+    StorageFull,
+    StorageUnwritable,
+    StoreClosed,
+    UnsupportedError,
+    VectorStoreError,
+)
+from vectorstore.open import open_store
+from vectorstore.protocol import LifecycleStore, VectorStore, View
+from vectorstore.types import (
+    Changes,
+    Cursor,
+    Entry,
+    Erasure,
+    Filling,
+    Filter,
+    Finding,
+    Match,
+    Metadata,
+    Metric,
+    Progress,
+    Space,
+    Vector,
+    VectorLike,
+)
+from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lacking
+
+__all__ = [
+    "Analyser",
+    "ArgumentError",
+    "BusyError",
+    "Changes",
+    "Cursor",
+    "DamageError",
+    "DimensionError",
+    "Entry",
+    "Erasure",
+    "Filling",
+    "Filter",
+    "FilterError",
+    "Finding",
+    "ForkedError",
+    "LifecycleStore",
+    "Match",
+    "Metadata",
+    "Metric",
+    "MissingExtra",
+    "NewerFile",
+    "NotAStore",
+    "ObservableStore",
+    "Progress",
+    "RevisionConflict",
+    "SettingMismatch",
+    "Space",
+    "SpaceChanged",
+    "SpaceMismatch",
+    "SpaceNotReady",
+    "StorageFull",
+    "StorageUnwritable",
+    "StoreClosed",
+    "StoreEvent",
+    "UnsupportedError",
+    "Vector",
+    "VectorLike",
+    "VectorStore",
+    "VectorStoreError",
+    "View",
+    "WrapperStore",
+    "lacking",
+    "open_store",
+]

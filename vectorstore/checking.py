@@ -1,0 +1,233 @@
+"""What may be written: names, metadata and entries are checked here, once, before anything is stored.
+
+Not the vectors' arithmetic (``distance``) and not filters (``filters``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeGuard
+
+from vectorstore.distance import as_vector
+from vectorstore.errors import ArgumentError
+from vectorstore.json_values import DEPTH_LIMIT, DIGITS_LIMIT, NUMBER_LIMIT
+from vectorstore.types import Entry, Space, Vector, VectorLike
+
+NAME_LIMIT = 1024
+BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """An entry that may be written: its own float32 vector, its metadata as canonical JSON."""
+
+    id: str
+    vector: Vector | None
+    text: str
+    context: str
+    metadata: str
+    no_vector: str | None
+
+
+def check_name(value: object, argument: str, *, empty: bool) -> str:
+    """Return an id or a namespace if it is one."""
+    name = check_text(value, argument)
+    if not name and not empty:
+        raise ArgumentError(argument, value, "must not be empty")
+    if len(name) > NAME_LIMIT:
+        raise ArgumentError(argument, value, f"may have at most {NAME_LIMIT} characters (it has {len(name)})")
+    if "\0" in name:
+        raise ArgumentError(argument, value, "must not contain NUL")
+    return name
+
+
+def check_text(value: object, argument: str) -> str:
+    """Return *value* if it is text that UTF-8 can hold."""
+    if not isinstance(value, str):
+        raise ArgumentError(argument, value, "a text is needed")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ArgumentError(argument, value, "must not contain lone surrogates") from error
+    return str(value)
+
+
+def check_namespace(value: object) -> str:
+    """Return a namespace if it is one; the empty one is the default."""
+    return check_name(value, "namespace", empty=True)
+
+
+def check_namespaces(values: object) -> set[str]:
+    """Return namespaces from any iterable of them; a single text is refused: it would be taken letter by letter."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ArgumentError("namespaces", values, "a list of namespaces is needed")
+    return {check_namespace(value) for value in values}
+
+
+def check_ids(values: object, argument: str = "ids") -> list[str]:
+    """Return ids from any iterable of them; a single text is refused, since it would be taken letter by letter."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ArgumentError(argument, values, "a list of ids is needed")
+    given = list(values)
+    if _all_names(given):
+        return given
+    return [check_name(value, f"{argument}[{i}]", empty=False) for i, value in enumerate(given)]
+
+
+def _all_names(values: list[object]) -> TypeGuard[list[str]]:
+    """Whether all are plainly ids, told a list at a time: many ids are looked up in one question."""
+    if set(map(type, values)) != {str}:
+        return False
+    joined = "\0".join(values)  # type: ignore[arg-type]  # all are texts
+    lengths = list(map(len, values))  # type: ignore[arg-type]
+    return joined.isascii() and joined.count("\0") == len(values) - 1 and 0 < min(lengths) <= max(lengths) <= NAME_LIMIT
+
+
+def check_fields(values: object) -> tuple[str, ...]:
+    """Return the names of metadata fields to declare, each given once."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ArgumentError("fields", values, "a list of field names is needed")
+    names = tuple(check_text(value, f"fields[{i}]") for i, value in enumerate(values))
+    if len(set(names)) < len(names):
+        raise ArgumentError("fields", names, "each field may be named once")
+    return names
+
+
+def check_k(value: object, argument: str = "k") -> int:
+    """Return *k* if it is a whole number from 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ArgumentError(argument, value, "a whole number of 0 or more is needed")
+    return value
+
+
+def check_min_score(value: object) -> float | None:
+    """Return *min_score* if it is None or a number that can be compared."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise ArgumentError("min_score", value, "a number is needed")
+    return float(value)
+
+
+def check_expect(expect: object) -> Mapping[str, int]:
+    """Return *expect* as a mapping of ids to revisions."""
+    if expect is None:
+        return {}
+    if not isinstance(expect, Mapping):
+        raise ArgumentError("expect", expect, "a mapping of ids to revisions is needed")
+    for id, revision in expect.items():
+        check_name(id, "expect", empty=False)
+        if isinstance(revision, bool) or not isinstance(revision, int) or revision < 0:
+            raise ArgumentError(f"expect[{id!r}]", revision, "a revision is a whole number; 0 means: does not exist")
+    return dict(expect)
+
+
+def check_metadata(value: object, argument: str) -> str:
+    """Return *value* as canonical JSON text if it is a JSON object: finite numbers, text keys, bounded depth."""
+    if not isinstance(value, Mapping):
+        raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
+    return json.dumps(_plain(value, argument, DEPTH_LIMIT), ensure_ascii=False, sort_keys=True, allow_nan=False)
+
+
+def check_entry(entry: object, argument: str, space: Space | None) -> Checked:
+    """Return *entry* checked against *space*, naming *argument* and the field that is wrong."""
+    if not isinstance(entry, Entry):
+        raise ArgumentError(argument, entry, "an Entry is needed")
+    id = check_name(entry.id, f"{argument}.id", empty=False)
+    where = f"{argument} ({id!r})" if len(id) <= 60 else argument
+    vector: Vector | None = None
+    if entry.vector is not None:
+        if space is None:
+            raise ArgumentError(f"{where}.vector", entry.vector, "the store has no space yet, so it takes no vectors")
+        if entry.no_vector is not None:
+            raise ArgumentError(f"{where}.no_vector", entry.no_vector, "must be None where there is a vector")
+        vector = as_vector(entry.vector, space.dimension, space.metric, argument=f"{where}.vector")
+    reason = None if entry.no_vector is None else check_text(entry.no_vector, f"{where}.no_vector")
+    if reason == "":
+        raise ArgumentError(f"{where}.no_vector", reason, "a reason is needed, or None")
+    return Checked(
+        id=id,
+        vector=vector,
+        text=check_text(entry.text, f"{where}.text"),
+        context=check_text(entry.context, f"{where}.context"),
+        metadata=check_metadata(entry.metadata, f"{where}.metadata"),
+        no_vector=reason,
+    )
+
+
+def check_vectors(vectors: Mapping[str, VectorLike], space: Space | None) -> dict[str, Vector]:
+    """Return vectors of *space* by id."""
+    if not isinstance(vectors, Mapping):
+        raise ArgumentError("vectors", vectors, "a mapping of ids to vectors is needed")
+    if space is None:
+        raise ArgumentError("vectors", list(vectors), "the store has no space yet, so it takes no vectors")
+    return {
+        check_name(id, "vectors", empty=False): as_vector(
+            vector, space.dimension, space.metric, argument=f"vectors[{id!r}]"
+        )
+        for id, vector in vectors.items()
+    }
+
+
+def check_given(
+    vectors: Mapping[str, VectorLike], no_vector: Mapping[str, str] | None, space: Space
+) -> dict[str, Vector | str]:
+    """Return vectors of *space* by id, and reasons for none; an id has one or the other."""
+    reasons = {} if no_vector is None else no_vector
+    if not isinstance(reasons, Mapping):
+        raise ArgumentError("no_vector", no_vector, "a mapping of ids to reasons is needed")
+    checked: dict[str, Vector | str] = {**check_vectors(vectors, space)}
+    for id, reason in reasons.items():
+        name = check_name(id, "no_vector", empty=False)
+        if name in checked:
+            raise ArgumentError("no_vector", name, "an entry has a vector or a reason for none, not both")
+        if not check_text(reason, f"no_vector[{id!r}]"):
+            raise ArgumentError(f"no_vector[{id!r}]", reason, "a reason is needed")
+        checked[name] = reason
+    return checked
+
+
+def last_of_each(batch: Sequence[Checked]) -> list[Checked]:
+    """Return *batch* without entries that a later one of the same id replaces, in the order of writing."""
+    return list({checked.id: checked for checked in batch}.values())
+
+
+def batches(entries: Iterable[Entry]) -> Iterator[tuple[int, list[Entry]]]:
+    """Yield (how many came before, up to ``BATCH`` entries), in bounded memory."""
+    if isinstance(entries, Entry) or not isinstance(entries, Iterable):
+        raise ArgumentError("entries", entries, "an iterable of entries is needed")
+    source = iter(entries)
+    start = 0
+    while batch := list(islice(source, BATCH)):
+        yield start, batch
+        start += len(batch)
+
+
+def _plain(value: Any, argument: str, depth: int) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return check_text(value, argument)
+    if isinstance(value, int):
+        if abs(value) >= NUMBER_LIMIT:
+            raise ArgumentError(argument, "…", f"a whole number may have at most {DIGITS_LIMIT} digits")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ArgumentError(argument, value, "numbers must be finite")
+        return float(value)
+    if depth == 0:
+        raise ArgumentError(argument, "…", f"may be at most {DEPTH_LIMIT} levels deep")
+    if isinstance(value, Mapping):
+        return {
+            check_text(name, f"{argument} key"): _plain(inner, f"{argument}.{name}", depth - 1)
+            for name, inner in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner, argument, depth - 1) for inner in value]
+    raise ArgumentError(argument, value, "must be JSON: text, numbers, true, false, null, lists and objects")

@@ -1,0 +1,165 @@
+"""The vectors of a namespace as one float32 matrix, aligned with the core's rows, and the exact scores of its rows.
+
+A float32 product says which rows may be among the best; those are scored again by the fixed road, whose figures are
+the only ones that leave. Rows without a vector are zeros and never found.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.core.growing import Growing
+from vectorstore.core.products import GROUP, Found, candidates_of_many
+from vectorstore.core.selection import at_least_kth
+from vectorstore.distance import exact_scores, norms, prepare, rounding_bound
+from vectorstore.types import Metric, Space, Vector
+
+GATHER_SHARE: Final = 0.15
+"""Below this share of passing rows they are gathered before the product, above it all are scanned."""
+GATHER_SHARE_MANY: Final = 0.5
+"""The same for many questions, among which gathering once is shared."""
+QUERY_BLOCK: Final = 64
+_PAIRS: Final = 8192
+_LARGEST_LENGTH: Final = 1e18
+"""Beyond this a squared length may overflow in float32; such rows make every row a candidate."""
+
+
+class Matrix:
+    """Prepared vectors by row of the core, which tells it of each row that comes, goes or moves."""
+
+    def __init__(self, space: Space) -> None:
+        self._metric = space.metric
+        self._dimension = space.dimension
+        self._vectors: Growing[np.float32] = Growing(np.float32, space.dimension)
+        self._there: Growing[np.bool_] = Growing(np.bool_)
+        self._squares: Growing[np.float32] = Growing(np.float32)  # of the lengths; only L2 asks
+        self._missing = 0
+        self._longest = 0.0
+
+    def load(self, count: int, rows: NDArray[np.intp], vectors: NDArray[np.float32]) -> None:
+        """Fill *count* rows; ``vectors[i]`` belongs to row ``rows[i]``, the others have none."""
+        prepared = prepare(vectors, self._metric)
+        if prepared is vectors or len(rows) != count or not bool((rows == np.arange(count)).all()):
+            matrix = np.zeros((count, self._dimension), dtype=np.float32)
+            matrix[rows] = prepared
+        else:
+            matrix = prepared
+        there = np.zeros(count, dtype=np.bool_)
+        there[rows] = True
+        lengths = norms(matrix)
+        self._vectors.load(matrix)
+        self._there.load(there)
+        self._squares.load(np.square(np.minimum(lengths, _LARGEST_LENGTH)).astype(np.float32))
+        self._missing = count - int(there.sum())
+        self._longest = float(lengths.max(initial=0.0))
+
+    def append(self) -> None:
+        """Add a row without a vector."""
+        self._vectors.append(np.zeros(self._dimension, dtype=np.float32))
+        self._there.append(False)
+        self._squares.append(0.0)
+        self._missing += 1
+
+    def put(self, row: int, vector: Vector | None) -> None:
+        """Give *row* its raw vector, or take it away."""
+        there = self._there.rows
+        self._missing += int(there[row]) - int(vector is not None)
+        there[row] = vector is not None
+        if vector is None:
+            self._vectors.rows[row] = 0.0
+            return
+        prepared = prepare(vector[np.newaxis], self._metric)
+        length = float(norms(prepared)[0])
+        self._vectors.rows[row] = prepared[0]
+        self._squares.rows[row] = min(length, _LARGEST_LENGTH) ** 2
+        self._longest = max(self._longest, length)
+
+    def swap_delete(self, row: int) -> None:
+        """Remove *row*; the last one takes its place."""
+        self._missing -= int(not self._there.rows[row])
+        self._vectors.swap_delete(row)
+        self._there.swap_delete(row)
+        self._squares.swap_delete(row)
+
+    def has(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of *rows* have a vector."""
+        return self._there.rows[rows]
+
+    def scores(self, rows: NDArray[np.intp], query: Vector) -> NDArray[np.float64]:
+        """The exact scores of *rows* against a prepared query."""
+        return exact_scores(self._vectors.rows[rows], query, self._metric)
+
+    def scores_of_pairs(
+        self, rows: NDArray[np.intp], queries: NDArray[np.float32], of: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """The exact score of each of *rows* against the prepared query ``queries[of[i]]`` beside it."""
+        scores = np.empty(len(rows))
+        for start in range(0, len(rows), _PAIRS):
+            part = slice(start, start + _PAIRS)
+            scores[part] = exact_scores(self._vectors.rows[rows[part]], queries[of[part]], self._metric)
+        return scores
+
+    def candidates(self, query: Vector, k: int, mask: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+        """Return the rows among which the best *k* surely are; *query* is prepared."""
+        chosen = self._chosen(mask)
+        count = len(self._there) if chosen is None else len(chosen)
+        slack = self._slack(query)
+        if count <= k or math.isinf(slack):
+            return np.arange(count) if chosen is None else chosen
+        if chosen is None:
+            return at_least_kth(self._quick(self._vectors.rows, self._squares.rows, query), k, slack)
+        if count < GATHER_SHARE * len(self._there):
+            quick = self._quick(self._vectors.rows[chosen], self._squares.rows[chosen], query)
+        else:
+            quick = self._quick(self._vectors.rows, self._squares.rows, query)[chosen]
+        return chosen[at_least_kth(quick, k, slack)]
+
+    def candidates_of_many(self, queries: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None) -> Found | None:
+        """``candidates`` of each of *queries*, as (place of the query, which rises; row).
+
+        None where matrix products do not help: few rows, or numbers that float32 cannot multiply.
+        """
+        chosen = self._chosen(mask)
+        slacks = np.array([self._slack(query) for query in queries])
+        rows, squares, usable = self._vectors.rows, self._squares.rows, None
+        count = len(rows) if chosen is None else len(chosen)
+        if count < 2 * GROUP * k or np.isinf(slacks).any():
+            return None
+        if chosen is not None and count < GATHER_SHARE_MANY * len(rows):
+            rows, squares = rows[chosen], squares[chosen]
+        elif chosen is not None:
+            usable = np.zeros(len(rows), dtype=np.bool_)
+            usable[chosen] = True
+            chosen = None
+        less = squares if self._metric is Metric.L2 else None
+        found = []
+        for start in range(0, len(queries), QUERY_BLOCK):
+            part = slice(start, start + QUERY_BLOCK)
+            of, places = candidates_of_many(rows, queries[part], k, slacks[part], less=less, usable=usable)
+            found.append((of + start, places if chosen is None else chosen[places]))
+        of, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return of, places
+
+    def _chosen(self, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
+        if self._missing:
+            there = self._there.rows
+            return np.flatnonzero(there if mask is None else there & mask)
+        return None if mask is None else np.flatnonzero(mask)
+
+    def _quick(self, rows: NDArray[np.float32], squares: NDArray[np.float32], query: Vector) -> NDArray[np.float32]:
+        product: NDArray[np.float32] = rows @ query
+        if self._metric is Metric.L2:
+            product *= 2
+            product -= squares
+        return product
+
+    def _slack(self, query: Vector) -> float:
+        """Twice the rounding bound, since the k-th best may err as well; infinite where float32 could overflow."""
+        if self._metric is Metric.COSINE:
+            return 2 * rounding_bound(self._dimension, self._metric, 1.0, 1.0)
+        length = float(norms(query[np.newaxis])[0])
+        return 2 * rounding_bound(self._dimension, self._metric, self._longest, length)

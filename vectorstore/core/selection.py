@@ -1,0 +1,52 @@
+"""Choosing the best k: candidates are cut by value, never by count, so that ties are seen whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.core.ranked import Ranked
+
+_GROUP: Final = 32
+_LARGE: Final = 4096
+
+
+def at_least_kth(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
+    """Return the positions whose score is within *slack* of the k-th best, in order of position."""
+    if len(scores) <= k:
+        return np.arange(len(scores))
+    if len(scores) < max(_LARGE, 2 * _GROUP * k):
+        return np.flatnonzero(scores >= _kth(scores, k) - slack)
+    # The k-th best of the groups' best is no better than the k-th best of all, and much cheaper to find.
+    whole = len(scores) - len(scores) % _GROUP
+    tops = scores[:whole].reshape(_GROUP, -1).max(axis=0)
+    likely = np.flatnonzero(scores >= _kth(tops, k) - slack)
+    near = scores[likely]
+    chosen: NDArray[np.intp] = likely[near >= _kth(near, k) - slack]
+    return chosen
+
+
+def best(
+    keys: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    k: int,
+    id_of: Callable[[int], str],
+    min_score: float | None = None,
+) -> Ranked:
+    """Return up to *k* (key, score), best first, ties by id; a score equal to *min_score* stays."""
+    if len(scores) > k:
+        chosen = at_least_kth(scores, k, 0.0)
+        keys, scores = keys[chosen], scores[chosen]
+    pairs = zip(keys.tolist(), scores.tolist(), strict=True)
+    kept = [pair for pair in pairs if min_score is None or pair[1] >= min_score]
+    kept.sort(key=lambda pair: (-pair[1], id_of(pair[0])))
+    return kept[:k]
+
+
+def _kth(scores: NDArray[np.floating], k: int) -> np.floating:
+    place = len(scores) - k
+    found: np.floating = np.partition(scores, place)[place]
+    return found

@@ -1,0 +1,141 @@
+"""Vectors checked and made ready, and the one fixed road by which final scores are computed.
+
+A float32 product finds candidates quickly, but its last bits depend on shapes, threads and libraries. The final score
+of an entry is therefore computed here, in float64, row by row in one order: the same entry never has two scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.errors import ArgumentError, DimensionError
+from vectorstore.types import Metric, Vector, VectorLike
+
+_BLOCK: Final = 512
+_SMALLEST_NORM: Final = 1e-30
+_LARGEST_SQUARE: Final = 1e36
+"""Beyond this, products of float32 numbers may overflow."""
+
+
+def as_vector(value: object, dimension: int, metric: Metric, *, argument: str) -> Vector:
+    """Return *value* as an own, read-only float32 vector of *dimension* numbers.
+
+    Lists, integers, float64, strided and read-only arrays are converted. Raises ``DimensionError`` for another
+    length, ``ArgumentError`` for anything that is not finite in float32 or, under cosine, has no direction.
+    """
+    array = _numbers(value, argument)
+    if array.ndim != 1:
+        raise ArgumentError(argument, array.shape, f"one vector of {dimension} numbers is needed, not this shape")
+    if array.shape[0] != dimension:
+        raise DimensionError(argument, array.shape[0], dimension)
+    vector: Vector = _checked(array[np.newaxis], metric, argument)[0]
+    return vector
+
+
+def as_vectors(
+    values: Sequence[VectorLike] | NDArray[Any], dimension: int, metric: Metric, *, argument: str
+) -> NDArray[np.float32]:
+    """Return *values* as an own, read-only float32 matrix, shape (n, dimension); checked as ``as_vector`` does."""
+    if not isinstance(values, np.ndarray):
+        if not isinstance(values, Iterable):
+            raise ArgumentError(argument, values, f"vectors of {dimension} numbers are needed")
+        rows = [as_vector(value, dimension, metric, argument=f"{argument}[{i}]") for i, value in enumerate(values)]
+        return np.stack(rows) if rows else np.empty((0, dimension), dtype=np.float32)
+    array = _numbers(values, argument)
+    if array.ndim != 2:
+        raise ArgumentError(argument, array.shape, f"shape (n, {dimension}) is needed, not this one")
+    if array.shape[1] != dimension:
+        raise DimensionError(argument, array.shape[1], dimension)
+    return _checked(array, metric, argument)
+
+
+def prepare(rows: NDArray[np.float32], metric: Metric) -> NDArray[np.float32]:
+    """Return rows as scores need them: of length 1 under cosine, else as they are. Each row for itself."""
+    return normalised(rows) if metric is Metric.COSINE else np.ascontiguousarray(rows)
+
+
+def normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return *rows* (n, d) with length 1, float32; a row's result does not depend on its neighbours."""
+    result = np.empty(rows.shape, dtype=np.float32)
+    lengths = norms(rows)[:, np.newaxis]
+    for start in range(0, len(rows), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        result[part] = rows[part] / lengths[part]
+    return result
+
+
+def norms(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the Euclidean length of each row, float64."""
+    lengths = np.empty(len(rows), dtype=np.float64)
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK].astype(np.float64, order="C")
+        block *= block
+        lengths[start : start + _BLOCK] = np.add.reduce(block, axis=1)
+    return np.sqrt(lengths, out=lengths)
+
+
+def exact_scores(rows: NDArray[np.float32], query: NDArray[np.float32], metric: Metric) -> NDArray[np.float64]:
+    """Return the final score of each of the prepared *rows* (n, d) against the prepared *query*, float64.
+
+    *query* is one vector (d,) for all rows, or one for each (n, d). Products of float32 numbers are exact in
+    float64; each row is then summed along its contiguous axis in one order, whatever stands beside it.
+    """
+    scores = np.empty(len(rows), dtype=np.float64)
+    for start in range(0, len(rows), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        block = rows[part].astype(np.float64, order="C")
+        against = (query if query.ndim == 1 else query[part]).astype(np.float64)
+        if metric is Metric.L2:
+            block -= against
+            block *= block
+        else:
+            block *= against
+        scores[part] = np.add.reduce(block, axis=1)
+    if metric is Metric.L2:
+        np.negative(np.sqrt(scores, out=scores), out=scores)
+    elif metric is Metric.COSINE:
+        np.minimum(np.maximum(scores, -1.0, out=scores), 1.0, out=scores)
+    scores += 0.0  # no negative zero
+    return scores
+
+
+def rounding_bound(dimension: int, metric: Metric, max_norm: float, query_norm: float) -> float:
+    """Return how far a float32 product may be from the exact score, safely (twice the textbook bound).
+
+    For L2 it bounds the error of 2 x·q - |x|², which orders as the score does. Infinite where float32 could
+    overflow. Higham, "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1; the second term is for
+    products that vanish.
+    """
+    relative = 2 * (dimension + 8) * 2.0**-24
+    vanished = dimension * 2.0**-124
+    if metric is Metric.COSINE:
+        return relative * 1.001
+    size = max_norm * query_norm if metric is Metric.DOT else 2 * (max_norm + query_norm) ** 2
+    return relative * size + vanished if size < _LARGEST_SQUARE else np.inf
+
+
+def _numbers(value: object, argument: str) -> NDArray[Any]:
+    if isinstance(value, (list, tuple)) and any(isinstance(number, bool) for number in value):
+        raise ArgumentError(argument, value, "numbers are needed, not True or False")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ArgumentError(argument, value, "a list or array of numbers is needed") from error
+    if array.dtype.kind not in "fiu" and array.size:
+        raise ArgumentError(argument, value, "a list or array of real numbers is needed")
+    return array
+
+
+def _checked(array: NDArray[Any], metric: Metric, argument: str) -> NDArray[np.float32]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = np.array(array, dtype=np.float32, order="C")
+    if not np.isfinite(result).all():
+        raise ArgumentError(argument, array[~np.isfinite(result)][:3].tolist(), "numbers must be finite in float32")
+    if metric is Metric.COSINE and result.size and float(norms(result).min()) < _SMALLEST_NORM:
+        raise ArgumentError(argument, "a vector without length", "cosine needs a direction; store it without a vector")
+    result.flags.writeable = False
+    return result

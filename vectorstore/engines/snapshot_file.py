@@ -1,0 +1,60 @@
+"""A snapshot of a numpy store as a file: written whole or not at all, and checked when it is read."""
+
+from __future__ import annotations
+
+import os
+
+from vectorstore.analysis import Analyser
+from vectorstore.core.array_file import FRONT, check_front
+from vectorstore.core.snapshot import decoded, encoded
+from vectorstore.core.state import StoreState
+from vectorstore.errors import ArgumentError
+from vectorstore.sqlite.border import system_border
+from vectorstore.sqlite.examining import checked_path, is_missing
+from vectorstore.sqlite.placing import Token, placed_whole
+from vectorstore.sqlite.settings import Settings
+from vectorstore.types import Space
+
+
+def write_snapshot(
+    state: StoreState, path: str | os.PathLike[str], *, replace: bool, token: Token = os.urandom
+) -> None:
+    """Put *state* at *path* (mode 0600, on disk); an earlier snapshot there stays as it is until the new one is whole.
+
+    Anything but a snapshot is left untouched and refused; so is a snapshot too, unless *replace*.
+    """
+    target = checked_path(path)
+    with system_border(target):
+        if not is_missing(target):
+            if not replace:
+                raise _taken(path)
+            with target.open("rb") as file:
+                check_front(file.read(FRONT), str(target))
+        try:
+            with placed_whole(target, token=token, replace=replace) as private, private.open("wb") as file:
+                for part in encoded(state):
+                    file.write(part)
+        except FileExistsError as error:
+            raise _taken(path) from error
+
+
+def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:
+    """Return the state at *path*; None where nothing is."""
+    target = checked_path(path)
+    with system_border(target):
+        if is_missing(target):
+            return None
+        data = target.read_bytes()
+    return decoded(data, str(target))
+
+
+def agreed(
+    state: StoreState, *, space: Space | None, analyser: Analyser | None, fields: tuple[str, ...] | None
+) -> Settings:
+    """Return the settings to use when these are given for *state*; a difference raises."""
+    recorded = Settings(state.space, Analyser(state.language), state.fields, recorded=True)
+    return recorded.agreed(space=space, analyser=analyser, fields=fields)
+
+
+def _taken(path: str | os.PathLike[str]) -> ArgumentError:
+    return ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed")

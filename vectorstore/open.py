@@ -1,0 +1,52 @@
+"""``open_store``: a store by its address, so that an engine is imported only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+from vectorstore.analysis import Analyser
+from vectorstore.errors import ArgumentError, shown
+from vectorstore.protocol import LifecycleStore
+from vectorstore.types import Space
+
+
+def open_store(
+    url: str,
+    *,
+    space: Space | None = None,
+    analyser: Analyser | None = None,
+    fields: Sequence[str] | None = None,
+    matrix_limit: int | None = None,
+) -> LifecycleStore:
+    """Open the store at *url*: ``numpy:`` in memory, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+
+    ``numpy:///relative.snapshot`` is a store in memory that begins with what the snapshot there holds (with nothing
+    where there is none) and is kept only when its ``save()`` is called.
+
+    What is given is recorded on first use; None takes what the file has; a different one raises ``SpaceMismatch``
+    or ``SettingMismatch``. *fields* are metadata fields kept as columns, for fast filters (``declare_fields`` changes
+    them). *matrix_limit* is how many bytes of vectors may be kept in memory (0: none, all search goes through SQL).
+    """
+    if not isinstance(url, str):
+        raise ArgumentError("url", url, "a text like 'sqlite:///memory.db' or 'numpy:' is needed")
+    scheme, separator, rest = url.partition(":")
+    if separator and scheme == "numpy" and (not rest or (rest.startswith("///") and len(rest) > 3)):
+        from vectorstore.engines.numpy_store import NumpyStore
+
+        if matrix_limit is not None:
+            raise ArgumentError("matrix_limit", matrix_limit, "a numpy store keeps everything in memory; leave it out")
+        if rest:
+            return NumpyStore.open(Path(unquote(rest[3:])), space=space, analyser=analyser, fields=fields)
+        return NumpyStore(space=space, analyser=analyser, fields=fields or ())
+    if scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
+        from vectorstore.engines.sqlite_store import SqliteStore
+
+        path = Path(unquote(rest[3:]))
+        return SqliteStore(path, space=space, analyser=analyser, fields=fields, matrix_limit=matrix_limit)
+    raise ArgumentError(
+        "url",
+        url,
+        f"'numpy:', 'numpy:///file' or 'sqlite:///file.db' is needed; {shown(scheme)} is not a store this version has",
+    )

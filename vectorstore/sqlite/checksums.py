@@ -1,0 +1,39 @@
+"""Checksums of stored rows: eight bytes of BLAKE2b, so that a changed byte is named and never returned as truth.
+
+SQLite's own checks see damaged pages, not a changed byte inside a row.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+_SIGN: Final = 1 << 63
+_WRAP: Final = 1 << 64
+
+
+def entry_checksum(id: str, revision: int, text: str, context: str, metadata: str, no_vector: str | None) -> int:
+    """Return the checksum of an entry row, as a signed 64-bit integer."""
+    parts = (id, str(revision), text, context, metadata, "-" if no_vector is None else "+" + no_vector)
+    encoded = [part.encode() for part in parts]
+    lengths = ",".join(str(len(part)) for part in encoded).encode()
+    return _digest(lengths + b"".join(encoded))
+
+
+def vector_checksum(id: str, vector: bytes) -> int:
+    """Return the checksum of a vector row, as a signed 64-bit integer."""
+    return _digest(id.encode() + b"\0" + vector)
+
+
+def reason_checksum(id: str, reason: str) -> int:
+    """Return the checksum of a reason for having no vector in the space that is being filled."""
+    return _digest(id.encode() + b"\0" + reason.encode())
+
+
+def added(tally: int, *checksums: int) -> int:
+    """Return the sum of checksums as SQLite keeps it: signed, modulo 2**64; its order does not matter."""
+    return (tally + sum(checksums) + _SIGN) % _WRAP - _SIGN
+
+
+def _digest(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)

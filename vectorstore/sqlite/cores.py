@@ -1,0 +1,157 @@
+"""The cores of a file: filled from it when first needed, and kept fresh by its change log.
+
+One cheap look a call says whether a namespace moved on; what changed then arrives row by row, whoever wrote it,
+deletions included. A rollback never arrives, since only committed rows are read. Not thread-safe: the store locks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import apsw
+import numpy as np
+
+from vectorstore.core.core import Core
+from vectorstore.sqlite.query import each, every, first
+from vectorstore.sqlite.rows import vectors_of
+from vectorstore.types import Space
+
+_RELOAD_SHARE = 0.5
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A core, and up to where it has read the file."""
+
+    key: int
+    core: Core
+    revision: int
+    next_term: int = 1
+
+
+class Cores:
+    """The cores of one store by namespace. *fields* become columns."""
+
+    def __init__(self, *, space: Space | None, fields: Sequence[str]) -> None:
+        self.space = space
+        self.fields = tuple(fields)
+        self._loaded: dict[str, Loaded] = {}
+
+    def fresh(self, connection: apsw.Connection, name: str) -> Loaded | None:
+        """Return the core of a namespace in the state that *connection* sees; None if it was never written."""
+        row = first(connection, "SELECT key, revision, pruned, entries FROM namespaces WHERE name = ?", (name,))
+        if row is None:
+            self._loaded.pop(name, None)
+            return None
+        key, revision, pruned, entries = row
+        loaded = self._loaded.get(name)
+        if loaded is not None and (loaded.key != key or not pruned <= loaded.revision <= revision):
+            loaded = None
+        if loaded is None:
+            loaded = self._loaded[name] = Loaded(key, Core(space=self.space, fields=self.fields), revision)
+            self._load_rows(connection, loaded)
+        elif loaded.revision != revision:
+            self._catch_up(connection, loaded, revision, entries)
+        return loaded
+
+    def forget(self, name: str | None = None) -> None:
+        """Drop the core of a namespace, or all of them."""
+        if name is None:
+            self._loaded.clear()
+        else:
+            self._loaded.pop(name, None)
+
+    def matrix_bytes(self) -> int:
+        """How much the loaded matrices hold."""
+        width = 0 if self.space is None else 4 * self.space.dimension
+        return sum(len(one.core) * width for one in self._loaded.values() if one.core.has_matrix)
+
+    def load_matrix(self, connection: apsw.Connection, loaded: Loaded) -> None:
+        """Fill the matrix of a core."""
+        assert self.space is not None
+        keys: list[int] = []
+        blocks = []
+        for block_keys, vectors in vectors_of(connection, self.space.dimension, namespace=loaded.key):
+            keys += block_keys
+            blocks.append(vectors)
+        empty = np.empty((0, self.space.dimension), dtype=np.float32)
+        loaded.core.load_matrix(keys, np.concatenate(blocks) if blocks else empty)
+
+    def load_terms(self, connection: apsw.Connection, loaded: Loaded) -> None:
+        """Fill the terms of a core."""
+        loaded.next_term = 1
+        dictionary = _new_terms(connection, loaded)
+        rows = each(connection, "SELECT key, sequence, context_length FROM forward WHERE namespace = ?", (loaded.key,))
+        loaded.core.load_terms(
+            dictionary, ((key, np.frombuffer(blob, dtype="<i4"), length) for key, blob, length in rows)
+        )
+
+    def _load_rows(self, connection: apsw.Connection, loaded: Loaded) -> None:
+        rows = every(connection, "SELECT key, id, metadata FROM entries WHERE namespace = ?", (loaded.key,))
+        keys, ids, metadata = zip(*rows, strict=True) if rows else ((), (), ())
+        loaded.core.load_rows(keys, ids, self._columns(metadata))
+
+    def _columns(self, metadata: Sequence[str]) -> Iterable[dict[str, Any]]:
+        if not self.fields:
+            return repeat({}, len(metadata))
+        fields: list[dict[str, Any]] = json.loads("[" + ",".join(metadata) + "]")
+        return fields
+
+    def _catch_up(self, connection: apsw.Connection, loaded: Loaded, revision: int, entries: int) -> None:
+        changed = every(
+            connection,
+            "SELECT DISTINCT key FROM changes WHERE namespace = ? AND revision > ?",
+            (loaded.key, loaded.revision),
+        )
+        if len(changed) > max(100, _RELOAD_SHARE * entries):
+            fields = Core(space=self.space, fields=self.fields)
+            loaded.core, loaded.next_term = fields, 1
+            self._load_rows(connection, loaded)
+        else:
+            self._apply(connection, loaded, [key for (key,) in changed])
+        loaded.revision = revision
+
+    def _apply(self, connection: apsw.Connection, loaded: Loaded, changed: list[int]) -> None:
+        core, wanted = loaded.core, json.dumps(changed)
+        rows = every(
+            connection,
+            "SELECT e.key, e.id, e.metadata FROM json_each(?) AS wanted"
+            " CROSS JOIN entries AS e ON e.key = wanted.value",
+            (wanted,),
+        )
+        there = [key for key, _, _ in rows]
+        for key in set(changed).difference(there):
+            core.remove(key)
+        for (key, id, _), fields in zip(rows, self._columns([row[2] for row in rows]), strict=True):
+            core.put_row(key, id, fields)
+        if core.has_matrix and self.space is not None:
+            left = set(there)
+            for keys, vectors in vectors_of(connection, self.space.dimension, keys=there):
+                for key, vector in zip(keys, vectors, strict=True):
+                    core.put_vector(key, vector)
+                left.difference_update(keys)
+            for key in left:
+                core.put_vector(key, None)
+        if core.has_terms:
+            fresh = _new_terms(connection, loaded)
+            forward = each(
+                connection,
+                "SELECT f.key, f.sequence, f.context_length FROM json_each(?) AS wanted"
+                " CROSS JOIN forward AS f ON f.key = wanted.value",
+                (wanted,),
+            )
+            for key, blob, length in forward:
+                core.put_terms(key, np.frombuffer(blob, dtype="<i4"), length, fresh)
+
+
+def _new_terms(connection: apsw.Connection, loaded: Loaded) -> dict[str, int]:
+    rows = each(
+        connection, "SELECT term, number FROM terms WHERE namespace = ? AND number >= ?", (loaded.key, loaded.next_term)
+    )
+    fresh: dict[str, int] = dict(rows)
+    loaded.next_term = max(fresh.values(), default=loaded.next_term - 1) + 1
+    return fresh

@@ -1,0 +1,250 @@
+"""One file for all that Mneme keeps: transactions, components, erasure, backup and repair.
+
+It knows nothing of entries or messages; those are tables of components. Any thread may call.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import apsw
+
+from vectorstore.errors import ArgumentError, NotAStore, UnsupportedError
+from vectorstore.sqlite import erasure
+from vectorstore.sqlite.border import system_border
+from vectorstore.sqlite.component import Component
+from vectorstore.sqlite.copying import back_up, salvage_file
+from vectorstore.sqlite.creation import create_file
+from vectorstore.sqlite.examining import checked_path, is_missing
+from vectorstore.sqlite.frame import Birth, check_known, migrate, total_version, versions
+from vectorstore.sqlite.opening import open_file
+from vectorstore.sqlite.placing import Token
+from vectorstore.sqlite.transactions import Transactions
+from vectorstore.sqlite.verification import rebuild_file, verify_file
+from vectorstore.types import Finding
+
+_ERASURE_WAIT: Final = 0.25
+"""Seconds that ``finish_erasure`` waits for readers to leave."""
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
+class Database:
+    """A file and the components in it.
+
+    *create* makes a missing file. With *read_only*, and when this user cannot write the file, nothing is
+    written and every ``write`` raises ``StorageUnwritable``. *busy_timeout* is how many seconds a call waits.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        components: Sequence[Component] = (),
+        create: bool = True,
+        read_only: bool = False,
+        busy_timeout: float = 10.0,
+        clock: Callable[[], datetime] = utc_now,
+        token: Token = os.urandom,
+    ) -> None:
+        self.path: Path = checked_path(path)
+        timeout = _checked_timeout(busy_timeout)
+        self._clock, self._token = clock, token
+        self._components: dict[str, Component] = {}
+        self._known_version = -1
+        self._make_if_missing(create and not read_only, components)
+        opened = open_file(self.path, components, read_only=read_only, busy_timeout=timeout)
+        self._birth, self._access = opened.birth, opened.reading
+        self._transactions = Transactions(self.path, opened, check=self._check_versions, busy_timeout=timeout)
+        try:
+            for component in components:
+                self.attach(component)
+            if not self.read_only:
+                self._transactions.finish_erasure(wait=0.0)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def identity(self) -> str:
+        """The random name that the file was given when it was made; a copy has the same."""
+        return self._birth.identity
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the file can only be read."""
+        return self._transactions.read_only
+
+    def attach(self, component: Component) -> None:
+        """Bring the tables of *component* to their newest version in one transaction, all or nothing.
+
+        Inside this thread's ``write()`` it is part of that. Attaching again is harmless. Tables of a newer
+        Mneme raise ``NewerFile`` and are left as they are.
+        """
+        known = self._components.get(component.name)
+        if known is not None:
+            if type(known) is not type(component):
+                raise ArgumentError("component", component, f"another part is named {component.name!r} here")
+            return
+        if not self.in_write():
+            with self.read() as connection:
+                found = versions(connection)
+            check_known(self.path, found, component)
+            if found.get(component.name) == len(component.migrations):
+                self._components[component.name] = component
+                return
+        with self.write() as connection:
+            migrate(connection, component, self.path)
+            self.on_commit(lambda: self._components.setdefault(component.name, component))
+
+    def read(self) -> AbstractContextManager[apsw.Connection]:
+        """Open a block with a connection in one transaction for reading: all that is read in it is one state.
+
+        Blocks of one thread inside each other share the outermost's state. Inside this thread's ``write()``
+        it is the writing connection, which sees what was written. Do not keep a cursor beyond the block.
+        """
+        return self._transactions.read()
+
+    def write(self) -> AbstractContextManager[apsw.Connection]:
+        """Open a block with the writing connection in one transaction, durable when the block has ended.
+
+        An error undoes all of it. A block inside a block of the same thread joins it: the outermost commits,
+        and an error that leaves the inner one undoes that part alone. Threads take turns.
+        """
+        return self._transactions.write()
+
+    def in_write(self) -> bool:
+        """Whether this thread is inside ``write()``."""
+        return self._transactions.writing is not None
+
+    def present_write(self) -> object | None:
+        """What stands for this thread's present outermost ``write()``: another object in each; None outside."""
+        return self._transactions.writing
+
+    def on_commit(self, callback: Callable[[], object]) -> None:
+        """Run *callback* once, after the outermost commit of this thread's present ``write()``, if it comes.
+
+        By then the transaction is over, and other threads may have begun theirs.
+        """
+        self._transactions.present_write("on_commit").callbacks.append(callback)
+
+    def mark_erasure(self, connection: apsw.Connection) -> None:
+        """Record, in this thread's present ``write()``, that what it deletes must also leave the disk."""
+        if connection is not self._transactions.present_write("mark_erasure").connection:
+            raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
+        erasure.set_mark(connection, f"{self._clock().isoformat()} {self._token(8).hex()}")
+
+    def finish_erasure(self) -> bool:
+        """Take deleted bytes from the disk; True when none are left.
+
+        A reader, here or in another process, can prevent it for now: the mark is durable, and it is tried
+        again after each commit, at opening and at closing.
+        """
+        if self.read_only or self.in_write():
+            return not self.pending_erasure()
+        return self._transactions.finish_erasure(wait=_ERASURE_WAIT)
+
+    def pending_erasure(self) -> bool:
+        """Whether deleted bytes may still be in the file or its log."""
+        with self.read() as connection:
+            return erasure.mark(connection) is not None
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing."""
+        target = self._free_path(path, "backup")
+        with self.read() as connection:
+            try:
+                back_up(connection, target, token=self._token)
+            except FileExistsError as error:
+                raise _taken(path) from error
+
+    def verify(self) -> list[Finding]:
+        """Check pages, references, header and every component's tables; an empty list means all is well."""
+        with self.read() if self.in_write() else self._transactions.read_fresh() as connection:
+            return verify_file(connection, [*self._components.values()])
+
+    def rebuild(self) -> None:
+        """Make indexes and every component's derived tables again, in one transaction."""
+        with self.write() as connection:
+            rebuild_file(connection, [*self._components.values()])
+
+    def salvage(self, path: str | os.PathLike[str]) -> int:
+        """Copy every readable row into a new file at *path* and return how many; this file is only read."""
+        target = self._free_path(path, "salvage")
+        with self.read() as connection:
+            strangers = sorted(versions(connection).keys() - self._components.keys())
+        if strangers:
+            raise UnsupportedError("salvage", f"nothing attached can copy these parts of the file: {strangers}")
+        parts = [*self._components.values()]
+        with self._transactions.inside():
+            try:
+                return salvage_file(self.path, self._access, target, parts, self._birth, token=self._token)
+            except FileExistsError as error:
+                raise _taken(path) from error
+
+    def close(self) -> None:
+        """Release the file; twice is harmless, and any other call afterwards raises ``StoreClosed``.
+
+        It waits for other threads' blocks. One that outlasts the busy timeout, or that this thread is inside
+        of, ends as it would have and then releases the file.
+        """
+        self._transactions.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if (transactions := getattr(self, "_transactions", None)) is not None:
+            transactions.keep_if_forked()
+
+    def _make_if_missing(self, create: bool, components: Sequence[Component]) -> None:
+        with system_border(self.path):
+            missing = is_missing(self.path)
+        if missing:
+            if not create:
+                raise NotAStore(str(self.path), "there is no such file")
+            birth = Birth(self._token(16).hex(), self._clock().isoformat())
+            with suppress(FileExistsError):  # another process was first: its file is opened
+                create_file(self.path, components, birth, token=self._token)
+
+    def _check_versions(self, connection: apsw.Connection) -> None:
+        # A process with a newer Mneme may have migrated the file meanwhile.
+        total = total_version(connection)
+        if total != self._known_version:
+            found = versions(connection)
+            for component in self._components.values():
+                check_known(self.path, found, component)
+            self._known_version = total
+
+    def _free_path(self, path: str | os.PathLike[str], operation: str) -> Path:
+        if self.in_write():
+            raise UnsupportedError(operation, "it cannot be made inside write()")
+        target = checked_path(path)
+        if os.path.lexists(target):
+            raise _taken(path)
+        return target
+
+
+def _taken(path: object) -> ArgumentError:
+    return ArgumentError("path", path, "a path where nothing is yet is needed")
+
+
+def _checked_timeout(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise ArgumentError("busy_timeout", seconds, "a number of seconds, 0 or more, is needed")
+    return float(seconds)

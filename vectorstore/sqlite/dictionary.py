@@ -1,0 +1,68 @@
+"""The dictionary of one namespace: which number each of its terms has. Used inside a write transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.core.forward import distinct_numbers
+from vectorstore.sqlite.query import each, only
+
+_PAGE = 1000
+
+
+class Dictionary:
+    """Numbers terms; ``numbers`` knows those that were asked for."""
+
+    def __init__(self, connection: apsw.Connection, namespace: int) -> None:
+        self._connection = connection
+        self._namespace = namespace
+        self.numbers: dict[str, int] = {}
+        row = only(connection, "SELECT next_term FROM namespaces WHERE key = ?", (namespace,))
+        self._next: int = row[0]
+        self._first_unsaved = self._next
+
+    def intern(self, terms: Iterable[str]) -> None:
+        """Make sure that each of *terms* has a number."""
+        wanted = sorted({term for term in terms if term not in self.numbers})
+        if not wanted:
+            return
+        known = each(
+            self._connection,
+            "SELECT t.term, t.number FROM json_each(?) AS wanted"
+            " CROSS JOIN terms AS t ON t.namespace = ? AND t.term = wanted.value",
+            (json.dumps(wanted, ensure_ascii=False), self._namespace),
+        )
+        self.numbers.update(dict(known))
+        fresh = [term for term in wanted if term not in self.numbers]
+        for term in fresh:
+            self.numbers[term] = self._next
+            self._next += 1
+        self._connection.executemany(
+            "INSERT INTO terms (namespace, number, term) VALUES (?, ?, ?)",
+            ((self._namespace, self.numbers[term], term) for term in fresh),
+        )
+
+    def save(self) -> None:
+        """Remember where to go on, so that no number is used twice."""
+        if self._next != self._first_unsaved:
+            self._connection.execute("UPDATE namespaces SET next_term = ? WHERE key = ?", (self._next, self._namespace))
+            self._first_unsaved = self._next
+
+
+def remove_unused(connection: apsw.Connection, namespace: int, candidates: NDArray[np.int32]) -> None:
+    """Remove those of the term numbers *candidates* that no entry of the namespace uses any more."""
+    left = candidates
+    rows = each(connection, "SELECT sequence FROM forward WHERE namespace = ?", (namespace,))
+    while left.size and (page := list(islice(rows, _PAGE))):
+        used = distinct_numbers(np.frombuffer(blob, dtype="<i4") for (blob,) in page)
+        left = np.setdiff1d(left, used, assume_unique=True)
+    connection.executemany(
+        "DELETE FROM terms WHERE namespace = ? AND number = ?",
+        ((namespace, number) for number in left.tolist()),
+    )

@@ -1,0 +1,35 @@
+"""Asking SQLite: rows as plain tuples. What a column holds is the schema's promise (all tables are STRICT)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import apsw
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+def every(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> list[Row]:
+    """Return all rows."""
+    return connection.execute(sql, tuple(values)).fetchall()
+
+
+def each(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Iterator[Row]:
+    """Yield rows as SQLite finds them."""
+    yield from connection.execute(sql, tuple(values))
+
+
+def first(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row | None:
+    """Return the first row, None where there is none."""
+    cursor = connection.execute(sql, tuple(values))
+    row: Row | None = next(cursor, None)
+    cursor.close(True)
+    return row
+
+
+def only(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row:
+    """Return the first row of a question that always has one."""
+    row = first(connection, sql, values)
+    assert row is not None, sql
+    return row

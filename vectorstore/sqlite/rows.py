@@ -1,0 +1,214 @@
+"""Entries read from the file, each checked against its checksum."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.errors import DamageError
+from vectorstore.filters import Node
+from vectorstore.sqlite.checksums import entry_checksum, vector_checksum
+from vectorstore.sqlite.filter_sql import to_sql
+from vectorstore.sqlite.query import each, first, only
+from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
+
+_COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
+_FROM = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
+UNFILLED = (
+    "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
+    " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
+)
+"""What is true of an entry that is pending in the space being filled."""
+_LOADED_TOGETHER = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a write must know of an entry that is already there."""
+
+    key: int
+    revision: int
+    checksum: int
+    vector_checksum: int | None
+    next_checksum: int | None
+    """Of its vector in the space that is being filled, or of the reason for none there."""
+
+
+def namespace_key(connection: apsw.Connection, name: str) -> int | None:
+    """Return the key of a namespace that was written at least once."""
+    row = first(connection, "SELECT key FROM namespaces WHERE name = ?", (name,))
+    return None if row is None else row[0]
+
+
+def held_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) -> dict[str, Held]:
+    """Return those of *ids* that exist."""
+    rows = each(
+        connection,
+        "SELECT e.id, e.key, e.revision, e.checksum, v.checksum, coalesce(n.checksum, r.checksum)"
+        " FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
+        " LEFT JOIN vectors AS v ON v.key = e.key LEFT JOIN next_vectors AS n ON n.key = e.key"
+        " LEFT JOIN next_no_vector AS r ON r.key = e.key",
+        (_json(list(ids)), namespace),
+    )
+    return {id: Held(*rest) for id, *rest in rows}
+
+
+def entries_by_key(connection: apsw.Connection, keys: Sequence[int]) -> list[Entry]:
+    """Return the entries of *keys* in that order."""
+    rows = each(
+        connection,
+        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
+        " LEFT JOIN vectors AS v ON v.key = e.key",
+        (_json(list(keys)),),
+    )
+    found = {row[0]: row for row in rows}
+    return [entry_of(found[key]) for key in keys]
+
+
+def entries_by_id(connection: apsw.Connection, namespace: int, ids: Sequence[str]) -> list[Entry | None]:
+    """Return the entries of *ids* in that order, None where there is none."""
+    rows = each(
+        connection,
+        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted"
+        " CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
+        " LEFT JOIN vectors AS v ON v.key = e.key",
+        (_json(list(dict.fromkeys(ids))), namespace),
+    )
+    found = {row[1]: row for row in rows}
+    return [entry_of(found[id]) if id in found else None for id in ids]
+
+
+def page(
+    connection: apsw.Connection,
+    namespace: int,
+    where: Node,
+    after: str | None,
+    embedded: bool | None,
+    size: int,
+) -> list[Entry]:
+    """Return up to *size* entries after the id *after*, in order of id."""
+    condition, values = to_sql(where)
+    state = {None: "", True: " AND v.key IS NOT NULL", False: " AND v.key IS NULL AND e.no_vector IS NULL"}
+    start = "" if after is None else " AND e.id > ?"
+    rows = each(
+        connection,
+        f"SELECT {_COLUMNS} {_FROM} WHERE e.namespace = ?{start}{state[embedded]} AND ({condition})"
+        " ORDER BY e.id LIMIT ?",
+        (namespace, *(() if after is None else (after,)), *values, size),
+    )
+    return [entry_of(row) for row in rows]
+
+
+def unfilled(connection: apsw.Connection, namespace: int, after: str | None, size: int) -> list[Entry]:
+    """Return up to *size* entries after the id *after* that are pending in the space being filled, by id."""
+    start = "" if after is None else " AND e.id > ?"
+    rows = each(
+        connection,
+        f"SELECT {_COLUMNS} {_FROM} WHERE e.namespace = ?{start} AND {UNFILLED} ORDER BY e.id LIMIT ?",
+        (namespace, *(() if after is None else (after,)), size),
+    )
+    return [entry_of(row) for row in rows]
+
+
+def matching_ids(connection: apsw.Connection, namespace: int, where: Node, ids: Sequence[str] | None) -> list[str]:
+    """Return the ids that pass *where*, of *ids* where they are given, in order of id."""
+    condition, values = to_sql(where)
+    among = "" if ids is None else " AND e.id IN (SELECT value FROM json_each(?))"
+    rows = each(
+        connection,
+        f"SELECT e.id FROM entries AS e WHERE e.namespace = ?{among} AND ({condition}) ORDER BY e.id",
+        (namespace, *(() if ids is None else (_json(list(ids)),)), *values),
+    )
+    return [id for (id,) in rows]
+
+
+def matching_keys(connection: apsw.Connection, namespace: int, where: Node) -> NDArray[np.int64]:
+    """Return the keys of the entries that pass *where*."""
+    condition, values = to_sql(where)
+    (joined,) = only(
+        connection,
+        f"SELECT group_concat(e.key) FROM entries AS e WHERE e.namespace = ? AND ({condition})",
+        (namespace, *values),
+    )
+    return np.array(joined.split(","), dtype=np.int64) if joined else np.empty(0, dtype=np.int64)
+
+
+def count(connection: apsw.Connection, namespace: int, where: Node) -> int:
+    """Return how many entries pass *where*."""
+    condition, values = to_sql(where)
+    (found,) = only(
+        connection, f"SELECT count(*) FROM entries AS e WHERE e.namespace = ? AND ({condition})", (namespace, *values)
+    )
+    return int(found)
+
+
+def vectors_of(
+    connection: apsw.Connection, dimension: int, *, namespace: int | None = None, keys: Sequence[int] = ()
+) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+    """Yield (keys, raw vectors) in blocks, of a whole namespace or of *keys*."""
+    if namespace is not None:
+        rows = each(connection, "SELECT key, vector FROM vectors WHERE namespace = ?", (namespace,))
+    else:
+        rows = each(
+            connection,
+            "SELECT v.key, v.vector FROM json_each(?) AS wanted CROSS JOIN vectors AS v ON v.key = wanted.value",
+            (_json(list(keys)),),
+        )
+    while block := list(islice(rows, _LOADED_TOGETHER)):
+        joined = b"".join(blob for _, blob in block)
+        if len(joined) != 4 * dimension * len(block):
+            raise DamageError([Finding("vectors", "a vector has the wrong length", f"keys from {block[0][0]}")])
+        yield [key for key, _ in block], np.frombuffer(joined, dtype="<f4").reshape(len(block), dimension)
+
+
+def entry_of(row: Sequence[Any]) -> Entry:
+    """Return the entry of a row of this module's columns; a damaged one raises ``DamageError``."""
+    _, id, revision, text, context, metadata, no_vector, checksum, blob, blob_checksum = row
+    if entry_checksum(id, revision, text, context, metadata, no_vector) != checksum:
+        raise DamageError([Finding("entries", "content differs from its checksum", id)])
+    vector: Vector | None = None
+    if blob is not None:
+        if vector_checksum(id, blob) != blob_checksum:
+            raise DamageError([Finding("vectors", "content differs from its checksum", id)])
+        vector = np.frombuffer(blob, dtype="<f4").astype(np.float32)
+    return Entry(id, vector, text, context, json.loads(metadata), revision, no_vector)
+
+
+def _json(values: list[Any]) -> str:
+    return json.dumps(values, ensure_ascii=False)
+
+
+def changes(connection: apsw.Connection, name: str, since: int | None) -> Changes:
+    """Return what happened in a namespace after the write number *since*."""
+    row = first(connection, "SELECT key, revision, pruned FROM namespaces WHERE name = ?", (name,))
+    if row is None:
+        return Changes((), (), Cursor(name, 0), complete=since is not None)
+    key, revision, pruned = row
+    cursor = Cursor(name, revision)
+    if since is None or not pruned <= since <= revision:
+        return Changes((), (), cursor, complete=False)
+    logged = each(
+        connection,
+        "SELECT e.id, c.removed FROM changes AS c LEFT JOIN entries AS e ON e.key = c.key"
+        " WHERE c.namespace = ? AND c.revision > ? ORDER BY c.revision",
+        (key, since),
+    )
+    ids: dict[str, bool] = {}
+    for id, removed in logged:
+        if id is not None:
+            ids[id] = True
+        elif removed is not None:
+            ids.setdefault(removed, False)
+    return Changes(
+        tuple(id for id, there in ids.items() if there),
+        tuple(id for id, there in ids.items() if not there),
+        cursor,
+        complete=True,
+    )

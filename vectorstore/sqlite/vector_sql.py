@@ -1,0 +1,137 @@
+"""Vector search inside SQLite, for vectors that are not kept in memory.
+
+sqlite-vec's scalar functions scan the rows in float32. Its rounding is bounded, so every row that may still belong to
+the best k is a candidate, cut by value and never by count; the candidates' final scores come by the same fixed road
+as everywhere, so the answers equal those from memory. Rows whose squares could vanish or overflow in float32 are
+always candidates.
+
+sqlite-vec has no inner product: that is the cosine times both norms, of which a row keeps its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Final
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.core.ranked import Ranked
+from vectorstore.distance import exact_scores, prepare
+from vectorstore.filters import Node
+from vectorstore.sqlite.filter_sql import to_sql
+from vectorstore.sqlite.query import each, every
+from vectorstore.sqlite.rows import vectors_of
+from vectorstore.types import Metric, Space, Vector
+
+_SLACK: Final = 64
+_SAFE: Final = "v.norm BETWEEN 1e-15 AND 1e15"
+_ALWAYS: Final = "9e999"
+_UNDERFLOW: Final = 1e-17
+"""Above what squares that vanish in float32 can add to a distance."""
+
+
+class SqlSearch:
+    """The k nearest rows of one namespace that pass *where*, found by SQLite."""
+
+    def __init__(self, connection: apsw.Connection, space: Space, namespace: int, where: Node) -> None:
+        self._connection = connection
+        self._space = space
+        self._namespace = namespace
+        self._condition, self._values = to_sql(where)
+
+    def nearest(self, query: Vector, k: int, min_score: float | None) -> Ranked:
+        """Return (key, score), best first, ties by id. *query* as it was given, float32."""
+        if k == 0:
+            return []
+        keys = self._candidates(query, k)
+        if not keys:
+            return []
+        scores = scores_of(self._connection, self._space, query, keys)
+        ids: dict[int, str] = dict(
+            each(
+                self._connection,
+                "SELECT e.key, e.id FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value",
+                (json.dumps(keys),),
+            )
+        )
+        ranked = sorted(zip(keys, scores.tolist(), strict=True), key=lambda one: (-one[1], ids[one[0]]))
+        kept = ranked if min_score is None else [one for one in ranked if one[1] >= min_score]
+        return kept[:k]
+
+    def _candidates(self, query: Vector, k: int) -> list[int]:
+        error = rounding(self._space.dimension)
+        length = float(np.sqrt(np.sum(np.square(query, dtype=np.float64))))
+        if not 1e-15 <= length <= 1e15:
+            return self._at_least(None, query, length)
+        rows = every(
+            self._connection,
+            f"SELECT v.key, v.norm, {self._highest()} AS high FROM vectors AS v JOIN entries AS e ON e.key = v.key"
+            f" WHERE v.namespace = ? AND ({self._condition}) ORDER BY high DESC LIMIT ?",
+            (*self._bindings(query, length), self._namespace, *self._values, k + _SLACK),
+        )
+        if len(rows) < k + _SLACK:
+            return [key for key, _, _ in rows]
+        lowest = sorted((self._lowest(norm, high, error, length) for _, norm, high in rows), reverse=True)
+        threshold = lowest[k - 1]
+        if rows[-1][2] < threshold:
+            return [key for key, _, high in rows if high >= threshold]
+        return self._at_least(threshold, query, length)
+
+    def _at_least(self, threshold: float | None, query: Vector, length: float) -> list[int]:
+        passing = ""
+        values: tuple[float | bytes, ...] = ()
+        if threshold is not None and threshold > -math.inf:
+            passing = f" AND {self._highest()} >= ?"
+            values = (*self._bindings(query, length), threshold)
+        rows = each(
+            self._connection,
+            "SELECT v.key FROM vectors AS v JOIN entries AS e ON e.key = v.key"
+            f" WHERE v.namespace = ? AND ({self._condition}){passing}",
+            (self._namespace, *self._values, *values),
+        )
+        return [key for (key,) in rows]
+
+    def _highest(self) -> str:
+        """SQL for the highest score that a row can have, given the rounding."""
+        score = {
+            Metric.COSINE: "1.0 + ? - vec_distance_cosine(v.vector, ?)",
+            Metric.DOT: "v.norm * ? * (1.0 + ? - vec_distance_cosine(v.vector, ?))",
+            Metric.L2: "? - vec_distance_L2(v.vector, ?) * ?",
+        }[self._space.metric]
+        return f"CASE WHEN {_SAFE} THEN coalesce({score}, {_ALWAYS}) ELSE {_ALWAYS} END"
+
+    def _bindings(self, query: Vector, length: float) -> tuple[float | bytes, ...]:
+        error = rounding(self._space.dimension)
+        if self._space.metric is Metric.L2:
+            return _UNDERFLOW, query.astype("<f4").tobytes(), 1.0 - error
+        unit = prepare(query[np.newaxis], Metric.COSINE)[0].astype("<f4").tobytes()
+        return (error, unit) if self._space.metric is Metric.COSINE else (length, error, unit)
+
+    def _lowest(self, norm: float, high: float, error: float, length: float) -> float:
+        """The lowest score that the row of *high* can have."""
+        if math.isinf(high):
+            return -math.inf
+        if self._space.metric is Metric.COSINE:
+            return high - 2 * error
+        if self._space.metric is Metric.DOT:
+            return high - 2 * error * norm * length
+        distance = (_UNDERFLOW - high) / (1.0 - error)
+        return -distance * (1.0 + error) - _UNDERFLOW
+
+
+def rounding(dimension: int) -> float:
+    """Return a safe relative bound of float32 rounding in a sum of *dimension* products (with a factor of four)."""
+    return 4 * (dimension + 16) * 2.0**-24
+
+
+def scores_of(connection: apsw.Connection, space: Space, query: Vector, keys: list[int]) -> NDArray[np.float64]:
+    """Return the exact scores of the rows *keys*; NaN for those without a vector."""
+    prepared = prepare(query[np.newaxis], space.metric)[0]
+    found: dict[int, float] = {}
+    for block, vectors in vectors_of(connection, space.dimension, keys=keys):
+        scores = exact_scores(prepare(vectors, space.metric), prepared, space.metric)
+        found.update(zip(block, scores.tolist(), strict=True))
+    return np.array([found.get(key, math.nan) for key in keys], dtype=np.float64)

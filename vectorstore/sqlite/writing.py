@@ -1,0 +1,258 @@
+"""Writing entries: rows, vectors, terms, checksums, tally and change log, all in the caller's write transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.analysis import Analyser
+from vectorstore.checking import Checked
+from vectorstore.core.forward import analyse, distinct_numbers
+from vectorstore.errors import RevisionConflict
+from vectorstore.sqlite.checksums import added, entry_checksum, reason_checksum, vector_checksum
+from vectorstore.sqlite.dictionary import Dictionary, remove_unused
+from vectorstore.sqlite.query import first, only
+from vectorstore.sqlite.rows import Held, held_by_id
+from vectorstore.types import Vector
+
+KEPT_CHANGES = 1000
+_INSERT_VECTOR = "INSERT OR REPLACE INTO {} (key, namespace, norm, checksum, vector) VALUES (?, ?, ?, ?, ?)"
+_NEXT = ("next_vectors", "next_no_vector")
+
+
+class NamespaceWriter:
+    """One namespace in one write transaction; ``finish`` before the transaction ends."""
+
+    def __init__(self, connection: apsw.Connection, name: str) -> None:
+        self._connection = connection
+        self._name = name
+        connection.execute("INSERT INTO namespaces (name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
+        self._created = connection.changes() > 0
+        row = only(
+            connection,
+            "SELECT key, revision, entries, pruned, tally, vector_tally, next_tally FROM namespaces WHERE name = ?",
+            (name,),
+        )
+        self.key: int = row[0]
+        self._revision: int = row[1]
+        self._entries: int = row[2]
+        self._pruned: int = row[3]
+        self._tally: int = row[4]
+        self._vector_tally: int = row[5]
+        self._next_tally: int = row[6]
+        self._filled = False
+        self._log: list[tuple[int, int, int, str | None]] = []
+
+    def expect(self, expect: Mapping[str, int], held: Mapping[str, Held]) -> None:
+        """Raise where an entry is not at the revision that is expected."""
+        for id, wanted in expect.items():
+            actual = held[id].revision if id in held else 0
+            if actual != wanted:
+                raise RevisionConflict(id, self._name, wanted, actual)
+
+    def write(self, batch: Sequence[Checked], expect: Mapping[str, int], analyser: Analyser) -> int:
+        """Write checked entries, each id once; return how many."""
+        held = held_by_id(self._connection, self.key, {*(checked.id for checked in batch), *expect})
+        self.expect(expect, held)
+        next_key = self._reserve_keys(sum(checked.id not in held for checked in batch))
+        rows, vectors, gone, keys = [], [], [], []
+        for checked in batch:
+            before = held.get(checked.id)
+            if before is None:
+                key, next_key = next_key, next_key + 1
+                self._entries += 1
+            else:
+                key = before.key
+                self._tally = added(self._tally, -before.checksum)
+            revision = self._next_revision(key)
+            content = (
+                checked.id,
+                revision,
+                checked.text,
+                checked.context,
+                checked.metadata,
+                checked.no_vector,
+            )
+            checksum = entry_checksum(*content)
+            self._tally = added(self._tally, checksum)
+            rows.append((key, self.key, *content, checksum))
+            self._drop_vector_checksum(before)
+            if checked.vector is not None:
+                vectors.append(self._vector_row(key, checked.id, checked.vector))
+                self._vector_tally = added(self._vector_tally, vectors[-1][3])
+            elif before is not None and before.vector_checksum is not None:
+                gone.append((key,))
+            keys.append(key)
+        self._connection.executemany(
+            "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
+            " revision = excluded.revision, text = excluded.text, context = excluded.context,"
+            " metadata = excluded.metadata, no_vector = excluded.no_vector, checksum = excluded.checksum",
+            rows,
+        )
+        self._connection.executemany(_INSERT_VECTOR.format("vectors"), vectors)
+        self._connection.executemany("DELETE FROM vectors WHERE key = ?", gone)
+        self._forget_next(held[checked.id] for checked in batch if checked.id in held)
+        self._write_terms(batch, keys, analyser)
+        return len(batch)
+
+    def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
+        """Replace the metadata (JSON text) of entries; return how many there were."""
+        held = held_by_id(self._connection, self.key, {*metadata, *expect})
+        self.expect(expect, held)
+        there = [id for id in metadata if id in held]
+        for id in there:
+            self._rewrite(id, held[id], metadata=metadata[id], revision=self._next_revision(held[id].key))
+        return len(there)
+
+    def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
+        """Give entries their vectors; return how many there were."""
+        held = held_by_id(self._connection, self.key, {*vectors, *expect})
+        self.expect(expect, held)
+        there = [id for id in vectors if id in held]
+        for id in there:
+            self._next_revision(held[id].key)
+            self._rewrite(id, held[id], clear_reason=True)
+            self._drop_vector_checksum(held[id])
+            row = self._vector_row(held[id].key, id, vectors[id])
+            self._vector_tally = added(self._vector_tally, row[3])
+            self._connection.execute(_INSERT_VECTOR.format("vectors"), row)
+        return len(there)
+
+    def fill(self, given: Mapping[str, Vector | str], expect: Mapping[str, int]) -> int:
+        """Give entries a vector of the space being filled, or a reason for none; return how many there were."""
+        held = held_by_id(self._connection, self.key, {*given, *expect})
+        self.expect(expect, held)
+        there = [id for id in given if id in held]
+        self._forget_next(held[id] for id in there)
+        vectors, reasons, checksums = [], [], []
+        for id in there:
+            key, one = held[id].key, given[id]
+            if isinstance(one, str):
+                checksums.append(reason_checksum(id, one))
+                reasons.append((key, self.key, one, checksums[-1]))
+            else:
+                vectors.append(self._vector_row(key, id, one))
+                checksums.append(vectors[-1][3])
+        self._connection.executemany(_INSERT_VECTOR.format("next_vectors"), vectors)
+        self._connection.executemany("INSERT INTO next_no_vector VALUES (?, ?, ?, ?)", reasons)
+        self._next_tally = added(self._next_tally, *checksums)
+        self._filled = bool(there)
+        return len(there)
+
+    def remove(self, ids: Iterable[str], *, erase: bool = False) -> int:
+        """Remove entries; return how many there were. *erase*: and terms that nothing uses any more."""
+        held = held_by_id(self._connection, self.key, ids)
+        keys = [(one.key,) for one in held.values()]
+        sequences = [self._sequence(key) for (key,) in keys] if erase else []
+        for id, one in held.items():
+            self._next_revision(one.key, removed=id)
+            self._tally = added(self._tally, -one.checksum)
+            self._drop_vector_checksum(one)
+        self._forget_next(held.values())
+        for table in ("forward", "vectors", "entries"):
+            self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", keys)
+        self._entries -= len(held)
+        if erase:
+            remove_unused(self._connection, self.key, distinct_numbers(sequences))
+        return len(held)
+
+    def finish(self) -> None:
+        """Write the change log and the namespace's own row."""
+        if not self._log and not self._filled:
+            if self._created:
+                self._connection.execute("DELETE FROM namespaces WHERE key = ?", (self.key,))
+            return
+        self._connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?)", self._log)
+        keep = max(KEPT_CHANGES, self._entries // 2)
+        if self._revision - self._pruned > 2 * keep:
+            self._pruned = self._revision - keep
+            self._connection.execute(
+                "DELETE FROM changes WHERE namespace = ? AND revision <= ?", (self.key, self._pruned)
+            )
+        self._connection.execute(
+            "UPDATE namespaces SET revision = ?, entries = ?, pruned = ?, tally = ?, vector_tally = ?, next_tally = ?"
+            " WHERE key = ?",
+            (
+                *(self._revision, self._entries, self._pruned),
+                *(self._tally, self._vector_tally, self._next_tally),
+                self.key,
+            ),
+        )
+        self._log.clear()
+
+    def _next_revision(self, key: int, *, removed: str | None = None) -> int:
+        self._revision += 1
+        self._log.append((self.key, self._revision, key, removed))
+        return self._revision
+
+    def _reserve_keys(self, count: int) -> int:
+        known = first(self._connection, "SELECT value FROM store_facts WHERE name = 'next_key'")
+        start = 1 if known is None else int(known[0])
+        self._connection.execute(
+            "INSERT INTO store_facts VALUES ('next_key', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (str(start + count),),
+        )
+        return start
+
+    def _vector_row(self, key: int, id: str, vector: Vector) -> tuple[int, int, float, int, bytes]:
+        blob = vector.astype("<f4", copy=False).tobytes()
+        checksum = vector_checksum(id, blob)
+        norm = float(np.sqrt(np.sum(np.square(vector, dtype=np.float64))))
+        return key, self.key, norm, checksum, blob
+
+    def _drop_vector_checksum(self, held: Held | None) -> None:
+        if held is not None and held.vector_checksum is not None:
+            self._vector_tally = added(self._vector_tally, -held.vector_checksum)
+
+    def _forget_next(self, held: Iterable[Held]) -> None:
+        """Drop what entries have in the space that is being filled."""
+        gone = [(one.key, one.next_checksum) for one in held if one.next_checksum is not None]
+        for table in _NEXT if gone else ():
+            self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key, _ in gone))
+        self._next_tally = added(self._next_tally, *(-checksum for _, checksum in gone))
+
+    def _rewrite(
+        self,
+        id: str,
+        held: Held,
+        *,
+        metadata: str | None = None,
+        revision: int | None = None,
+        clear_reason: bool = False,
+    ) -> None:
+        row = only(
+            self._connection,
+            "SELECT revision, text, context, metadata, no_vector FROM entries WHERE key = ?",
+            (held.key,),
+        )
+        content = (
+            row[0] if revision is None else revision,
+            row[1],
+            row[2],
+            row[3] if metadata is None else metadata,
+            None if clear_reason else row[4],
+        )
+        checksum = entry_checksum(id, *content)
+        self._tally = added(self._tally, checksum, -held.checksum)
+        self._connection.execute(
+            "UPDATE entries SET revision = ?, metadata = ?, no_vector = ?, checksum = ? WHERE key = ?",
+            (content[0], content[3], content[4], checksum, held.key),
+        )
+
+    def _write_terms(self, batch: Sequence[Checked], keys: Sequence[int], analyser: Analyser) -> None:
+        analysed = [analyse(analyser, checked.text, checked.context) for checked in batch]
+        dictionary = Dictionary(self._connection, self.key)
+        dictionary.intern(term for one in analysed for term in one.distinct())
+        dictionary.save()
+        rows = []
+        for key, one in zip(keys, analysed, strict=True):
+            sequence, context_length = one.numbered(dictionary.numbers)
+            rows.append((key, self.key, context_length, sequence.astype("<i4").tobytes()))
+        self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
+
+    def _sequence(self, key: int) -> NDArray[np.int32]:
+        row = first(self._connection, "SELECT sequence FROM forward WHERE key = ?", (key,))
+        return np.frombuffer(b"" if row is None else row[0], dtype="<i4")

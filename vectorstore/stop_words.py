@@ -1,0 +1,89 @@
+"""Words so common that they say nothing about a text, for the languages that have a list here.
+
+Fragments that an apostrophe leaves (``don`` ``t``) stand with them; where a fragment is a word of its own (``won't``),
+the whole does. Each stands for its form without accents too. A language without a list keeps all its words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_ENGLISH = """
+a about above after again against ain all also am an and any are aren as at be because been before being below between
+both but by can could couldn d did didn do does doesn doing don down during each else ever few for from further get
+got had hadn has hasn have haven having he her here hers herself him himself his how however i if in into is isn it
+its itself just let ll m ma me might mightn more most must mustn my myself needn no nor not now o of off on once one
+only or other our ours ourselves out over own re really s same shan she should shouldn so some such t than that the
+their theirs them themselves then there these they this those through to too under until up upon us ve very was wasn
+we well were weren what when where whether which while who whom whose why will with within would wouldn y yes yet you
+your yours yourself yourselves won't
+"""
+
+_GERMAN = """
+aber alle allem allen aller alles als also am an ander andere anderen auch auf aus bei bin bis bist da damit dann
+das dass dazu dein deine dem den denn der deren des dessen dich die dies diese diesem diesen dieser dieses dir doch
+dort du durch ein eine einem einen einer eines er es etwas euch euer eure fur für gegen hab habe haben hat hatte
+hatten hier hin hinter ich ihm ihn ihnen ihr ihre ihrem ihren ihrer im in indem ins ist jede jedem jeden jeder jedes
+jetzt kann kein keine keinem keinen keiner mal man manche mein meine meinem meinen meiner mich mir mit muss nach
+nicht nichts noch nun nur ob oder ohne schon sehr sein seine seinem seinen seiner sich sie sind so solche soll
+sondern sonst uber um und uns unser unsere unter viel vom von vor wann war waren warum was weg weil weiter welche
+welchem welchen welcher wem wen wenn wer werde werden wessen wie wieder will wir wird wo wollen wollte wurde wurden
+zu zum zur zwar zwischen über
+"""
+
+_SPANISH = """
+a al algo algunas algunos ante antes aqui aquí asi así aun aunque aún cada como con contra cual cuales cuando cuanto
+cuál cuándo cuánto cómo de del desde donde dos dónde el ella ellas ellos en entre era eran es esa esas ese eso esos
+esta estaba estado estan estar estas este esto estos estoy está están estás fue fueron ha habia había han has hasta
+hay he hemos la las le les lo los mas me mi mis mucho muchos muy más mí nada ni no nos nosotros nuestra nuestro o os
+otra otras otro otros para pero poco por porque que quien quienes quién qué se sea ser si sin sino sobre solo somos
+son soy su sus sé sí sólo tambien también tan tanto te tengo tenia tenía tiene tienen todo todos tu tus tú un una
+unas uno unos usted ustedes y ya yo él
+"""
+
+_FRENCH = """
+a ai aie ainsi alors as au aucun aura aussi autre aux avait avec avoir avons c ce ceci cela ces cet cette ceux
+chaque ci comme comment d dans de des du déjà elle elles en encore entre es est et etaient etait ete etre eu eux
+fait il ils j je jusqu l la le les leur leurs lui là m ma mais me meme memes mes moi mon même mêmes n ne ni nos
+notre nous on ont ou où par pas peu peut plus pour pourquoi qu quand que quel quelle quelles quels qui quoi s sa
+sans se sera ses si soit son sont sous sur t ta te tes toi ton tous tout toute toutes tres très tu un une vos votre
+vous y à étaient était été être
+"""
+
+_ITALIAN = """
+a ad ai al alla alle allo anche ancora avere aveva avevo c che chi ci cioè come con contro cosa cui d da dai dal
+dalla dalle dei del della delle dello di dove e ed era erano essere fa fra già gli ha hai hanno ho i il in io l la
+le lei li lo loro lui ma me mi mia mie miei mio molto ne negli nei nel nella nelle no noi non nostra nostro né o
+ogni per perche perché piu più poi qual quale quando quanto quella quelle quelli quello questa queste questi questo
+qui se sei si sia siamo siete sono su sua sue sui sul sulla suo suoi sì te ti tra tu tua tue tuo tuoi tutti tutto un
+una uno vi voi è
+"""
+
+_PORTUGUESE = """
+a ainda ao aos aquela aquele aqui as ate até com como da das de dela dele deles depois do dos e ela elas ele eles em
+entre era essa esse esta estao estar estava este estou está estão eu foi foram ha há isso isto ja já la lhe lhes lá
+mais mas me mesmo meu meus minha minhas muito na nao nas nem no nos nossa nosso num numa não o os ou para pela pelas
+pelo pelos por porque qual quando que quem se sem ser seu seus so sobre sou sua suas são só tambem também te tem
+tenho teu teve tinha tu tua um uma voce voces você vocês vê à às é
+"""
+
+_DUTCH = """
+aan al alles als altijd andere ben bij daar dan dat de der deze die dit doch doen door dus een en er ge geen geweest
+haar had heb hebben heeft hem het hier hij hoe hun iemand iets ik in is ja je kan kon kunnen maar me meer men met
+mij mijn moet na naar niet niets nog nu of om omdat onder ons ook op over reeds te tegen toch toen tot u uit uw van
+veel voor want waren was wat we wel werd wezen wie wij wil worden wordt zal ze zelf zich zij zijn zo zonder zou één
+"""
+
+STOP_WORDS: Final[Mapping[str, frozenset[str]]] = {
+    language: frozenset(words.split())
+    for language, words in {
+        "english": _ENGLISH,
+        "german": _GERMAN,
+        "spanish": _SPANISH,
+        "french": _FRENCH,
+        "italian": _ITALIAN,
+        "portuguese": _PORTUGUESE,
+        "dutch": _DUTCH,
+    }.items()
+}

@@ -1,0 +1,41 @@
+"""What a store must pass, shipped so that anybody's store can: contract suites, parity runs, a plain model.
+
+    from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
+
+Needs pytest, which ``pip install 'mneme[dev]'`` brings.
+"""
+
+from vectorstore.errors import MissingExtra as _MissingExtra
+
+try:
+    import pytest
+except ImportError as error:
+    raise _MissingExtra("vectorstore.testing", "dev") from error
+else:
+    _TOPICS = (
+        *("closing", "deleting", "fields", "filling", "filter", "following", "lasting", "namespace", "reading"),
+        *("refusing", "search", "sharing", "switching", "text", "updating", "writing"),
+    )
+    pytest.register_assert_rewrite(*(f"vectorstore.testing.{topic}_contract" for topic in _TOPICS))
+
+from vectorstore.testing.filter_cases import BAD_FILTERS, FILTER_CASES, FilterCase
+from vectorstore.testing.filter_contract import FilterContract
+from vectorstore.testing.model import ModelStore
+from vectorstore.testing.parity import ParityError, check_parity
+from vectorstore.testing.spaces_model import SpacesModel
+from vectorstore.testing.store_contract import LifecycleContract, VectorStoreContract
+from vectorstore.testing.suite import StoreContract
+
+__all__ = [
+    "BAD_FILTERS",
+    "FILTER_CASES",
+    "FilterCase",
+    "FilterContract",
+    "LifecycleContract",
+    "ModelStore",
+    "ParityError",
+    "SpacesModel",
+    "StoreContract",
+    "VectorStoreContract",
+    "check_parity",
+]

@@ -1,0 +1,293 @@
+"""The store as plainly as it can be said: dictionaries and loops, one row after another.
+
+It has the data part of the contract and passes its suite; parity runs compare real engines with it. It is
+slow, keeps nothing on disk, and knows no core: its scores come from their formulas in float64, so they agree
+with an engine's up to rounding. For one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.analysis import Analyser
+from vectorstore.checking import (
+    batches,
+    check_entry,
+    check_expect,
+    check_ids,
+    check_k,
+    check_metadata,
+    check_min_score,
+    check_name,
+    check_namespace,
+    check_text,
+    last_of_each,
+)
+from vectorstore.distance import as_vector
+from vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
+from vectorstore.filters import All, matches, parse
+from vectorstore.types import Entry, Filter, Match, Metadata, Metric, Progress, Space, Vector, VectorLike
+
+K1, B = 0.9, 0.4
+
+
+@dataclass(slots=True)
+class _Namespace:
+    entries: dict[str, Entry] = field(default_factory=dict)
+    writes: int = 0
+    given: dict[str, Vector | str] = field(default_factory=dict)  # in a second space: see ``SpacesModel``
+
+
+class ModelStore:
+    """Implements ``VectorStore``, and ``transaction`` for parity runs."""
+
+    def __init__(
+        self, *, space: Space | None = None, analyser: Analyser | None = None, fields: Sequence[str] = ()
+    ) -> None:
+        self.space = space
+        self.fields = tuple(fields)  # nothing is kept per field here; every filter is its reference meaning
+        self._analyser = analyser or Analyser()
+        self._spaces: dict[str, _Namespace] = {}
+        self._closed = False
+
+    def upsert(
+        self,
+        entries: Iterable[Entry],
+        *,
+        namespace: str = "",
+        expect: Mapping[str, int] | None = None,
+        on_progress: Progress | None = None,
+    ) -> int:
+        """As ``VectorStore.upsert``."""
+        name, pending = self._name(namespace), dict(check_expect(expect))
+        total = 0
+        for start, batch in batches(entries):
+            checked = [check_entry(one, f"entries[{start + i}]", self.space) for i, one in enumerate(batch)]
+            self._expect(name, pending)
+            for one in last_of_each(checked):
+                pending.pop(one.id, None)
+                data = json.loads(one.metadata)
+                self._write(name, Entry(one.id, one.vector, one.text, one.context, data, 0, one.no_vector))
+                self._spaces[name].given.pop(one.id, None)
+                total += 1
+            if on_progress is not None:
+                on_progress(total)
+        return total
+
+    def patch(
+        self,
+        metadata: Mapping[str, Metadata],
+        *,
+        namespace: str = "",
+        expect: Mapping[str, int] | None = None,
+    ) -> int:
+        """As ``VectorStore.patch``."""
+        name, expected = self._name(namespace), check_expect(expect)
+        checked = {
+            check_name(one, "metadata", empty=False): check_metadata(data, f"metadata[{one!r}]")
+            for one, data in metadata.items()
+        }
+        self._expect(name, expected)
+        there = [one for one in checked if one in self._held(name)]
+        for one in there:
+            self._write(name, replace(self._held(name)[one], metadata=json.loads(checked[one])))
+        return len(there)
+
+    def put_vectors(
+        self,
+        vectors: Mapping[str, VectorLike],
+        *,
+        namespace: str = "",
+        expect: Mapping[str, int] | None = None,
+    ) -> int:
+        """As ``VectorStore.put_vectors``."""
+        name, expected = self._name(namespace), check_expect(expect)
+        checked = {
+            check_name(one, "vectors", empty=False): self._vector(vector, f"vectors[{one!r}]")
+            for one, vector in vectors.items()
+        }
+        self._expect(name, expected)
+        there = [one for one in checked if one in self._held(name)]
+        for one in there:
+            before = self._held(name)[one]
+            self._write(name, replace(before, vector=checked[one], no_vector=None), revision=before.revision)
+        return len(there)
+
+    def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
+        """As ``VectorStore.delete``."""
+        name, node, named = self._name(namespace), parse(where), check_ids(ids)
+        if not named and node == All():
+            raise ArgumentError("ids", named, "ids, or a filter that is not empty, are needed")
+        held = self._held(name)
+        gone = [one for one in dict.fromkeys(named or list(held)) if one in held and matches(node, held[one].metadata)]
+        for one in gone:
+            del held[one]
+            self._spaces[name].given.pop(one, None)
+            self._spaces[name].writes += 1
+        return len(gone)
+
+    def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
+        """As ``VectorStore.get``."""
+        held = self._held(self._name(namespace))
+        return [_copied(held[one]) if one in held else None for one in check_ids(ids)]
+
+    def search(
+        self,
+        vector: VectorLike,
+        k: int = 10,
+        *,
+        where: Filter | None = None,
+        min_score: float | None = None,
+        namespace: str = "",
+    ) -> list[Match]:
+        """As ``VectorStore.search``."""
+        held, node = self._held(self._name(namespace)), parse(where)
+        query, least = self._vector(vector, "vector"), check_min_score(min_score)
+        scores = {
+            one.id: self._score(one.vector, query)
+            for one in held.values()
+            if one.vector is not None and matches(node, one.metadata)
+        }
+        return _best(held, {one: score for one, score in scores.items() if least is None or score >= least}, k)
+
+    def search_many(
+        self,
+        vectors: Sequence[VectorLike] | NDArray[np.float32],
+        k: int = 10,
+        *,
+        where: Filter | None = None,
+        min_score: float | None = None,
+        namespace: str = "",
+    ) -> list[list[Match]]:
+        """As ``VectorStore.search_many``."""
+        self._name(namespace), parse(where), check_k(k), check_min_score(min_score)
+        if self.space is None:
+            raise ArgumentError("vectors", vectors, "the store has no space yet")
+        if isinstance(vectors, np.ndarray) and vectors.ndim != 2:
+            raise ArgumentError("vectors", vectors, "a matrix of one row per question is needed")
+        queries = [self._vector(vector, f"vectors[{i}]") for i, vector in enumerate(vectors)]
+        options: dict[str, Any] = {"where": where, "min_score": min_score, "namespace": namespace}
+        return [self.search(query, k, **options) for query in queries]
+
+    def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
+        """As ``VectorStore.search_text``."""
+        held, node = self._held(self._name(namespace)), parse(where)
+        asked = sorted(set(self._analyser.terms(check_text(query, "query"))))
+        counts = {one.id: Counter(self._terms(one)) for one in held.values()}
+        mean = sum(count.total() for count in counts.values()) / max(len(counts), 1)
+        scores: dict[str, float] = {}
+        for term in asked:
+            df = sum(term in count for count in counts.values())
+            idf = math.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
+            for name, count in counts.items():
+                if term in count and matches(node, held[name].metadata):
+                    tf = count[term]
+                    share = tf * (K1 + 1) / (tf + K1 * (1 - B + B * count.total() / mean))
+                    scores[name] = scores.get(name, 0.0) + idf * share
+        return _best(held, scores, k)
+
+    def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
+        """As ``VectorStore.count``."""
+        held, node = self._held(self._name(namespace)), parse(where)
+        return sum(matches(node, one.metadata) for one in held.values())
+
+    def scan(
+        self,
+        *,
+        where: Filter | None = None,
+        namespace: str = "",
+        after: str | None = None,
+        embedded: bool | None = None,
+    ) -> Iterator[Entry]:
+        """As ``VectorStore.scan``; here it is a snapshot."""
+        held, node = self._held(self._name(namespace)), parse(where)
+        first = None if after is None else check_name(after, "after", empty=True)
+        found = [held[one] for one in sorted(held) if first is None or one > first]
+        return iter([_copied(one) for one in found if matches(node, one.metadata) and _is(one, embedded)])
+
+    def namespaces(self) -> list[str]:
+        """As ``VectorStore.namespaces``."""
+        self._name("")
+        return sorted(name for name, space in self._spaces.items() if space.entries)
+
+    def close(self) -> None:
+        """As ``VectorStore.close``."""
+        self._closed = True
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is written inside stays only if the block ends well."""
+        before = {
+            name: _Namespace(dict(space.entries), space.writes, dict(space.given))
+            for name, space in self._spaces.items()
+        }
+        try:
+            yield
+        except BaseException:
+            self._spaces = before
+            raise
+
+    def _name(self, namespace: str) -> str:
+        if self._closed:
+            raise StoreClosed
+        return check_namespace(namespace)
+
+    def _held(self, name: str) -> dict[str, Entry]:
+        return self._spaces[name].entries if name in self._spaces else {}
+
+    def _write(self, name: str, entry: Entry, *, revision: int | None = None) -> None:
+        space = self._spaces.setdefault(name, _Namespace())
+        space.writes += 1
+        space.entries[entry.id] = replace(entry, revision=space.writes if revision is None else revision)
+
+    def _expect(self, name: str, expected: Mapping[str, int]) -> None:
+        for one, wanted in expected.items():
+            held = self._held(name).get(one)
+            actual = 0 if held is None else held.revision
+            if actual != wanted:
+                raise RevisionConflict(one, name, wanted, actual)
+
+    def _vector(self, value: VectorLike, argument: str) -> Vector:
+        if self.space is None:
+            raise ArgumentError(argument, value, "the store has no space yet, so it has no vectors")
+        return as_vector(value, self.space.dimension, self.space.metric, argument=argument)
+
+    def _terms(self, entry: Entry) -> list[str]:
+        sentences = self._analyser.sentences(entry.text)
+        return [*self._analyser.terms(entry.context), *(term for sentence in sentences for term in sentence)]
+
+    def _score(self, vector: Vector, query: Vector) -> float:
+        assert self.space is not None
+        pairs = list(zip(vector.tolist(), query.tolist(), strict=True))
+        if self.space.metric is Metric.L2:
+            return -math.sqrt(math.fsum((x - q) ** 2 for x, q in pairs))
+        dot = math.fsum(x * q for x, q in pairs)
+        if self.space.metric is Metric.DOT:
+            return dot
+        norms = math.sqrt(math.fsum(x * x for x, _ in pairs)) * math.sqrt(math.fsum(q * q for _, q in pairs))
+        return max(-1.0, min(1.0, dot / norms))
+
+
+def _best(held: Mapping[str, Entry], scores: Mapping[str, float], k: int) -> list[Match]:
+    ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: check_k(k)]
+    return [Match(_copied(held[one]), score) for one, score in ranked]
+
+
+def _is(entry: Entry, embedded: bool | None) -> bool:
+    if embedded is None:
+        return True
+    return entry.vector is not None if embedded else entry.vector is None and entry.no_vector is None
+
+
+def _copied(entry: Entry) -> Entry:
+    vector = None if entry.vector is None else entry.vector.copy()
+    return replace(entry, vector=vector, metadata=json.loads(json.dumps(entry.metadata)))

@@ -1,0 +1,203 @@
+"""What every contract class shares: how a store is made, reopened and closed, and what a store says it lacks.
+
+Not a test itself. A backend's test is a class that names its contracts and makes its store:
+
+    class TestMyStore(VectorStoreContract, FilterContract, LifecycleContract):
+        persists = True
+
+        def make_store(self, path, *, space, fields=()):
+            return MyStore(path / "my.db", space=space, fields=fields)
+
+        def reopen(self, store, path):
+            store.close()
+            return MyStore(path / "my.db")
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from vectorstore.errors import UnsupportedError
+from vectorstore.protocol import LifecycleStore, VectorStore
+from vectorstore.types import Entry, Match, Metric, Space, Vector
+
+COSINE = Space("toy", 3)
+SPACES = tuple(Space(f"toy-{metric}", 3, metric) for metric in Metric)
+
+
+class StoreContract(ABC):
+    """Base of the contracts. *persists*: a closed store can be reopened. *shares*: so can one that is open.
+
+    *lacks* names tests that a store cannot pass, each with the reason; they are skipped for all to see.
+    """
+
+    persists: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
+    lacks: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> VectorStore:
+        """Return a new, empty store; *path* is an empty folder of its own."""
+
+    def reopen(self, store: VectorStore, path: Path) -> VectorStore:
+        """Close *store* and return it opened again from the folder *path*."""
+        raise UnsupportedError("reopen", f"{type(self).__name__} sets persists and so must say how to reopen")
+
+    def open_beside(self, store: VectorStore, path: Path) -> VectorStore:
+        """Return another object that opens *store* from the folder *path*, as another process would."""
+        raise UnsupportedError("open_beside", f"{type(self).__name__} sets shares and so must say how to open it")
+
+    def restore(self, backup: Path, path: Path) -> VectorStore:
+        """Return a store opened on the copy *backup*; *path* is an empty folder of its own."""
+        raise UnsupportedError("restore", f"{type(self).__name__} must say how to open a backup, or lack it")
+
+    @pytest.fixture(autouse=True)
+    def _stores(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+        name: str = request.node.originalname
+        if name in self.lacks:
+            pytest.skip(self.lacks[name])
+        self.begin(tmp_path)
+        yield
+        self.end()
+
+    def begin(self, folder: Path) -> None:
+        """Make ready for one test, whose stores are in *folder*."""
+        self._folder = folder
+        self._opened: list[VectorStore] = []
+
+    def end(self) -> None:
+        """Close what the test opened."""
+        for store in self._opened:
+            store.close()
+
+    def open(self, space: Space | None = COSINE, *, fields: tuple[str, ...] = ()) -> VectorStore:
+        """Return a new store that is closed after the test."""
+        return self._kept(self.make_store(self.folder(), space=space, fields=fields))
+
+    def open_lifecycle(self, space: Space | None = COSINE) -> LifecycleStore:
+        """Return a new store that has the second protocol too."""
+        return lifecycle(self.open(space))
+
+    def reopened(self, store: VectorStore) -> VectorStore:
+        """Return the only *store* of the test, closed and opened again."""
+        if not self.persists:
+            pytest.skip("does not persist")
+        return self._kept(self.reopen(store, self._folder / "store0"))
+
+    def beside(self, store: VectorStore) -> VectorStore:
+        """Return another object that has the only *store* of the test open."""
+        if not self.shares:
+            pytest.skip("one object at a time has it open")
+        return self._kept(self.open_beside(store, self._folder / "store0"))
+
+    def folder(self) -> Path:
+        """Return a new empty folder."""
+        path = self._folder / f"store{sum(1 for _ in self._folder.iterdir())}"
+        path.mkdir()
+        return path
+
+    def _kept(self, store: VectorStore) -> VectorStore:
+        self._opened.append(store)
+        return store
+
+
+class Halt(Exception):
+    """Leaves a transaction from inside."""
+
+
+@contextmanager
+def abandoned(store: LifecycleStore) -> Iterator[None]:
+    """A transaction that fails at its end, and says so."""
+    with pytest.raises(Halt), store.transaction():  # noqa: PT012 - the block is the caller's
+        yield
+        raise Halt
+
+
+def lifecycle(store: VectorStore) -> LifecycleStore:
+    """Return *store*, which has the second protocol too."""
+    assert isinstance(store, LifecycleStore), "LifecycleContract is for stores with the second protocol"
+    return store
+
+
+def entry(name: str, vector: Any = None, text: str = "", context: str = "", **metadata: Any) -> Entry:
+    """Return an entry in one line."""
+    return Entry(name, vector, text, context, metadata)
+
+
+def ids_of(found: Iterable[Match | Entry]) -> list[str]:
+    """Return the ids of matches or entries, in order."""
+    return [one.entry.id if isinstance(one, Match) else one.id for one in found]
+
+
+def scored(found: Iterable[Match]) -> list[tuple[str, float]]:
+    """Return ids with scores, in order."""
+    return [(match.entry.id, match.score) for match in found]
+
+
+def one(store: VectorStore, name: str, *, namespace: str = "") -> Entry:
+    """Return an entry that must be there."""
+    (found,) = store.get([name], namespace=namespace)
+    assert found is not None, f"{name!r} is not in the store"
+    return found
+
+
+def everything(store: VectorStore, namespaces: Sequence[str]) -> dict[str, list[Entry]]:
+    """Return all entries of *namespaces*."""
+    return {name: list(store.scan(namespace=name)) for name in namespaces}
+
+
+def read_only(values: Sequence[float]) -> Vector:
+    """Return a float32 array that refuses to be written."""
+    vector = np.array(values, dtype=np.float32)
+    vector.flags.writeable = False
+    return vector
+
+
+def worst_vectors(values: Sequence[int]) -> dict[str, Any]:
+    """Return one vector in every form that a caller may give, by the name of the form."""
+    wide = np.zeros(2 * len(values), dtype=np.float32)
+    wide[::2] = values
+    return {
+        "a list of whole numbers": list(values),
+        "a list of floats": [float(value) for value in values],
+        "a tuple": tuple(values),
+        "float32": np.array(values, dtype=np.float32),
+        "float64": np.array(values, dtype=np.float64),
+        "float16": np.array(values, dtype=np.float16),
+        "int64": np.array(values, dtype=np.int64),
+        "big-endian": np.array(values, dtype=">f4"),
+        "not contiguous": wide[::2],
+        "backwards": np.array(values[::-1], dtype=np.float32)[::-1],
+        "read-only": read_only(values),
+    }
+
+
+def bad_vectors(space: Space) -> dict[str, Any]:
+    """Return vectors that no store of *space* may take, by what is wrong with them."""
+    n = space.dimension
+    bad: dict[str, Any] = {
+        "too short": [1.0] * (n - 1),
+        "too long": [1.0] * (n + 1),
+        "empty": [],
+        "a matrix": np.ones((1, n), dtype=np.float32),
+        "a number": 1.0,
+        "NaN": [float("nan"), *[1.0] * (n - 1)],
+        "infinity": [float("inf"), *[1.0] * (n - 1)],
+        "beyond float32": [1e39, *[1.0] * (n - 1)],
+        "texts": ["1"] * n,
+        "a text": "1" * n,
+        "objects": [None] * n,
+        "complex": np.ones(n, dtype=np.complex64),
+        "booleans": np.ones(n, dtype=np.bool_),
+    }
+    if space.metric is Metric.COSINE:
+        bad["without length"] = [0.0] * n
+        bad["without a length to speak of"] = [1e-45] * n
+    return bad

@@ -1,0 +1,137 @@
+"""The values of the vector store: frozen, compared by content, safe to share between threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector: TypeAlias = NDArray[np.float32]
+VectorLike: TypeAlias = NDArray[Any] | Sequence[float]
+Metadata: TypeAlias = Mapping[str, Any]
+Filter: TypeAlias = Mapping[str, Any]
+Progress: TypeAlias = Callable[[int], None]
+
+_EMPTY: Metadata = MappingProxyType({})
+
+
+class Metric(StrEnum):
+    """How nearness is measured. Higher is nearer for all three."""
+
+    COSINE = "cosine"
+    """Cosine of the angle, in [-1, 1]."""
+    DOT = "dot"
+    """Inner product, unbounded."""
+    L2 = "l2"
+    """Minus the Euclidean distance, in (-inf, 0]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What the vectors of a store have in common.
+
+    *fingerprint* names the model and settings that made them; vectors of two fingerprints are never compared.
+    """
+
+    fingerprint: str
+    dimension: int
+    metric: Metric = Metric.COSINE
+
+    def __str__(self) -> str:
+        return f"{self.fingerprint} ({self.dimension} dimensions, {self.metric})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """One stored thing.
+
+    *text* is what is returned; *context* (a date, a speaker, a title) is indexed with it and is not part of it.
+    *vector* may be missing: with a reason in *no_vector* it stays so, without one it is pending.
+    *revision* is given by the store and ignored on writing; 0 means never stored.
+    """
+
+    id: str
+    vector: Vector | None = None
+    text: str = ""
+    context: str = ""
+    metadata: Metadata = field(default_factory=lambda: _EMPTY)
+    revision: int = 0
+    no_vector: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entry):
+            return NotImplemented
+        if (self.vector is None) != (other.vector is None):
+            return False
+        same_vector = self.vector is None or np.array_equal(self.vector, np.asarray(other.vector))
+        return same_vector and self._plain() == other._plain()
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.revision, self.text))
+
+    def _plain(self) -> tuple[object, ...]:
+        return (self.id, self.text, self.context, dict(self.metadata), self.revision, self.no_vector)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An entry that was found, with its score; higher is nearer."""
+
+    entry: Entry
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A place in a namespace's change log."""
+
+    namespace: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened in a namespace since a cursor.
+
+    *written* and *removed* are ids, each named once, in its last state. *complete* is False when the log no
+    longer reaches back that far (or no cursor was given): then scan, and go on from *cursor*.
+    """
+
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    cursor: Cursor
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What ``erase`` did: *removed* entries, and whether old bytes still wait for a reader to leave (*pending*)."""
+
+    removed: int
+    pending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """How far a second *space* is: *filled* entries have a vector in it, *pending* ones, by namespace, block it."""
+
+    space: Space
+    filled: int
+    pending: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong that ``verify`` found: which *part*, *what*, and whose (*subject*: a table, an id)."""
+
+    part: str
+    what: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.what}" + (f" ({self.subject})" if self.subject else "")
