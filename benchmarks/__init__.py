@@ -1,0 +1,1 @@
+"""Benchmarks of Mneme: run them with ``python -m benchmarks``. Not shipped in the wheel, and never a test of speed."""

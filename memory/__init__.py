@@ -1,0 +1,157 @@
+"""The memory layer of Mneme: what is said and read is kept, found again, corrected and forgotten.
+
+>>> from memory import open_memory, run_sync
+>>> memory = open_memory("assistant.db")
+>>> report = run_sync(memory.remember("I moved to Lisbon."))
+>>> run_sync(memory.recall("Where do I live?"))[0].memory.text
+'I moved to Lisbon.'
+"""
+
+from memory.chunking.markdown import MarkdownChunker
+from memory.chunking.protocol import Chunk, Chunker
+from memory.chunking.text import TextChunker
+from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.local import LocalEmbedder
+from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
+from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
+from memory.embedders.space import embedder_space
+from memory.embedders.static_table import local_available
+from memory.embedders.word_vectors import LocalWordVectors
+from memory.errors import (
+    ArgumentError,
+    DuplicateKey,
+    EmbedderError,
+    EmbedderMismatch,
+    HttpConnectError,
+    HttpError,
+    HttpStatusError,
+    HttpTimeout,
+    LoadError,
+    MemoryLayerError,
+    NoSuchMemory,
+    RejectedText,
+    TokenizerUnavailable,
+)
+from memory.long_term import LongTermMemory
+from memory.messages import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    Role,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+)
+from memory.opening import open_memory
+from memory.policies.fixed_window import FixedWindow
+from memory.policies.keep_all import KeepAll
+from memory.policies.protocol import ReadPolicy, Window
+from memory.policies.token_window import TokenWindow
+from memory.rag.cite import Citation, cite
+from memory.rag.discover import holds_documents
+from memory.rag.documents import Document
+from memory.rag.knowledge_base import DocumentInfo, KnowledgeBase
+from memory.rag.loaders.protocol import Loaded, Loader
+from memory.rag.passages import Passage, Passages, passages_of
+from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
+from memory.recall.settings import RecallSettings
+from memory.records import Forgotten, Found, Hit, LeftOut, Memory, Outcome, Report, Source, Trust
+from memory.runtime import run_sync
+from memory.short_term import ShortTermMemory
+from memory.storage.in_memory import InMemoryHistory
+from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
+from memory.storage.sqlite import SqliteHistory
+from memory.tiktoken_counter import TiktokenCounter
+from memory.times import Clock, system_clock
+from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
+from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+
+__all__ = [
+    "ArgumentError",
+    "Block",
+    "Chunk",
+    "Chunker",
+    "Citation",
+    "Clock",
+    "Decision",
+    "Document",
+    "DocumentBlock",
+    "DocumentInfo",
+    "DuplicateKey",
+    "Embedder",
+    "EmbedderError",
+    "EmbedderMismatch",
+    "EmbeddingKind",
+    "EstimatingCounter",
+    "FixedWindow",
+    "Forgotten",
+    "Found",
+    "HashingEmbedder",
+    "HistoryStorage",
+    "Hit",
+    "HttpConnectError",
+    "HttpError",
+    "HttpStatusError",
+    "HttpTimeout",
+    "ImageBlock",
+    "InMemoryHistory",
+    "IngestAction",
+    "IngestLine",
+    "IngestProgress",
+    "IngestReport",
+    "KeepAll",
+    "KnowledgeBase",
+    "LeftOut",
+    "LoadError",
+    "Loaded",
+    "Loader",
+    "LocalEmbedder",
+    "LocalWordVectors",
+    "LongTermMemory",
+    "MarkdownChunker",
+    "Memory",
+    "MemoryLayerError",
+    "Message",
+    "MinimumLength",
+    "NoSuchMemory",
+    "OpenAICompatibleEmbedder",
+    "Outcome",
+    "Passage",
+    "Passages",
+    "ReadPolicy",
+    "RecallSettings",
+    "RejectedText",
+    "Report",
+    "Role",
+    "SessionInfo",
+    "ShortTermMemory",
+    "Source",
+    "SqliteHistory",
+    "StoreAlways",
+    "StoredMessage",
+    "TextBlock",
+    "TextChunker",
+    "ThinkingBlock",
+    "TiktokenCounter",
+    "TokenCounter",
+    "TokenWindow",
+    "TokenizerUnavailable",
+    "ToolCallBlock",
+    "ToolResultBlock",
+    "Trust",
+    "Window",
+    "WordVectors",
+    "WritePolicy",
+    "cite",
+    "default_counter",
+    "embedder_space",
+    "holds_documents",
+    "local_available",
+    "message_tokens",
+    "open_memory",
+    "passages_of",
+    "run_sync",
+    "system_clock",
+]

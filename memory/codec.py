@@ -1,0 +1,148 @@
+"""A memory as a store entry and back: the one place that knows how fields are kept.
+
+Text, context and vector are the entry's own; everything else is flat metadata, so that every field can be filtered
+on. A caller's own fields are kept under ``meta.NAME``, scopes under ``scope.NAME``; no name of ours can collide.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from memory.records import Memory, Source, Trust
+from memory.times import from_text, offset_of, to_text
+from vectorstore import Entry, Vector
+
+DECLARED_FIELDS = (
+    "kind",
+    "role",
+    "speaker",
+    "session",
+    "sequence",
+    "document",
+    "disabled",
+    "pinned",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+)
+"""Fields that recall filters by: columns of the store's core."""
+
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_TEXTS = ("kind", "role", "speaker", "session", "key", "actor", "supersedes", "operation", "caption")
+_NUMBERS = ("sequence", "importance")
+_FLAGS = ("pinned", "disabled", "sensitive")
+_TIMES = ("occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at", "retired_at")
+_SOURCE = ("document", "title", "page", "start", "end")
+
+
+def to_entry(memory: Memory, *, vector: Vector | None = None, no_vector: str | None = None) -> Entry:
+    """Return *memory* as an entry; its times must be aware."""
+    return Entry(
+        id=memory.id,
+        vector=vector,
+        text=memory.text + _caption(memory.caption),
+        context=context_of(memory),
+        metadata=to_metadata(memory),
+        no_vector=no_vector,
+    )
+
+
+def to_metadata(memory: Memory) -> dict[str, Any]:
+    """Return everything of *memory* but its text as flat JSON; empty fields are left out."""
+    fields: dict[str, Any] = {}
+    for name in (*_TEXTS, *_NUMBERS, *_FLAGS):
+        value = getattr(memory, name)
+        if value is not None and value != "" and value is not False:
+            fields[name] = value
+    fields["trust"] = memory.trust.value
+    for name in _TIMES:
+        moment: datetime | None = getattr(memory, name)
+        if moment is not None:
+            fields[name] = to_text(moment)
+            if offset := offset_of(moment):
+                fields[name + "_offset"] = offset
+    if memory.tags:
+        fields["tags"] = list(memory.tags)
+    if memory.derived_from:
+        fields["derived_from"] = list(memory.derived_from)
+    fields.update({f"scope.{name}": value for name, value in memory.scopes.items()})
+    fields.update({f"meta.{name}": value for name, value in memory.metadata.items()})
+    if memory.source is not None:
+        fields.update(_source_fields(memory.source))
+    return fields
+
+
+def from_entry(entry: Entry) -> Memory:
+    """Return the memory that *entry* keeps."""
+    fields = entry.metadata
+    caption = fields.get("caption", "")
+    text = entry.text.removesuffix(_caption(caption)) if caption else entry.text
+    given: dict[str, Any] = {name: fields[name] for name in (*_TEXTS, *_NUMBERS, *_FLAGS) if name in fields}
+    for name in _TIMES:
+        if name in fields:
+            given[name] = from_text(fields[name], fields.get(name + "_offset"))
+    return Memory(
+        text=text,
+        id=entry.id,
+        revision=entry.revision,
+        source=_source(fields),
+        tags=tuple(fields.get("tags", ())),
+        derived_from=tuple(fields.get("derived_from", ())),
+        scopes={name[6:]: value for name, value in fields.items() if name.startswith("scope.")},
+        metadata={name[5:]: value for name, value in fields.items() if name.startswith("meta.")},
+        trust=Trust(fields.get("trust", Trust.USER)),
+        **given,
+    )
+
+
+def context_of(memory: Memory) -> str:
+    """Return what is indexed with the text and is not part of it: date and speaker, or title and headings."""
+    parts: list[str] = []
+    if memory.source is not None and memory.source.document is not None:
+        parts = [memory.source.title or "", *memory.source.heading]
+    else:
+        if memory.occurred_at is not None:
+            moment = memory.occurred_at
+            parts.append(f"{moment.day} {_MONTHS[moment.month - 1]}, {moment.year}")
+        parts.append(memory.speaker or "")
+    return "\n".join(part for part in parts if part)
+
+
+def _caption(caption: str) -> str:
+    return f" [image: {caption}]" if caption else ""
+
+
+def _source_fields(source: Source) -> dict[str, Any]:
+    fields = {name: getattr(source, name) for name in _SOURCE if getattr(source, name) is not None}
+    if source.heading:
+        fields["heading"] = list(source.heading)
+    if source.session is not None:
+        fields["source.session"] = source.session
+    if source.sequence is not None:
+        fields["source.sequence"] = source.sequence
+    return fields
+
+
+def _source(fields: Any) -> Source | None:
+    given = {name: fields[name] for name in _SOURCE if name in fields}
+    if "heading" in fields:
+        given["heading"] = tuple(fields["heading"])
+    if "source.session" in fields:
+        given["session"] = fields["source.session"]
+    if "source.sequence" in fields:
+        given["sequence"] = fields["source.sequence"]
+    return Source(**given) if given else None

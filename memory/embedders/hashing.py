@@ -1,0 +1,87 @@
+"""A lexical stand-in for an embedder: hashed words and pieces of words. It knows no meaning.
+
+For tests, and for those who ask for it by name; it is never chosen by itself. "Car" and "automobile" are
+strangers to it, "car" and "cars" are not.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedders.protocol import EmbeddingKind
+from memory.embedders.texts import check_input
+from memory.errors import ArgumentError
+
+_WORD = re.compile(r"\w+")
+_GRAM = 3
+_GRAM_WEIGHT = 0.5
+
+
+class HashingEmbedder:
+    """Signed feature hashing of words and of their three-character pieces; equal in every process."""
+
+    def __init__(self, *, dimension: int = 1024) -> None:
+        if type(dimension) is not int or dimension < 1:
+            raise ArgumentError("dimension", dimension, "a whole number of at least 1 is needed")
+        self._dimension = dimension
+
+    @property
+    def fingerprint(self) -> str:
+        """The way of hashing and the dimension."""
+        return f"hashing-lexical-1/{self._dimension}"
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return self._dimension
+
+    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
+        """As the protocol says; a text without a letter or digit has nothing to embed."""
+        check_input(texts, kind)
+        vectors = np.zeros((len(texts), self._dimension), np.float32)
+        for position, text in enumerate(texts):
+            vectors[position] = self._vector(text)
+        return vectors
+
+    def _vector(self, text: str) -> NDArray[np.float64]:
+        vector = np.zeros(self._dimension)
+        for feature, (count, weight) in _features(text).items():
+            value = zlib.crc32(feature.encode())
+            sign = 1.0 if value >> 31 else -1.0
+            vector[(value & 0x7FFFFFFF) % self._dimension] += sign * weight * count**0.5
+        norm = float(np.linalg.norm(vector))
+        if norm == 0:
+            # every feature met another of the opposite sign, or there was none
+            return _single(text, vector)
+        return vector / norm
+
+    def __repr__(self) -> str:
+        return f"HashingEmbedder(dimension={self._dimension})"
+
+
+def _features(text: str) -> dict[str, tuple[int, float]]:
+    words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    counts = Counter(words)
+    grams = Counter(gram for word in words for gram in _grams(word))
+    features = {"w:" + word: (count, 1.0) for word, count in counts.items()}
+    features.update({"g:" + gram: (count, _GRAM_WEIGHT) for gram, count in grams.items()})
+    return features
+
+
+def _grams(word: str) -> Iterator[str]:
+    padded = f"<{word}>"
+    for start in range(max(len(padded) - _GRAM + 1, 1)):
+        yield padded[start : start + _GRAM]
+
+
+def _single(text: str, zeros: NDArray[np.float64]) -> NDArray[np.float64]:
+    if _WORD.search(text):
+        zeros[zlib.crc32(text.encode()) % len(zeros)] = 1.0
+    return zeros

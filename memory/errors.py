@@ -1,0 +1,111 @@
+"""What can go wrong in the memory layer; one tree, each error with its data and what to do.
+
+MemoryLayerError                (``MemoryError`` is a builtin)
+├── ArgumentError               a value given by the caller (also a ValueError): argument, value, expected
+├── DuplicateKey                the same key with another text; nothing was overwritten: key, id
+├── NoSuchMemory                no memory of that id: id
+├── RejectedText                a correction that a write policy does not let through: reason
+├── EmbedderError               an embedder failed or answered nonsense
+│   └── EmbedderMismatch        the file was filled with vectors of another embedder: recorded, given
+├── HttpError                   an HTTP exchange failed: url (without secrets), status
+│   ├── HttpConnectError        nothing answered
+│   ├── HttpTimeout             it took too long
+│   └── HttpStatusError         the server refused: status, retry_after
+├── LoadError                   a document could not be read: source, reason
+└── TokenizerUnavailable        exact token counts cannot be had here
+"""
+
+from __future__ import annotations
+
+
+class MemoryLayerError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ArgumentError(MemoryLayerError, ValueError):
+    """A caller's value is unusable; nothing was written."""
+
+    def __init__(self, argument: str, value: object, expected: str) -> None:
+        self.argument = argument
+        self.value = value
+        self.expected = expected
+        text = repr(value)
+        super().__init__(f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
+
+
+class DuplicateKey(MemoryLayerError):
+    """A caller's key was used before, with another text."""
+
+    def __init__(self, key: str, id: str) -> None:
+        self.key = key
+        self.id = id
+        super().__init__(
+            f"key {key!r} already names memory {id} with another text; correct that one or use another key"
+        )
+
+
+class NoSuchMemory(MemoryLayerError):
+    """No memory has that id in this namespace."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        super().__init__(f"no memory {id!r} here; `mneme memories` lists what there is")
+
+
+class RejectedText(MemoryLayerError):
+    """A write policy did not let a correction through; the memory is as it was."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"not stored: {reason}")
+
+
+class EmbedderError(MemoryLayerError):
+    """An embedder failed, or answered with a wrong count, dimension, NaN or zero vector."""
+
+
+class EmbedderMismatch(EmbedderError):
+    """The file was filled with vectors of another embedder."""
+
+    def __init__(self, recorded: str, given: str) -> None:
+        self.recorded = recorded
+        self.given = given
+        super().__init__(
+            f"this memory holds vectors of {recorded}, the embedder is {given}; "
+            "use the recorded one, or re-embed the memory"
+        )
+
+
+class HttpError(MemoryLayerError):
+    """An HTTP exchange failed; *url* carries no credentials."""
+
+    def __init__(self, url: str, problem: str, *, status: int | None = None, retry_after: float | None = None) -> None:
+        self.url = url
+        self.status = status
+        self.retry_after = retry_after
+        super().__init__(f"{url}: {problem}")
+
+
+class HttpConnectError(HttpError):
+    """Nothing answered at the address."""
+
+
+class HttpTimeout(HttpError):
+    """The server took too long, or fell silent in the middle."""
+
+
+class HttpStatusError(HttpError):
+    """The server answered with an error status; *retry_after* in seconds when it named one."""
+
+
+class LoadError(MemoryLayerError):
+    """A document could not be read."""
+
+    def __init__(self, source: str, reason: str) -> None:
+        self.source = source
+        self.reason = reason
+        super().__init__(f"{source}: {reason}")
+
+
+class TokenizerUnavailable(MemoryLayerError):
+    """The tokenizer's tables are not at hand and could not be fetched in time."""

@@ -1,0 +1,313 @@
+"""Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
+
+The face over the write path (``memory.write``), conversation history (``memory.storage``) and recall
+(``memory.recall``). Not conversation windows (``short_term``) and not the reading of documents (``rag``).
+
+    >>> memory = LongTermMemory(open_store("numpy:"))
+    >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
+    <Outcome.STORED: 'stored'>
+    >>> run_sync(memory.recall("Where did I move?"))[0].memory.text
+    'I moved to Lisbon in May.'
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from itertools import islice
+from typing import TypeAlias
+
+from memory.codec import from_entry
+from memory.embedders.protocol import Embedder, WordVectors
+from memory.errors import ArgumentError, DuplicateKey
+from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.messages import Message
+from memory.recall.query import Query
+from memory.recall.recall import Recaller
+from memory.recall.settings import RecallSettings
+from memory.records import Forgotten, Found, Memory, Report
+from memory.storage.in_memory import InMemoryHistory
+from memory.storage.protocol import HistoryStorage
+from memory.storage.rows import ThreadedHistory
+from memory.times import Clock, aware, system_clock
+from memory.tokens import default_counter
+from memory.write import correcting, forgetting, pending, remembering, turns
+from memory.write.checking import names, whole
+from memory.write.context import WriteContext
+from memory.write.embedding import Embedding
+from memory.write.ids import TimeOrderedIds
+from memory.write.policies import WritePolicy
+from memory.write.tombstones import InMemoryTombstones, Tombstones
+from vectorstore import Filter, VectorStore, VectorStoreError
+
+Memories: TypeAlias = list[Memory]
+_Answers: TypeAlias = list[Memory | None]
+
+
+class LongTermMemory:
+    """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
+
+    A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
+
+    On a store in a file, history and tombstones live in the same file (and in its transactions); on another
+    they live in the process. Public attributes, for parts built on it: ``store``, ``conversations`` (the
+    history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
+    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``.
+    """
+
+    def __init__(
+        self,
+        store: VectorStore,
+        *,
+        embedder: Embedder | None = None,
+        word_vectors: WordVectors | None = None,
+        history: HistoryStorage | None = None,
+        policies: Sequence[WritePolicy] = (),
+        clock: Clock = system_clock,
+        ids: Callable[[], str] | None = None,
+        zone: tzinfo | None = None,
+        recall_settings: RecallSettings | None = None,
+        counter: Callable[[str], int] | None = None,
+        offline: bool = False,
+    ) -> None:
+        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*."""
+        conversations, tombstones = _beside(store, history, clock)
+        self.store = store
+        self.embedder = embedder
+        self.word_vectors = word_vectors
+        self.embedding = Embedding(store, embedder)
+        self.conversations: HistoryStorage = conversations
+        self.tombstones = tombstones
+        self.clock = clock
+        self.zone = zone
+        self.policies = _checked(policies)
+        self._counter = counter
+        self._offline = offline
+        self._context = WriteContext(
+            store=store,
+            rows=conversations.rows,
+            tombstones=tombstones,
+            embedding=self.embedding,
+            policies=self.policies,
+            clock=clock,
+            ids=ids or TimeOrderedIds(clock=clock),
+            zone=zone,
+        )
+        self._recaller = Recaller(
+            store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
+        )
+        self._caught_up: set[str] = set()
+
+    async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
+        """Keep one memory and say what became of it.
+
+        The same key with the same text is a duplicate; with another text ``DuplicateKey`` is raised and
+        nothing is overwritten. An embedder that fails does not fail the write: the report says what is
+        deferred.
+        """
+        store_namespace(namespace, CONVERSATION)
+        (line,) = await remembering.remember_batch(self._context, [item], namespace, ["item"])
+        if isinstance(line, DuplicateKey):
+            raise line
+        await self._catch_up([line], namespace)
+        return line
+
+    async def remember_many(
+        self,
+        items: Iterable[str | Memory],
+        *,
+        namespace: str = "",
+        on_progress: Callable[[int], None] | None = None,
+    ) -> list[Report]:
+        """Keep many, a report for each, in order; a batch of 256 is embedded together and is one transaction.
+
+        The same as ``remember`` on each, but that a key used with another text is a line (rejected) and
+        raises nothing. A bad item raises before its batch is written. ``on_progress`` gets the number done
+        so far.
+        """
+        store_namespace(namespace, CONVERSATION)
+        reports = await remembering.remember_stream(self._context, items, namespace, on_progress)
+        await self._catch_up(reports, namespace)
+        return reports
+
+    async def remember_turn(
+        self, session: str, messages: Sequence[Message], *, namespace: str = "", used: Sequence[str] = ()
+    ) -> list[Report]:
+        """Append *messages* to the history of *session* and remember what was said, in one transaction.
+
+        One report a message, in order; tool and system messages, and those without text, are kept in history
+        only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
+        named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history
+        only and is forgotten with what it quotes.
+        """
+        store_namespace(namespace, CONVERSATION)
+        reports = await turns.remember_turn(self._context, session, messages, namespace, used)
+        await self._catch_up(reports, namespace)
+        return reports
+
+    async def recall(
+        self,
+        question: str,
+        k: int = 10,
+        *,
+        namespace: str | Sequence[str] = "",
+        where: Filter | None = None,
+        tags: Sequence[str] = (),
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        token_budget: int | None = None,
+        counter: Callable[[str], int] | None = None,
+        explain: bool = False,
+        lanes: Sequence[str] = (CONVERSATION, DOCUMENTS),
+        collections: Sequence[str] | None = None,
+    ) -> Found:
+        """Find what is remembered about *question*, best first.
+
+        Several namespaces are searched when several are named, each ranked by its own statistics. *as_of*
+        asks for what held then, *known_at* for what was recorded by then. Without an embedder, or when it
+        fails, words alone decide, and ``Found.notes`` say so.
+        """
+        query = Query(
+            text=question,
+            now=aware(self.clock(), self.zone),
+            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
+            lanes=tuple(lanes),
+            collections=None if collections is None else tuple(collections),
+            k=k,
+            where=where,
+            tags=names(tags, "tags"),
+            as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
+            known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),
+            token_budget=token_budget,
+            counter=self._count if counter is None else counter,
+            explain=explain,
+        )
+        wordings = await asyncio.to_thread(
+            self._recaller.wordings, question, namespaces=query.namespaces, lanes=query.lanes
+        )
+        vectors, note = await self.embedding.queries(wordings)
+        found = await asyncio.to_thread(self._recaller.recall, replace(query, vectors=vectors))
+        return found if note is None else replace(found, notes=(*found.notes, note))
+
+    async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
+        """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
+        return await asyncio.to_thread(self._get, names(ids, "ids"), namespace)
+
+    async def correct(
+        self,
+        id: str,
+        text: str,
+        *,
+        namespace: str = "",
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+        expect: int | None = None,
+    ) -> Report:
+        """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
+
+        An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
+        revision that is to be corrected; another one raises ``RevisionConflict``.
+        """
+        return await correcting.correct(
+            self._context, id, text, namespace, valid_from=valid_from, valid_to=valid_to, expect=expect
+        )
+
+    async def history(self, id: str, *, namespace: str = "") -> Memories:
+        """Return all versions of a memory, newest first; an unknown id raises ``NoSuchMemory``."""
+        return await asyncio.to_thread(correcting.history, self._context, id, namespace)
+
+    async def forget(self, ids: Sequence[str], *, namespace: str = "", dry_run: bool = False) -> Forgotten:
+        """Remove memories for good; return a receipt of ids and counts.
+
+        With each go its versions, what was derived from it alone, the message it comes from, and every
+        memory, passage and message that holds its words verbatim. *dry_run* lists all that and changes
+        nothing. An unknown id raises ``NoSuchMemory``, one forgotten before is passed over.
+        """
+        return await asyncio.to_thread(forgetting.forget, self._context, ids, namespace, dry_run=dry_run)
+
+    async def list(
+        self, *, where: Filter | None = None, after: str | None = None, limit: int = 100, namespace: str = ""
+    ) -> Memories:
+        """Return memories of the conversation lane in order of id, those after the id *after*."""
+        whole(limit, "limit")
+        return await asyncio.to_thread(self._page, where, after, limit, store_namespace(namespace, CONVERSATION))
+
+    async def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
+        """Return how many memories the conversation lane holds (that match)."""
+        lane = store_namespace(namespace, CONVERSATION)
+        return await asyncio.to_thread(self.store.count, where=where, namespace=lane)
+
+    async def pending(self, *, namespace: str | None = None) -> int:
+        """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
+        return await asyncio.to_thread(pending.count, self._context, namespace)
+
+    async def flush(self, *, namespace: str | None = None) -> int:
+        """Embed what is pending; return how many got their vector. It stops when the embedder fails."""
+        return await pending.flush(self._context, namespace)
+
+    async def complete(self) -> int:
+        """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
+        return await asyncio.to_thread(self.complete_now)
+
+    def complete_now(self) -> int:
+        """As ``complete``, in this thread; ``open_memory`` runs it."""
+        return turns.complete(self._context)
+
+    async def close(self) -> None:
+        """Release the store."""
+        await asyncio.to_thread(self.store.close)
+
+    async def __aenter__(self) -> LongTermMemory:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def _get(self, ids: Sequence[str], namespace: str) -> _Answers:
+        found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}
+        if old := [one for one in ids if one not in found and "@" in one]:
+            archived = self.store.get(old, namespace=store_namespace(namespace, ARCHIVE))
+            found.update({entry.id: entry for entry in archived if entry is not None})
+        return [from_entry(found[one]) if one in found else None for one in ids]
+
+    def _page(self, where: Filter | None, after: str | None, limit: int, lane: str) -> Memories:
+        return [from_entry(entry) for entry in islice(self.store.scan(where=where, namespace=lane, after=after), limit)]
+
+    def _count(self, text: str) -> int:
+        if self._counter is None:
+            self._counter = default_counter(offline=self._offline).count
+        return self._counter(text)
+
+    async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
+        """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
+        if self.embedder is None or any(report.deferred for report in reports):
+            self._caught_up.discard(namespace)
+        elif namespace not in self._caught_up:
+            try:
+                filled = await pending.flush(self._context, namespace, limit=pending.BATCH)
+            except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
+                return
+            if not filled:
+                self._caught_up.add(namespace)
+
+
+def _beside(store: VectorStore, history: HistoryStorage | None, clock: Clock) -> tuple[ThreadedHistory, Tombstones]:
+    """Return history and tombstones: in the store's file where it has one, else in the process."""
+    if history is not None and not isinstance(history, ThreadedHistory):
+        raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
+    database = getattr(store, "database", None)
+    if database is None:
+        return history or InMemoryHistory(clock=clock), InMemoryTombstones()
+    from memory.storage.sqlite import SqliteHistory
+    from memory.write.tombstone_tables import SqliteTombstones
+
+    return history or SqliteHistory(database, clock=clock), SqliteTombstones(database)
+
+
+def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:
+    for policy in policies:
+        if not isinstance(policy, WritePolicy):
+            raise ArgumentError("policies", policy, "a write policy has a method decide(memory)")
+    return tuple(policies)

@@ -1,0 +1,149 @@
+"""Messages: what is said in a conversation, as pure values.
+
+A message has a role and blocks of content; it knows nothing of sessions, ids or storage. It survives a round trip
+through JSON unchanged.
+
+    >>> Message.user("I moved to Lisbon.").text
+    'I moved to Lisbon.'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+ImageType: TypeAlias = Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
+DocumentType: TypeAlias = Literal["application/pdf", "text/plain"]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class TextBlock(_Value):
+    """Plain text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImageBlock(_Value):
+    """An image, by its bytes; *caption* and *name* make it findable."""
+
+    type: Literal["image"] = "image"
+    media_type: ImageType
+    data: bytes = Field(min_length=1, repr=False)
+    name: str = ""
+    caption: str = ""
+
+
+class DocumentBlock(_Value):
+    """A document, by its bytes."""
+
+    type: Literal["document"] = "document"
+    media_type: DocumentType
+    data: bytes = Field(min_length=1, repr=False)
+    name: str = ""
+
+
+class ThinkingBlock(_Value):
+    """A model's reasoning; sent back unchanged during tool use, dropped before storage.
+
+    *redacted* holds the provider's opaque form when the text itself is withheld.
+    """
+
+    type: Literal["thinking"] = "thinking"
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+
+
+class ToolCallBlock(_Value):
+    """A model asks for a tool. *arguments* is the parsed JSON object; *invalid* keeps text that was not one."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    invalid: str | None = None
+
+
+class ToolResultBlock(_Value):
+    """What a tool answered to the call *call_id*."""
+
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    name: str = ""
+    content: tuple[Annotated[TextBlock | ImageBlock, Field(discriminator="type")], ...] = ()
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by newlines."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+
+Block: TypeAlias = Annotated[
+    TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | ToolCallBlock | ToolResultBlock,
+    Field(discriminator="type"),
+]
+
+
+class Message(_Value):
+    """One utterance: who speaks (*role*, optionally a *name*), what (*blocks*), when (*at*), and free *metadata*."""
+
+    role: Role
+    blocks: tuple[Block, ...] = ()
+    name: str | None = None
+    at: AwareDatetime | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def system(cls, text: str) -> Message:
+        """Make a system message."""
+        return cls(role="system", blocks=(TextBlock(text=text),))
+
+    @classmethod
+    def user(cls, content: str | Sequence[Block], *, name: str | None = None, at: datetime | None = None) -> Message:
+        """Make a user message from text or blocks."""
+        return cls(role="user", blocks=_blocks(content), name=name, at=at)
+
+    @classmethod
+    def assistant(
+        cls, content: str | Sequence[Block], *, name: str | None = None, at: datetime | None = None
+    ) -> Message:
+        """Make an assistant message from text or blocks."""
+        return cls(role="assistant", blocks=_blocks(content), name=name, at=at)
+
+    @classmethod
+    def tool(cls, results: Sequence[ToolResultBlock], *, at: datetime | None = None) -> Message:
+        """Make a tool message from the results of one round of calls."""
+        return cls(role="tool", blocks=tuple(results), at=at)
+
+    @property
+    def text(self) -> str:
+        """What was said: the text blocks, joined by newlines (tool results and thinking left out)."""
+        return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallBlock, ...]:
+        """The tools that are asked for, in order."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolCallBlock))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        """The answers of tools, in order."""
+        return tuple(block for block in self.blocks if isinstance(block, ToolResultBlock))
+
+    def without_thinking(self) -> Message:
+        """Return the message without its thinking blocks; the same object if it has none."""
+        kept = tuple(block for block in self.blocks if not isinstance(block, ThinkingBlock))
+        return self if len(kept) == len(self.blocks) else self.model_copy(update={"blocks": kept})
+
+
+def _blocks(content: str | Sequence[Block]) -> tuple[Block, ...]:
+    return (TextBlock(text=content),) if isinstance(content, str) else tuple(content)

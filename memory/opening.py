@@ -1,0 +1,71 @@
+"""Opening a memory: a file on disk, with everything that belongs in it. Plain and synchronous; no network.
+
+memory = open_memory("m.db")
+run_sync(memory.remember("I moved to Lisbon in May."))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+
+from memory.codec import DECLARED_FIELDS
+from memory.embedders.local import LocalEmbedder
+from memory.embedders.protocol import Embedder, WordVectors
+from memory.embedders.static_table import local_available
+from memory.embedders.word_vectors import LocalWordVectors
+from memory.long_term import LongTermMemory
+from memory.recall.settings import RecallSettings
+from memory.times import Clock, system_clock
+from memory.write.policies import WritePolicy
+from vectorstore import Space, open_store
+
+
+def open_memory(
+    path: str | os.PathLike[str],
+    *,
+    embedder: Embedder | None = None,
+    word_vectors: WordVectors | None = None,
+    policies: Sequence[WritePolicy] = (),
+    clock: Clock = system_clock,
+    ids: Callable[[], str] | None = None,
+    zone: tzinfo | None = None,
+    recall_settings: RecallSettings | None = None,
+    counter: Callable[[str], int] | None = None,
+    offline: bool = False,
+) -> LongTermMemory:
+    """Open the memory in the file *path*; make it where there is none.
+
+    The embedder given is used; one whose vectors are not those of the file raises ``EmbedderMismatch``.
+    Without one, the local embedder is used if it is installed and the file's vectors are its own or none;
+    else the memory is searched by words alone, says so, and what is new waits for its vector. Word vectors
+    are the local ones, where they are installed. What history holds and memory lacks is remembered.
+    """
+    store = open_store("sqlite:///" + os.fsdecode(path).replace("%", "%25"), fields=DECLARED_FIELDS)
+    try:
+        if local_available():
+            word_vectors = word_vectors or LocalWordVectors()
+            embedder = embedder or _local_for(store.space)
+        memory = LongTermMemory(
+            store,
+            embedder=embedder,
+            word_vectors=word_vectors,
+            policies=policies,
+            clock=clock,
+            ids=ids,
+            zone=zone,
+            recall_settings=recall_settings,
+            counter=counter,
+            offline=offline,
+        )
+        memory.complete_now()
+    except BaseException:
+        store.close()
+        raise
+    return memory
+
+
+def _local_for(space: Space | None) -> Embedder | None:
+    local = LocalEmbedder()
+    return local if space is None or space.fingerprint == local.fingerprint else None

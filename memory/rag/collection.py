@@ -1,0 +1,67 @@
+"""One collection of documents in one memory: where its chunks, records and secret are. Does no work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Names
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory.lanes import DOCUMENTS, store_namespace
+from memory.long_term import LongTermMemory
+from memory.rag.identity import mark
+from memory.rag.manifest import Manifest, recovered
+from memory.records import Memory
+from vectorstore import LifecycleStore, UnsupportedError, VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What reading, writing and searching documents share. *lane* is the collection's store namespace."""
+
+    memory: LongTermMemory
+    namespace: str
+    name: str
+    lane: str
+    manifest: Manifest
+
+    def lifecycle(self, operation: str) -> LifecycleStore:
+        """Return the store if it can replace a document whole, else refuse by name."""
+        store = self.memory.store
+        if not isinstance(store, LifecycleStore):
+            reason = f"{type(store).__name__} has no transactions, so a document could be left half-written"
+            raise UnsupportedError(operation, reason)
+        return store
+
+    def removed_before(self, location: str) -> bool:
+        """Say whether what was read at *location* was removed and must not come back by itself."""
+        wanted = self.mark_of(location)
+        return wanted in self.memory.tombstones.which(self.lane, [wanted])
+
+    def mark_of(self, location: str) -> str:
+        """Return the mark of *location* among the tombstones."""
+        return mark(self.memory.tombstones.key, "location", self.lane, location)
+
+    def forgotten(self, memories: Sequence[Memory]) -> Names[str]:
+        """Return the ids of those *memories* that were forgotten, by themselves or by their very words."""
+        tombstones = self.memory.tombstones
+        found = tombstones.which(self.lane, [memory.id for memory in memories])
+        words = {memory.id for memory in memories if tombstones.words_at(self.namespace, memory.text) is not None}
+        return found | words
+
+
+def open_collection(memory: LongTermMemory, name: str, namespace: str) -> Collection:
+    """Return the collection called *name* of the user's *namespace*; a new one is empty.
+
+    Its records are in the memory's file, or, where the store has none, read back from its chunks.
+    """
+    lane = store_namespace(namespace, DOCUMENTS, name)
+    return Collection(memory, namespace, name, lane, _manifest(memory.store, lane))
+
+
+def _manifest(store: VectorStore, lane: str) -> Manifest:
+    database = getattr(store, "database", None)
+    if database is None:
+        return recovered(store, lane)
+    from memory.rag.sqlite_manifest import SqliteManifest
+
+    return SqliteManifest(database, lane)

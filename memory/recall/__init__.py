@@ -1,0 +1,1 @@
+"""How memories are found again: candidates, signals, fusion, packing. ``recall`` is the door."""

@@ -1,0 +1,46 @@
+"""The memories that are looked at closely: the best by words and by vector, with the turns beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.recall.index import Index
+from memory.recall.order import NO_ROW
+from memory.recall.standing import Standing
+from memory.recall.window import around
+from vectorstore import Filter, Vector, View
+
+Rows = NDArray[np.int64]
+
+
+def best_of_both(
+    view: View, namespace: str, *, text: str, vector: Vector | None, count: int, where: Filter | None
+) -> list[str]:
+    """Return the ids of the *count* best by BM25 of *text* and the *count* nearest to *vector*."""
+    found = dict.fromkeys(one for one, _ in view.matching(text, count, where=where, namespace=namespace))
+    if vector is not None:
+        found.update(dict.fromkeys(one for one, _ in view.nearest(vector, count, where=where, namespace=namespace)))
+    return list(found)
+
+
+def with_neighbours(
+    index: Index,
+    rows: Rows,
+    *,
+    standing: Standing,
+    passing: Callable[[list[str]], NDArray[np.bool_]] | None = None,
+) -> Rows:
+    """Return *rows* and the two turns before and after each, in order of their number.
+
+    Those that do not stand are left out, and those that *passing* refuses.
+    """
+    surroundings = around(index.order, rows)
+    every = np.unique(np.concatenate([rows, *surroundings.sides]))
+    every = every[every != NO_ROW]
+    every = every[~standing.hidden(index, every)]
+    if passing is not None and len(every):
+        every = every[passing([index.ids[row] for row in every.tolist()])]
+    return np.asarray(every)

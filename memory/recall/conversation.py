@@ -1,0 +1,145 @@
+"""Recall in conversations: the words of a window of turns, answers linked to their questions, who, when,
+what kind.
+
+Works on candidates of one store namespace; the signals are pure functions, this module weighs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.recall.confidence import topic
+from memory.recall.cues import Cue
+from memory.recall.dates import date_match
+from memory.recall.index import NO_SESSION, Index
+from memory.recall.matching import Words, weighed, word_match, words_of
+from memory.recall.people import NOBODY
+from memory.recall.question import Question
+from memory.recall.scored import Scored, best_first, summed
+from memory.recall.settings import ConversationWeights
+from memory.recall.signals import cue, feedback, largest_to_one, named_take_part, said_by_named
+from memory.recall.standing import Standing
+from memory.recall.window import around, places, smoothed_scores, smoothed_words
+from vectorstore import Vector, View
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+_FEEDBACK_FROM = 5
+_COVERAGE = 0.5
+
+
+def score_conversation(
+    view: View,
+    namespace: str,
+    index: Index,
+    rows: Rows,
+    question: Question,
+    vector: Vector | None,
+    *,
+    lane: str,
+    standing: Standing,
+    weights: ConversationWeights,
+) -> Scored:
+    """Score *rows* of *index* for *question*."""
+    ids = [index.ids[row] for row in rows.tolist()]
+    count = view.count(namespace=namespace)
+
+    def df(terms: Sequence[str]) -> list[int]:
+        return view.df(terms, namespace=namespace)
+
+    words = words_of(question, index, df, count)
+    near, cosine, nearest = _windowed(view, namespace, index, rows, words, vector, standing=standing, weights=weights)
+    bare = view.score_text(question.bare, ids, namespace=namespace)
+    session = weights.session_several if question.asks_several else weights.session
+    parts = {
+        "words": weights.words * largest_to_one(near),
+        "cosine": weights.cosine * largest_to_one(cosine),
+        "speaker": weights.speaker * said_by_named(index, rows, question),
+        "participant": weights.participant * named_take_part(index, rows, question),
+        "session": session * _session(index, rows, question, bare),
+        "turn": weights.ends_asking * cue(index, rows, Cue.ENDS_ASKING)
+        + weights.first_person * cue(index, rows, Cue.FIRST_PERSON),
+        "kind": _kind(index, rows, question, weights),
+        "date": weights.date * date_match(index.day.values[rows], question.dates),
+        "text": weights.text * largest_to_one(bare),
+    }
+    if question.asks_several:
+        best = rows[best_first(ids, summed(parts, len(ids)), _FEEDBACK_FROM)]
+        parts["feedback"] = weights.feedback * feedback(index, rows, best, df, count)
+    coverage = float(near.max(initial=0.0)) / words.total if words.total > 0 else 0.0
+    about = topic(coverage, nearest, words=_COVERAGE)
+    lead = _lead(index, rows, question, summed(parts, len(ids)) - parts["speaker"])
+    return Scored(namespace, lane, tuple(ids), parts, about, lead)
+
+
+def _windowed(
+    view: View,
+    namespace: str,
+    index: Index,
+    rows: Rows,
+    words: Words,
+    vector: Vector | None,
+    *,
+    standing: Standing,
+    weights: ConversationWeights,
+) -> tuple[Floats, Floats, float | None]:
+    """Return the weighted word match over each turn's window, its smoothed cosine, and the best cosine
+    of one.
+    """
+    surroundings = around(index.order, rows)
+    every = surroundings.every()
+    hidden = np.zeros(len(index.ids), dtype=np.bool_)
+    hidden[every[standing.hidden(index, every)]] = True
+    surroundings = surroundings.without(hidden)
+    place = places(every, len(index.ids))
+    near = np.zeros(len(rows))
+    if len(words.numbers):
+        match = np.concatenate([word_match(words, every, index), np.zeros((1, len(words.numbers)), np.float32)])
+        near = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
+    if vector is None:
+        return near, np.zeros(len(rows)), None
+    ids = [index.ids[row] for row in every.tolist()]
+    cosines = np.append(np.nan_to_num(view.similarity(vector, ids, namespace=namespace)), 0.0)
+    smoothed = smoothed_scores(cosines, surroundings, place, weights.cosine_window)
+    return near, smoothed, float(cosines[place[rows]].max(initial=0.0))
+
+
+def _lead(index: Index, rows: Rows, question: Question, scores: Floats) -> float:
+    """How far the best turn of those named is ahead of the best of anyone else; 0 where that cannot be
+    asked.
+    """
+    named = said_by_named(index, rows, question) > 0
+    others = ~named & (index.speaker.values[rows] != NOBODY)
+    everybody = {number for number, _ in index.people.present()}
+    if not named.any() or not others.any() or everybody <= set(question.people):
+        return 0.0
+    return float(scores[named].max() - scores[others].max())
+
+
+def _session(index: Index, rows: Rows, question: Question, text: Floats) -> Floats:
+    """BM25 of each row's session; a memory of no session is one of its own, and has that of its *text*."""
+    sessions = index.session.values[rows]
+    alone = sessions == NO_SESSION
+    numbers = [number for term in question.all_terms if (number := index.stems.find(term))]
+    by_session = index.session_terms.scores(numbers)
+    result = np.zeros(len(rows))
+    if len(by_session):
+        result[~alone] = by_session[sessions[~alone]]
+    result = largest_to_one(result)
+    result[alone] = largest_to_one(text)[alone]
+    return result
+
+
+def _kind(index: Index, rows: Rows, question: Question, weights: ConversationWeights) -> Floats:
+    total = np.zeros(len(rows))
+    if question.asks_time:
+        timed = cue(index, rows, Cue.TIME) + weights.time_number * cue(index, rows, Cue.NUMBER)
+        total = total + weights.time * timed
+    if question.asks_place:
+        total = total + weights.place * cue(index, rows, Cue.NAME)
+    if question.asks_number:
+        total = total + weights.number * cue(index, rows, Cue.NUMBER)
+    return total

@@ -1,0 +1,107 @@
+"""The little that recall knows of a language beyond its stems: words that mark time, number, person and
+kind.
+
+English has the full set. Any other language gets the neutral one: question marks, digits and dates in
+figures work, the other cues are silent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+_NEVER = re.compile(r"(?!)")
+_NO_MONTHS: Mapping[str, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lexicon:
+    """Patterns of one language. ``call`` captures a capitalised word by which somebody is addressed."""
+
+    first_person: re.Pattern[str] = _NEVER
+    second_person: re.Pattern[str] = _NEVER
+    time: re.Pattern[str] = _NEVER
+    number: re.Pattern[str] = re.compile(r"\d")
+    name: re.Pattern[str] = _NEVER
+    call: re.Pattern[str] = _NEVER
+    asks_time: re.Pattern[str] = _NEVER
+    asks_place: re.Pattern[str] = _NEVER
+    asks_number: re.Pattern[str] = _NEVER
+    asks_several: re.Pattern[str] = _NEVER
+    months: Mapping[str, int] = field(default_factory=lambda: _NO_MONTHS)
+
+
+_MONTHS = {
+    "january": 1,
+    "february": 2,
+    "march": 3,
+    "april": 4,
+    "may": 5,
+    "june": 6,
+    "july": 7,
+    "august": 8,
+    "september": 9,
+    "october": 10,
+    "november": 11,
+    "december": 12,
+    "jan": 1,
+    "feb": 2,
+    "apr": 4,
+    "jun": 6,
+    "jul": 7,
+    "aug": 8,
+    "sep": 9,
+    "sept": 9,
+    "oct": 10,
+    "nov": 11,
+    "dec": 12,
+}
+_COUNTS = (
+    "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|twenty|thirty|forty"
+    "|fifty|hundred|thousand|million|dozen|couple|several|few|once|twice|half"
+)
+_TIMES = (
+    "yesterday|today|tonight|tomorrow|ago|last|next|recently|lately|soon|since|week|weeks|weekend|weekends|month"
+    "|months|year|years|day|days|hour|hours|minute|minutes|morning|afternoon|evening|night|spring|summer|autumn"
+    "|winter|birthday|anniversary|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|april"
+    "|june|july|august|september|october|november|december"
+)
+
+
+def _words(alternatives: str) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{alternatives})\b", re.IGNORECASE)
+
+
+ENGLISH = Lexicon(
+    first_person=re.compile(r"\b(?:I|I['\u2019](?:m|ve|d|ll)|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Oo]ur|[Uu]s)\b"),
+    second_person=_words("you|your|yours|yourself"),
+    time=re.compile(rf"(?:\b(?i:{_TIMES})\b|\bMay\b|\bMarch\b|\b(?:19|20)\d\d\b)"),
+    number=re.compile(rf"(?:\d|\b(?i:{_COUNTS})\b)"),
+    name=re.compile(r"[a-z] [A-Z][a-z]"),
+    call=re.compile(
+        r"\b(?i:hey|hi|hello|hiya|yo|thanks|thank you|thx|wow|congrats|congratulations|sure|yeah|yes|no worries"
+        r"|morning|evening|bye|sorry|cheers|absolutely|definitely|agreed|great|awesome|cool|nice)"
+        r"(?i:,? (?:there|so much|a lot|again))?[,!]? ([A-Z][a-z]{1,20})\b"
+    ),
+    asks_time=_words(
+        "when|how long|how recently|what (?:time|day|date|month|year|week|season)"
+        "|which (?:day|date|month|year|week|season)"
+    ),
+    asks_place=_words("where|(?:what|which) (?:city|country|town|state|place|area|region|location|street)"),
+    asks_number=_words("how (?:many|much|often|old|far|big|tall)|what (?:number|amount|age)"),
+    asks_several=re.compile(
+        r"\b(?:how many|both|all|different|various|several)\b"
+        r"|\b(?:what|which)\b(?: (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b)[\w'-]+){0,3}?"
+        r" (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b|us\b|yes\b)[a-z]+(?<!s)s\b(?! name)",
+        re.IGNORECASE,
+    ),
+    months=MappingProxyType(_MONTHS),
+)
+NEUTRAL = Lexicon()
+
+
+def lexicon_for(language: str) -> Lexicon:
+    """Return what is known of *language*."""
+    return ENGLISH if language == "english" else NEUTRAL

@@ -1,0 +1,119 @@
+"""The soft match of words: how near the words of a question are to those of each memory. Arrays in, arrays
+out.
+
+A word of the question matches a memory by its nearest stem there: 1 for the same stem, else the cosine of
+word vectors, never below 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.recall.index import Index
+from memory.recall.question import Question
+from memory.recall.stems import NOTHING
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a question in a namespace: grid vectors, their numbers there, and what each weighs
+    (idf).
+    """
+
+    numbers: NDArray[np.int64]
+    vectors: NDArray[np.float32] | None
+    weights: Floats
+
+    @property
+    def total(self) -> float:
+        """The weight of all words."""
+        return float(self.weights.sum())
+
+
+def words_of(question: Question, index: Index, df: Callable[[Sequence[str]], list[int]], count: int) -> Words:
+    """Weigh the words of *question* by how few of *count* memories hold them (*df*).
+
+    A word that the namespace does not know weighs what its nearest stem weighs, and without one as the
+    rarest.
+    """
+    numbers = np.array([index.stems.find(term) for term in question.terms], dtype=np.int64)
+    vectors = index.stems.vectors(question.terms, question.forms)
+    counts = np.array(df(question.terms), dtype=np.float64)
+    unknown = np.flatnonzero(counts == 0)
+    if vectors is not None and len(unknown):
+        counts[unknown] = df(index.stems.nearest(vectors[unknown]))
+    return Words(numbers, vectors, np.log(1 + (count - counts + 0.5) / (counts + 0.5)))
+
+
+def similarities(words: Words, terms: NDArray[np.int64], index: Index) -> NDArray[np.float32]:
+    """Return the match of each of *terms* with each word of the question, shape (terms, words), in [0, 1]."""
+    if words.vectors is None:
+        found = np.zeros((len(terms), len(words.numbers)))
+    else:
+        found = np.maximum(index.stems.cosines(words.vectors, terms), 0.0)
+    found[(terms[:, None] == words.numbers[None, :]) & (terms[:, None] != NOTHING)] = 1.0
+    found[terms == NOTHING] = 0.0
+    return found.astype(np.float32)
+
+
+def word_match(words: Words, rows: Rows, index: Index) -> NDArray[np.float32]:
+    """Return how well each word of the question is matched in each of *rows*, shape (rows, words)."""
+    terms, starts = index.text_terms(rows)
+    found, at = _distinct(terms, len(index.stems))
+    return np.maximum.reduceat(similarities(words, found, index)[at], starts, axis=0)
+
+
+def sentence_match(words: Words, rows: Rows, index: Index) -> tuple[Floats, Floats]:
+    """Return the weighted match of the best sentence of each of *rows*, and that of its whole text."""
+    terms, starts = index.text_terms(rows)
+    found, at = _distinct(terms, len(index.stems))
+    near = similarities(words, found, index)[at]
+    ends = np.flatnonzero(terms == NOTHING)
+    firsts = np.concatenate([[0], ends[:-1] + 1])
+    by_sentence = np.maximum.reduceat(near, firsts, axis=0)
+    sums = weighed(by_sentence, words)
+    of_row = np.searchsorted(firsts, starts)
+    best = np.maximum.reduceat(sums, of_row)
+    return best, weighed(np.maximum.reduceat(by_sentence, of_row, axis=0), words)
+
+
+def pair_match(words: Words, rows: Rows, index: Index) -> Floats:
+    """Return, for each of *rows*, the weighted share of the question's neighbouring words that stand side by side
+    in one of its sentences, in [0, 1]; words that say nothing do not part neighbours.
+    """
+    first, second = words.numbers[:-1], words.numbers[1:]
+    weights = words.weights[:-1] + words.weights[1:]
+    known = (first > NOTHING) & (second > NOTHING)
+    shares = np.zeros(len(rows))
+    if not known.any():
+        return shares
+    terms, starts = index.text_terms(rows)
+    owners = np.searchsorted(starts, np.arange(len(terms) - 1), side="right") - 1
+    for a, b, weight in zip(first[known], second[known], weights[known], strict=True):
+        beside = ((terms[:-1] == a) & (terms[1:] == b)) | ((terms[:-1] == b) & (terms[1:] == a))
+        shares[np.unique(owners[beside])] += weight
+    return np.asarray(shares / weights.sum())
+
+
+def weighed(match: NDArray[np.float32], words: Words) -> Floats:
+    """Return the sum of each row's matches by the weight of the words; each row by itself, whatever
+    stands beside.
+    """
+    return np.asarray((match * words.weights).sum(axis=1))
+
+
+def _distinct(terms: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct *terms*, and the place of each of *terms* among them."""
+    there = np.zeros(size, dtype=np.bool_)
+    there[terms] = True
+    found = np.flatnonzero(there)
+    place = np.empty(size, dtype=np.int64)
+    place[found] = np.arange(len(found))
+    return found, place[terms]

@@ -1,0 +1,46 @@
+"""Recall on a store that has data and no lifecycle: text and vector search, added; no signals, and it
+says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from memory.recall.confidence import topic
+from memory.recall.query import Query
+from memory.recall.scored import Scored
+from memory.recall.signals import largest_to_one
+from vectorstore import Entry, Filter, Vector, VectorStore
+
+NOTE = "this store finds by plain text and vector search alone; one with a lifecycle ranks better"
+_COSINE = 0.45
+_COVERAGE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFound:
+    """What plain search found in one namespace: scores, and the entries that came with them."""
+
+    scored: Scored
+    entries: dict[str, Entry]
+
+
+def search_plainly(
+    store: VectorStore, namespace: str, lane: str, query: Query, *, where: Filter | None, candidates: int
+) -> PlainFound:
+    """Search one namespace of *store* by words and, where there is one, by the vector of the question."""
+    texts = store.search_text(query.text, candidates, where=where, namespace=namespace)
+    vector: Vector | None = query.vectors.get(query.text) if store.space is not None else None
+    nearest = [] if vector is None else store.search(vector, candidates, where=where, namespace=namespace)
+    entries = {match.entry.id: match.entry for match in (*texts, *nearest)}
+    by_text = {match.entry.id: match.score for match in texts}
+    by_vector = {match.entry.id: match.score for match in nearest}
+    ids = tuple(sorted(entries))
+    text = largest_to_one(np.array([by_text.get(one, 0.0) for one in ids]))
+    cosine = np.array([by_vector.get(one, 0.0) for one in ids])
+    best = float(cosine.max(initial=0.0)) if vector is not None else None
+    parts = {"text": text, "cosine": _COSINE * largest_to_one(cosine)}
+    about = topic(float(text.max(initial=0.0)), best, words=_COVERAGE)
+    return PlainFound(Scored(namespace, lane, ids, parts, about), entries)

@@ -1,0 +1,70 @@
+"""What a recall is asked: a value, checked where it is made. Not how it is answered (``recall``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+from memory.errors import ArgumentError
+from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS
+from vectorstore import Filter, Vector
+
+LANES = (CONVERSATION, DOCUMENTS, ARCHIVE)
+_NO_VECTORS: Mapping[str, Vector] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question and everything that bounds its answers.
+
+    *vectors* maps each wording of the question that ``Recaller.wordings`` named to its vector; a wording
+    that is missing falls back to that of *text*, and none at all means search by words alone. *now* decides
+    what is valid and what has expired; *as_of* asks for what held then, *known_at* for what was recorded by
+    then (both search the archive too). *collections* of documents: None for all. *counter* counts the
+    tokens of a text for *token_budget*.
+    """
+
+    text: str
+    now: datetime
+    vectors: Mapping[str, Vector] = field(default_factory=lambda: _NO_VECTORS)
+    namespaces: tuple[str, ...] = ("",)
+    lanes: tuple[str, ...] = (CONVERSATION, DOCUMENTS)
+    collections: tuple[str, ...] | None = None
+    k: int = 10
+    where: Filter | None = None
+    tags: tuple[str, ...] = ()
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+    token_budget: int | None = None
+    counter: Callable[[str], int] | None = None
+    explain: bool = False
+
+    def __post_init__(self) -> None:
+        check_question(self.text)
+        check_count("k", self.k)
+        if not self.namespaces:
+            raise ArgumentError("namespace", self.namespaces, "at least one is needed")
+        if not self.lanes or not set(self.lanes) <= set(LANES):
+            raise ArgumentError("lanes", self.lanes, f"one or more of {', '.join(LANES)} are needed")
+        for name in ("now", "as_of", "known_at"):
+            moment = getattr(self, name)
+            if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
+                raise ArgumentError(name, moment, "an aware datetime is needed")
+        if self.token_budget is not None:
+            check_count("token_budget", self.token_budget)
+            if self.counter is None:
+                raise ArgumentError("counter", None, "a token budget needs a function that counts tokens")
+
+
+def check_question(text: object) -> None:
+    """Raise unless *text* can be asked."""
+    if not isinstance(text, str) or not text.strip():
+        raise ArgumentError("question", text, "a text that is not empty is needed")
+
+
+def check_count(argument: str, value: object, least: int = 0) -> None:
+    """Raise unless *value* is a whole number of *least* or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError(argument, value, f"a whole number of {least} or more is needed")

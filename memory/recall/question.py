@@ -1,0 +1,85 @@
+"""A question as the signals read it: its words without names, who and when it names, and what kind it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from memory.recall.dates import Named, dates_in
+from memory.recall.index import Index
+from memory.recall.lexicon import Lexicon
+from memory.recall.names import addressed
+from memory.recall.rows import ROLES
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one namespace makes of a question; *forms* are the words of *terms* as they were written."""
+
+    text: str
+    bare: str
+    terms: tuple[str, ...]
+    forms: tuple[str, ...]
+    all_terms: tuple[str, ...]
+    people: tuple[int, ...]
+    dates: tuple[Named, ...]
+    asks_time: bool
+    asks_place: bool
+    asks_number: bool
+    asks_several: bool
+
+
+def understood(
+    text: str, index: Index, *, lexicon: Lexicon, stem: Callable[[str], Sequence[str]], today: date
+) -> Question:
+    """Read *text* with what is known of the people of *index*."""
+    bare, people = without_names(text, index, lexicon=lexicon, stem=stem)
+    terms = tuple(dict.fromkeys(stem(bare)))
+    return Question(
+        text=text,
+        bare=bare,
+        terms=terms,
+        forms=_forms(bare, terms, stem),
+        all_terms=tuple(sorted(set(stem(text)))),
+        people=people,
+        dates=dates_in(text, lexicon, today),
+        asks_time=lexicon.asks_time.search(text) is not None,
+        asks_place=lexicon.asks_place.search(text) is not None,
+        asks_number=lexicon.asks_number.search(text) is not None,
+        asks_several=lexicon.asks_several.search(text) is not None,
+    )
+
+
+def without_names(
+    text: str, index: Index, *, lexicon: Lexicon, stem: Callable[[str], Sequence[str]]
+) -> tuple[str, tuple[int, ...]]:
+    """Return *text* without the names of participants, and who is named.
+
+    Where one side is a user and the other an assistant, "I" is the one and "you" the other.
+    """
+    present = index.people.present()
+    small = index.stems.small
+    found = addressed(
+        text,
+        [(number, name) for number, name in present if name not in ROLES],
+        index.people.aliases(small),
+        ordinary=lambda word: not stem(word) or small(word) > 0,
+    )
+    named = set(found.named)
+    for role, pronoun in zip(ROLES, (lexicon.first_person, lexicon.second_person), strict=True):
+        named.update(number for number, name in present if name == role and pronoun.search(text))
+    return found.bare, tuple(sorted(named))
+
+
+def _forms(text: str, terms: Sequence[str], stem: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
+    """Return how each of *terms* is written in *text*; a term that is no single word stands for itself."""
+    forms: dict[str, str] = {}
+    for word in _WORD.findall(text):
+        of_word = stem(word)
+        if len(of_word) == 1:
+            forms.setdefault(of_word[0], word.lower())
+    return tuple(forms.get(term, term) for term in terms)

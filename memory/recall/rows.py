@@ -1,0 +1,106 @@
+"""What recall keeps of one memory: a pure function of its entry and its terms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from memory.recall.cues import cues_of
+from memory.recall.lexicon import Lexicon
+from memory.times import from_text
+from vectorstore import Entry
+
+NEVER = -(2**62)
+"""Stands for a time that is not given."""
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+NO_DAY = -(2**31)
+ROLES = ("user", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One memory as recall sees it; times in microseconds since 1970, days since 1970 in the memory's
+    own zone.
+    """
+
+    id: str
+    revision: int
+    session: str | None
+    order: tuple[float, int, str] | None
+    speaker: str
+    role: str
+    day: int
+    cues: int
+    terms: tuple[tuple[str, ...], ...]
+    surfaces: tuple[str, ...]
+    calls: tuple[str, ...]
+    disabled: bool
+    replaces: bool
+    valid_from: int
+    valid_to: int
+    expires_at: int
+    recorded_at: int
+    retired_at: int
+
+
+def row_of(entry: Entry, terms: Sequence[Sequence[str]], *, lexicon: Lexicon, zone: tzinfo, conversation: bool) -> Row:
+    """Return what recall keeps of *entry*; *terms* are the context's, then each sentence's."""
+    fields = entry.metadata
+    role = str(fields.get("role", ""))
+    occurred = moment_of(fields.get("occurred_at"))
+    session = fields.get("session")
+    return Row(
+        id=entry.id,
+        revision=entry.revision,
+        session=session if isinstance(session, str) and conversation else None,
+        order=_order(entry.id, fields.get("sequence"), occurred),
+        speaker=str(fields.get("speaker") or (role if role in ROLES else "")),
+        role=role,
+        day=_day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone),
+        cues=cues_of(entry.text, lexicon) if conversation else 0,
+        terms=tuple(tuple(part) for part in terms),
+        surfaces=tuple(_WORD.findall(entry.text)),
+        calls=tuple(lexicon.call.findall(entry.text)) if conversation else (),
+        disabled=fields.get("disabled") is True,
+        replaces="supersedes" in fields,
+        valid_from=moment_of(fields.get("valid_from")),
+        valid_to=moment_of(fields.get("valid_to")),
+        expires_at=moment_of(fields.get("expires_at")),
+        recorded_at=moment_of(fields.get("recorded_at")),
+        retired_at=moment_of(fields.get("retired_at")),
+    )
+
+
+def moment_of(value: object) -> int:
+    """Return a stored time in microseconds since 1970, ``NEVER`` where there is none."""
+    return micros(from_text(value)) if isinstance(value, str) else NEVER
+
+
+def micros(moment: datetime) -> int:
+    """Return an aware *moment* in microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def _order(key: str, sequence: object, occurred: int) -> tuple[float, int, str] | None:
+    if isinstance(sequence, (int, float)):
+        return (float(sequence), occurred, key)
+    return None if occurred == NEVER else (float("inf"), occurred, key)
+
+
+def _day(occurred: object, offset: object, zone: tzinfo) -> int:
+    if not isinstance(occurred, str):
+        return NO_DAY
+    moment = from_text(occurred, offset if isinstance(offset, int) else None)
+    local = moment if offset else _in_zone(moment, zone)
+    return local.toordinal() - _EPOCH.toordinal()
+
+
+def _in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:
+        return moment

@@ -1,0 +1,91 @@
+"""Candidates of one store namespace with their signals: weighted parts that add up to a score.
+
+Within a namespace parts are relative to the question's best candidate. ``graded`` brings them to one fixed
+scale (how much of the question's words and meaning the best candidate covers), so that lanes can be merged
+and a score means the same for every question; the order inside a namespace stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Ids with one value each in every part.
+
+    *topic* in [0, 1] is how far the best candidate is about the question at all; *lead* how far the best
+    memory of those whom the question names stays ahead of all others' (below 0: somebody else said it), 0
+    where nobody is named.
+    """
+
+    namespace: str
+    lane: str
+    ids: tuple[str, ...]
+    parts: Mapping[str, Floats]
+    topic: float = 0.0
+    lead: float = 0.0
+
+    def totals(self) -> Floats:
+        """Return the sum of the parts of each id, always in the same order."""
+        return summed(self.parts, len(self.ids))
+
+    def graded(self) -> Scored:
+        """Return the same order of ids with scores whose best is *topic*."""
+        best = float(self.totals().max(initial=0.0))
+        if best <= 0:
+            return self
+        parts = {name: part * (self.topic / best) for name, part in self.parts.items()}
+        return Scored(self.namespace, self.lane, self.ids, parts, self.topic, self.lead)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One candidate on the fixed scale."""
+
+    score: float
+    id: str
+    source: Scored
+    place: int
+
+    def parts(self) -> dict[str, float]:
+        """Return the parts that are not 0; they add up to the score."""
+        values = {name: float(part[self.place]) for name, part in self.source.parts.items()}
+        return {name: value for name, value in values.items() if value}
+
+
+def summed(parts: Mapping[str, Floats], size: int) -> Floats:
+    """Return the sum of *parts*, always in the same order."""
+    total = np.zeros(size)
+    for part in parts.values():
+        total = total + part
+    return total
+
+
+def merged(sources: Sequence[Scored], count: int) -> list[Ranked]:
+    """Return the *count* best of graded *sources*, ties by id, then by namespace."""
+    ranked: list[Ranked] = []
+    for source in sources:
+        totals = source.totals()
+        places = best_first(source.ids, totals, count)
+        ranked.extend(Ranked(float(totals[at]), source.ids[at], source, at) for at in places)
+    ranked.sort(key=lambda one: (-one.score, one.id, one.source.namespace))
+    return ranked[:count]
+
+
+def best_first(ids: Sequence[str], scores: Floats, count: int) -> list[int]:
+    """Return the places of the *count* best scores, ties by id."""
+    if count <= 0:
+        return []
+    places: list[int] = list(range(len(ids)))
+    if count < len(ids):
+        bound = np.partition(scores, len(ids) - count)[len(ids) - count]
+        places = np.flatnonzero(scores >= bound).tolist()
+    places.sort(key=lambda at: (-scores[at], ids[at]))
+    return places[:count]

@@ -1,0 +1,78 @@
+"""The weights and limits of recall, with the values that were measured to be good on several kinds of
+data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from memory.recall.query import check_count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationWeights:
+    """What each signal adds to the score of a turn; each signal is in [0, 1] or a cosine."""
+
+    words: float = 1.0
+    cosine: float = 0.45
+    speaker: float = 0.3
+    participant: float = 0.3
+    session: float = 0.4
+    session_several: float = 0.25
+    ends_asking: float = -0.12
+    first_person: float = 0.12
+    time: float = 0.3
+    time_number: float = 0.7
+    place: float = 0.2
+    number: float = 0.15
+    date: float = 0.5
+    feedback: float = 0.2
+    text: float = 0.15
+    word_window: tuple[float, float, float, float] = (0.6, 0.4, 0.5, 0.3)
+    """Part of a word that counts when it stands one turn before, one after, two before, two after."""
+    cosine_window: tuple[float, float, float, float] = (0.4, 0.3, 0.2, 0.15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentWeights:
+    """What each signal adds to the score of a document's chunk."""
+
+    sentence: float = 1.0
+    words: float = 0.5
+    pairs: float = 0.5
+    text: float = 0.5
+    cosine: float = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Below what a recall says that nothing here may answer; each was set to refuse one in twenty wrongly.
+
+    The first four bound how far the best candidate is about the question, with vectors and by words alone;
+    they suit the local embedder. *lead* bounds how far somebody else's memory may be ahead.
+    """
+
+    conversation: float = 0.38
+    conversation_words: float = 0.32
+    document: float = 0.44
+    document_words: float = 0.31
+    lead: float = -0.13
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallSettings:
+    """How recall searches; the defaults are meant to be left alone.
+
+    So many a channel (words, vectors) are scored: turns (*candidates*, with their neighbours) and chunks of
+    documents (*document_candidates*).
+    """
+
+    candidates: int = 200
+    document_candidates: int = 100
+    conversation: ConversationWeights = field(default_factory=ConversationWeights)
+    documents: DocumentWeights = field(default_factory=DocumentWeights)
+    doubt: Doubt = field(default_factory=Doubt)
+
+    def __post_init__(self) -> None:
+        check_count("candidates", self.candidates, 1)
+        check_count("document_candidates", self.document_candidates, 1)

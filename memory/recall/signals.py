@@ -1,0 +1,85 @@
+"""The signals of a conversation's turn beyond its words: each a pure function of the question and columns
+of the index.
+
+Each gives one value a row; what it weighs is the pipeline's business.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.recall.cues import Cue
+from memory.recall.index import NO_SESSION, Index
+from memory.recall.people import NOBODY
+from memory.recall.question import Question
+from memory.recall.stems import NOTHING
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+_FEEDBACK_TERMS = 10
+
+
+def said_by_named(index: Index, rows: Rows, question: Question) -> Floats:
+    """1 where the question names the speaker; nothing where there is but one speaker."""
+    if not question.people or len(index.people.present()) < 2:
+        return np.zeros(len(rows))
+    return np.isin(index.speaker.values[rows], question.people).astype(np.float64)
+
+
+def named_take_part(index: Index, rows: Rows, question: Question) -> Floats:
+    """The share of those the question names who take part in the session; of a single memory, its speaker."""
+    if not question.people:
+        return np.zeros(len(rows))
+    sessions = index.session.values[rows]
+    speakers = index.speaker.values[rows]
+    alone = sessions == NO_SESSION
+    size = int(sessions.max(initial=-1)) + 1
+    total = np.zeros(len(rows))
+    for person in question.people:
+        there = index.people.sessions(person, index.session_count)[:size] if size else np.zeros(0, dtype=np.bool_)
+        total[~alone] += there[sessions[~alone]]
+    share = total / len(question.people)
+    share[alone] = (speakers[alone] == NOBODY) | np.isin(speakers[alone], question.people)
+    return np.asarray(share)
+
+
+def cue(index: Index, rows: Rows, wanted: Cue) -> Floats:
+    """1 where the text shows the cue."""
+    return np.asarray((index.cues.values[rows] & int(wanted)) != 0, dtype=np.float64)
+
+
+def feedback(index: Index, rows: Rows, best: Rows, df: Callable[[Sequence[str]], list[int]], count: int) -> Floats:
+    """The share of the weightiest words of the *best* turns, in order, that each of *rows* holds.
+
+    A word weighs its idf by the place of each of the best that hold it.
+    """
+    weights: Counter[int] = Counter()
+    terms_of = [sorted(set(index.text_terms(best[at : at + 1])[0].tolist()) - {NOTHING}) for at in range(len(best))]
+    every = sorted({term for terms in terms_of for term in terms})
+    idf = {
+        term: log(1 + (count - df_of + 0.5) / (df_of + 0.5))
+        for term, df_of in zip(every, df([index.stems.name(term) for term in every]), strict=True)
+    }
+    for place, terms in enumerate(terms_of, 1):
+        for term in terms:
+            weights[term] += idf[term] / place  # type: ignore[assignment]  # a Counter of floats
+    ranked = sorted(weights, key=lambda term: (-weights[term], index.stems.name(term)))[:_FEEDBACK_TERMS]
+    terms_there, starts = index.text_terms(rows)
+    share = np.zeros(len(rows))
+    for term in ranked:
+        share += np.maximum.reduceat(terms_there == term, starts)
+    return np.asarray(share / max(len(ranked), 1))
+
+
+def largest_to_one(values: Floats) -> Floats:
+    """Return *values* divided by the largest, at least -1; all zero where none is above 0.
+
+    Where all are near 0, the largest must not blow up one that is a little below.
+    """
+    top = float(values.max(initial=0.0))
+    return np.maximum(values / top, -1.0) if top > 0 else np.zeros(len(values))

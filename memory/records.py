@@ -1,0 +1,168 @@
+"""What one memory is, what a write reports, and what a recall gives back. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal, TypeAlias
+
+Kind: TypeAlias = str
+"""turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""
+
+Actor: TypeAlias = Literal["user", "assistant", "tool", "document", "system"]
+
+
+class Trust(StrEnum):
+    """Whose word a memory is, from most to least trusted."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    DOCUMENT = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a memory comes from: a place in a session, or a span of a document.
+
+    *start* and *end* are character offsets in the document's text; *page* counts from 1; *heading* is the path of
+    headings above the span.
+    """
+
+    session: str | None = None
+    sequence: int | None = None
+    document: str | None = None
+    title: str | None = None
+    page: int | None = None
+    heading: tuple[str, ...] = ()
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory, as it goes in and comes out. Only *text* is needed to make one.
+
+    *id* names the memory, not the version, and is given by the store of memories when empty. Times are aware;
+    a naive one is taken in the configured zone. *occurred_at* is when it was said or happened; *valid_from* and
+    *valid_to* bound when it holds; *recorded_at* and *retired_at* when it was written and replaced here.
+    """
+
+    text: str
+    id: str = ""
+    kind: Kind = "fact"
+    role: str | None = None
+    speaker: str | None = None
+    session: str | None = None
+    sequence: int | None = None
+    source: Source | None = None
+    tags: tuple[str, ...] = ()
+    scopes: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+    importance: float | None = None
+    pinned: bool = False
+    disabled: bool = False
+    sensitive: bool = False
+    trust: Trust = Trust.USER
+    actor: Actor = "user"
+    occurred_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    expires_at: datetime | None = None
+    recorded_at: datetime | None = None
+    retired_at: datetime | None = None
+    derived_from: tuple[str, ...] = ()
+    supersedes: str | None = None
+    operation: str | None = None
+    caption: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    revision: int = 0
+
+
+class Outcome(StrEnum):
+    """What became of one item that was to be remembered."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"
+    REDACTED = "redacted"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The line that every item gets: what became of it (*outcome*), under which *id*, and why (*reason*).
+
+    *deferred* says that its vector is still to come and why; the text is found by its words meanwhile.
+    """
+
+    outcome: Outcome
+    id: str
+    reason: str = ""
+    deferred: str | None = None
+    operation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A memory that was found: its *score*, and the *parts* that add up to it when an explanation was asked for."""
+
+    memory: Memory
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    namespace: str = ""
+    lane: str = "conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A memory that would have been found but for *reason* (over budget, folded into another)."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Sequence[Hit]):
+    """What a recall gives: the hits, best first, and how far to trust them.
+
+    *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
+    this), "other" (said, but by someone else), None when there is no such doubt. *notes* say what was done
+    differently than asked, such as searching by words alone.
+    """
+
+    hits: tuple[Hit, ...]
+    confidence: float = 0.0
+    abstain: Literal["nothing", "other"] | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.hits[index]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The receipt of a ``forget``: ids and counts, never content.
+
+    *memories* and *versions* went; *derived* were made from them alone; *also* hold the same words; *messages*
+    counts conversation messages; *named* are answers of a model that used them. *pending*: bytes wait for a
+    reader to leave.
+    """
+
+    memories: tuple[str, ...]
+    versions: int = 0
+    derived: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    messages: int = 0
+    named: tuple[str, ...] = ()
+    pending: bool = False
+    dry_run: bool = False
+    operation: str | None = None

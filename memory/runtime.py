@@ -1,0 +1,116 @@
+"""The one bridge from plain, synchronous code to the asynchronous memory layer; not a scheduler.
+
+    found = run_sync(memory.recall("Where do I live?"))
+
+Each call runs an event loop of its own to its end. Called where a loop already runs (a notebook, an async
+application), the work goes to a thread of its own and the caller's loop waits: there, prefer ``await``.
+
+An interrupt (Ctrl-C) cancels the work and is raised when its loop is closed; one more breaks off work that
+does not give way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import signal
+import threading
+from collections.abc import Awaitable, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+from memory.errors import ArgumentError
+
+T = TypeVar("T")
+
+
+def run_sync(awaitable: Awaitable[T]) -> T:
+    """Run *awaitable* to its end and return its result, whether or not an event loop runs in this thread."""
+    if not isinstance(awaitable, Awaitable):
+        raise ArgumentError("awaitable", awaitable, "something to await is needed, such as memory.recall(…)")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with _interrupts_held() as interrupts:
+            return asyncio.run(interrupts.over(awaitable))
+    return _run_beside(awaitable)
+
+
+class _Interrupts:
+    """What an interrupt does to the work: the first cancels it, later ones break it off. While its loop opens or
+    closes, they wait: asyncio holds them only while the loop runs, and one in between would leave it half closed.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        again, self.came = self.came, True
+        if self._loop is None or self._task is None:
+            return
+        if again:
+            raise KeyboardInterrupt
+        self._task.cancel()
+        self._loop.call_soon_threadsafe(lambda: None)  # wakes a loop that waits for nothing but time
+
+    async def over(self, awaitable: Awaitable[T]) -> T:
+        """Await *awaitable*; meanwhile interrupts are for it."""
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        if self.came and self._task is not None:
+            self._task.cancel()
+        try:
+            return await awaitable
+        finally:
+            self._task = None
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[_Interrupts]:
+    """Take interrupts for the work inside, where they would be raised here, and raise after it if one came."""
+    held = _Interrupts()
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield held
+        return
+    signal.signal(signal.SIGINT, held)
+    try:
+        yield held
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if held.came:
+            raise KeyboardInterrupt
+
+
+def _run_beside(awaitable: Awaitable[T]) -> T:
+    """Run *awaitable* in a loop of a new thread; an interrupted wait cancels the work before it leaves."""
+    result: Future[T] = Future()
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+
+    async def announced() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        started.set_result((asyncio.get_running_loop(), task))
+        return await awaitable
+
+    def work() -> None:
+        try:
+            result.set_result(asyncio.run(announced()))
+        except BaseException as error:  # whatever ended the work, cancellation included, belongs to the caller
+            result.set_exception(error)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(work,), name="mneme-run-sync")
+    thread.start()
+    try:
+        return result.result()
+    except BaseException:
+        if not result.done():
+            loop, task = started.result()
+            loop.call_soon_threadsafe(task.cancel)
+        raise
+    finally:
+        thread.join()

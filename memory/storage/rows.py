@@ -1,0 +1,145 @@
+"""History as rows: what a storage does in one thread, and the async face over it.
+
+The rows carry what the public protocol does not show: which memory keeps a message searchable, and whether
+that is settled. A row that is not settled is an intent: what was said is safe in history, its memory is
+still to be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from memory.messages import Message, Role
+from memory.storage.protocol import SessionInfo, StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A message in its place. *memory* is the id reserved for it, empty when nothing is to be kept of it."""
+
+    namespace: str
+    session: str
+    sequence: int
+    message: Message
+    at: datetime
+    memory: str | None = None
+
+
+class HistoryRows(Protocol):
+    """The synchronous side of a history. A call is one transaction, or part of the one its thread is in."""
+
+    def append(
+        self,
+        session: str,
+        messages: Sequence[Message],
+        *,
+        namespace: str = "",
+        memories: Sequence[str | None] | None = None,
+    ) -> list[int]:
+        """As ``HistoryStorage.append``; *memories* are ids reserved for them (empty: nothing to keep)."""
+        ...
+
+    def load(
+        self,
+        session: str,
+        *,
+        namespace: str = "",
+        limit: int | None = None,
+        offset: int = 0,
+        roles: Iterable[Role] | None = None,
+    ) -> list[StoredMessage]:
+        """As ``HistoryStorage.load``."""
+        ...
+
+    def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
+        """As ``HistoryStorage.replace``; a message that was there before keeps its memory."""
+        ...
+
+    def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
+        """As ``HistoryStorage.delete``; None means all."""
+        ...
+
+    def erase(self, rows: Sequence[HistoryRow]) -> None:
+        """Remove rows and see to their bytes: at the end of the transaction, or marked as pending."""
+        ...
+
+    def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
+        """As ``HistoryStorage.sessions``."""
+        ...
+
+    def namespaces(self) -> list[str]:
+        """As ``HistoryStorage.namespaces``."""
+        ...
+
+    def unsettled(self, limit: int) -> list[HistoryRow]:
+        """Return rows whose memory is still to be decided or written, oldest first."""
+        ...
+
+    def reserve(self, rows: Sequence[HistoryRow]) -> None:
+        """Note the id of each row's memory, which is still to be written."""
+        ...
+
+    def settle(self, rows: Sequence[HistoryRow]) -> None:
+        """Note each row's memory as written; an empty id says that nothing is to be kept of it."""
+        ...
+
+    def of_memories(self, ids: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
+        """Return the rows that these memories keep."""
+        ...
+
+    def at(self, places: Sequence[tuple[str, int]], *, namespace: str = "") -> list[HistoryRow]:
+        """Return the rows at (session, sequence), those that are there."""
+        ...
+
+    def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
+        """Return rows that may hold one of *texts* in any of their parts; the caller looks closely."""
+        ...
+
+
+class ThreadedHistory:
+    """``HistoryStorage`` over rows: each call is one hop to a worker thread."""
+
+    def __init__(self, rows: HistoryRows) -> None:
+        self.rows = rows
+
+    async def append(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
+        """As ``HistoryStorage.append``."""
+        return await asyncio.to_thread(self.rows.append, session, messages, namespace=namespace)
+
+    async def load(
+        self,
+        session: str,
+        *,
+        namespace: str = "",
+        limit: int | None = None,
+        offset: int = 0,
+        roles: Iterable[Role] | None = None,
+    ) -> list[StoredMessage]:
+        """As ``HistoryStorage.load``."""
+        return await asyncio.to_thread(
+            self.rows.load, session, namespace=namespace, limit=limit, offset=offset, roles=roles
+        )
+
+    async def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
+        """As ``HistoryStorage.replace``."""
+        return await asyncio.to_thread(self.rows.replace, session, messages, namespace=namespace)
+
+    async def clear(self, session: str, *, namespace: str = "") -> int:
+        """As ``HistoryStorage.clear``."""
+        return await asyncio.to_thread(self.rows.delete, session, None, namespace=namespace)
+
+    async def delete(self, session: str, sequences: Iterable[int], *, namespace: str = "") -> int:
+        """As ``HistoryStorage.delete``."""
+        return await asyncio.to_thread(self.rows.delete, session, sequences, namespace=namespace)
+
+    async def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
+        """As ``HistoryStorage.sessions``."""
+        return await asyncio.to_thread(self.rows.sessions, namespace=namespace)
+
+    async def namespaces(self) -> list[str]:
+        """As ``HistoryStorage.namespaces``."""
+        return await asyncio.to_thread(self.rows.namespaces)

@@ -1,0 +1,152 @@
+"""A message as the text that is stored, and back; and what words a stored message holds.
+
+What does not come back equal is refused at the door, so that no storage has to promise less than it was
+given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from memory.errors import ArgumentError
+from memory.messages import (
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    Role,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+
+_ROLES = ("system", "user", "assistant", "tool")
+_NAME_LIMIT = 1024
+
+
+def to_json(message: object, argument: str) -> str:
+    """Return *message* as JSON text that reads back equal to it."""
+    if not isinstance(message, Message):
+        raise ArgumentError(argument, message, "a Message is needed")
+    try:
+        text = message.model_dump_json()
+        text.encode()
+        same = from_json(text) == message
+    except (PydanticSerializationError, ValidationError, UnicodeError, ValueError, RecursionError) as error:
+        raise ArgumentError(argument, message, f"cannot be written as JSON ({type(error).__name__})") from error
+    if not same:
+        expected = "metadata and arguments must be plain JSON (finite numbers, lists, text keys) to come back equal"
+        raise ArgumentError(argument, message, expected)
+    return text
+
+
+def from_json(text: str) -> Message:
+    """Return the message that *text* stores."""
+    return Message.model_validate_json(text)
+
+
+def all_to_json(messages: Sequence[Message]) -> list[str]:
+    """Return each of *messages* as JSON text, naming the one that is wrong."""
+    given: object = messages
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise ArgumentError("messages", given, "a list of messages is needed")
+    return [to_json(message, f"messages[{i}]") for i, message in enumerate(messages)]
+
+
+def needle(text: str) -> str:
+    """Return *text* as it stands inside the JSON of a message."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def words_of(message: Message) -> Iterator[str]:
+    """Yield every text of *message* that somebody wrote: blocks, arguments, metadata; not who or when."""
+    yield from _texts(message.metadata)
+    for block in message.blocks:
+        if isinstance(block, (TextBlock, ThinkingBlock)):
+            yield block.text
+        elif isinstance(block, ImageBlock):
+            yield from (block.name, block.caption)
+        elif isinstance(block, DocumentBlock):
+            yield block.name
+            if block.media_type == "text/plain":
+                yield block.data.decode(errors="replace")
+        elif isinstance(block, ToolCallBlock):
+            yield from _texts(block.arguments)
+            yield block.invalid or ""
+        else:
+            yield from (text for part in block.content for text in _shown(part))
+
+
+def _shown(block: TextBlock | ImageBlock) -> tuple[str, ...]:
+    return (block.text,) if isinstance(block, TextBlock) else (block.name, block.caption)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from _texts(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def check_session(session: object) -> str:
+    """Return *session* if it can be the id of one."""
+    if not isinstance(session, str) or not session:
+        raise ArgumentError("session", session, "a session id is a text that is not empty")
+    return _name(session, "session")
+
+
+def check_namespace(namespace: object) -> str:
+    """Return *namespace* if it can be one; the empty one is the default."""
+    if not isinstance(namespace, str):
+        raise ArgumentError("namespace", namespace, "a text is needed")
+    return _name(namespace, "namespace")
+
+
+def check_page(limit: object, offset: object) -> None:
+    """Refuse a *limit* or *offset* that does not count."""
+    for argument, value in (("limit", limit), ("offset", offset)):
+        if argument == "limit" and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ArgumentError(argument, value, "a whole number of 0 or more is needed")
+
+
+def check_roles(roles: Iterable[Role] | None) -> tuple[str, ...]:
+    """Return *roles* as they are looked for; all of them for None."""
+    if roles is None:
+        return _ROLES
+    chosen = (roles,) if isinstance(roles, str) else tuple(roles)
+    for role in chosen:
+        if role not in _ROLES:
+            raise ArgumentError("roles", role, f"roles are {', '.join(_ROLES)}")
+    return chosen
+
+
+def check_sequences(sequences: Iterable[int]) -> list[int]:
+    """Return *sequences* if all are sequence numbers."""
+    chosen = list(sequences)
+    for sequence in chosen:
+        if isinstance(sequence, bool) or not isinstance(sequence, int):
+            raise ArgumentError("sequences", sequence, "sequence numbers are whole numbers")
+    return chosen
+
+
+def _name(value: str, argument: str) -> str:
+    if len(value) > _NAME_LIMIT:
+        raise ArgumentError(argument, value, f"may have at most {_NAME_LIMIT} characters")
+    if "\0" in value:
+        raise ArgumentError(argument, value, "must not contain NUL")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(argument, value, "must not contain lone surrogates") from error
+    return value

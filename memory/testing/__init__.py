@@ -1,0 +1,8 @@
+"""Contract suites of the memory layer, for our implementations and for a stranger's; they need pytest."""
+
+from memory.testing.chunker_contract import ChunkerContract
+from memory.testing.embedder_contract import EmbedderContract
+from memory.testing.policy_contract import ReadPolicyContract
+from memory.testing.storage_contract import HistoryStorageContract
+
+__all__ = ["ChunkerContract", "EmbedderContract", "HistoryStorageContract", "ReadPolicyContract"]

@@ -1,0 +1,147 @@
+"""What every chunker must do: subclass, say how one is made and how it measures, run it.
+
+class TestMyChunker(ChunkerContract):
+    def make_chunker(self, size, overlap):
+        return MyChunker(size, overlap=overlap)
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from itertools import pairwise
+
+import pytest
+
+from memory.chunking.protocol import Chunk, Chunker
+
+PLAIN = "The first sentence is here. The second one follows it! Is there a third?\n\nA new paragraph begins. " * 6
+HARD_TEXTS = {
+    "no white space": "x" * 500,
+    "one word a line": "word\n" * 200,
+    "a long tail": PLAIN + "\n\nEnd.",
+    "accents, CJK and emoji": "Grüße aus Köln. 記憶は大切です。覚えています。 👩‍👩‍👧 🇩🇪 naïve café! " * 12,
+    "combining marks": "e\u0301" * 300,
+    "windows line ends": "One line.\r\nAnother line.\r\n\r\nA paragraph.\r\n" * 15,
+    "headings": "# One\n\n## Two\n\nSome words here.\n\n### Three\n#### Four\n\nMore words here.\n" * 8,
+    "code": "Intro.\n\n```python\n# not a heading\ndef f():\n    return 1\n```\n\n    indented\n" * 8,
+    "a list and a table": "- item one\n- item two\n  - inner\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n---\n\n" * 8,
+    "surrounding space": "\n \t\n  words in the middle  \n\n\t ",
+    "separators": "a\x1cb\x85c\u2028d\u200be\x0bf\x0cg\x00h " * 40,
+    "an unclosed fence": "text\n\n```\n" + "code line\n" * 80,
+    "only rules": "---\n\n***\n\n" * 40,
+}
+BLANK_TEXTS = ("", " ", "\n", "\t\r\n \u2003\u00a0", "\x1c\x1f")
+SIZES = ((1000, 0), (120, 0), (120, 30), (60, 30), (40, 1))
+_ALPHABET = [
+    "word",
+    "a",
+    "Ünï",
+    "記憶",
+    "🙂",
+    "\n",
+    "\n\n",
+    " ",
+    "# ",
+    "\n## ",
+    "```\n",
+    "- ",
+    "1. ",
+    ". ",
+    "|",
+    "\t",
+    "---",
+]
+
+
+class ChunkerContract(ABC):
+    """One behaviour a test, over texts that have broken chunkers before."""
+
+    @abstractmethod
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        """Return a chunker whose chunks measure at most *size*, of which *overlap* may be said again."""
+
+    def length(self, text: str) -> int:
+        """Return how large *text* is in the unit of ``make_chunker``; characters unless overridden."""
+        return len(text)
+
+    @pytest.fixture(params=SIZES, ids=str)
+    def sized(self, request: pytest.FixtureRequest) -> tuple[Chunker, int]:
+        """A chunker and its size."""
+        size, overlap = request.param
+        return self.make_chunker(size, overlap), size
+
+    def test_offsets_rebuild_each_chunk(self, sized: tuple[Chunker, int]) -> None:
+        for name, text in HARD_TEXTS.items():
+            chunks = sized[0].chunk(text)
+            assert chunks, name
+            assert all(text[chunk.start : chunk.end] == chunk.text for chunk in chunks), name
+
+    def test_no_chunk_is_larger_than_the_size(self, sized: tuple[Chunker, int]) -> None:
+        chunker, size = sized
+        for name, text in HARD_TEXTS.items():
+            assert max(self.length(chunk.text) for chunk in chunker.chunk(text)) <= size, name
+
+    def test_every_word_is_in_a_chunk(self, sized: tuple[Chunker, int]) -> None:
+        for name, text in HARD_TEXTS.items():
+            assert uncovered(text, sized[0].chunk(text)) == "", name
+
+    def test_each_chunk_says_something_new(self, sized: tuple[Chunker, int]) -> None:
+        for name, text in HARD_TEXTS.items():
+            reached = 0
+            for chunk in sized[0].chunk(text):
+                assert text[max(reached, chunk.start) : chunk.end].strip(), name
+                assert chunk.end > reached, name
+                reached = chunk.end
+
+    def test_chunks_come_in_the_order_of_the_text(self, sized: tuple[Chunker, int]) -> None:
+        for name, text in HARD_TEXTS.items():
+            starts = [chunk.start for chunk in sized[0].chunk(text)]
+            assert starts == sorted(set(starts)), name
+
+    @pytest.mark.parametrize("blank", BLANK_TEXTS)
+    def test_a_blank_text_has_no_chunks(self, blank: str) -> None:
+        assert self.make_chunker(100, 0).chunk(blank) == []
+
+    def test_a_small_text_is_one_chunk(self) -> None:
+        (chunk,) = self.make_chunker(1000, 0).chunk("Just a few words.")
+        assert (chunk.text, chunk.start, chunk.end) == ("Just a few words.", 0, 17)
+
+    def test_without_overlap_chunks_do_not_share_text(self) -> None:
+        for name, text in HARD_TEXTS.items():
+            chunks = self.make_chunker(100, 0).chunk(text)
+            assert all(a.end <= b.start for a, b in pairwise(chunks)), name
+
+    def test_with_overlap_most_chunks_begin_in_the_one_before(self) -> None:
+        chunks = self.make_chunker(200, 80).chunk(PLAIN * 10)
+        shared = [b.start < a.end for a, b in pairwise(chunks)]
+        assert sum(shared) > len(shared) / 2
+
+    def test_the_same_text_gives_the_same_chunks(self) -> None:
+        one, other = self.make_chunker(90, 20), self.make_chunker(90, 20)
+        assert one.fingerprint == other.fingerprint
+        for name, text in HARD_TEXTS.items():
+            assert one.chunk(text) == other.chunk(text), name
+
+    def test_another_setting_has_another_fingerprint(self) -> None:
+        made = [self.make_chunker(*settings).fingerprint for settings in ((90, 20), (91, 20), (90, 21))]
+        assert len(set(made)) == 3
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_random_texts_keep_every_rule(self, seed: int) -> None:
+        rng = random.Random(seed)  # noqa: S311 -- a test wants the same texts again
+        text = "".join(rng.choices(_ALPHABET, k=rng.randrange(1, 200)))
+        size = rng.choice((40, 60, 200))
+        chunks = self.make_chunker(size, rng.choice((0, size // 4))).chunk(text)
+        assert all(text[chunk.start : chunk.end] == chunk.text and chunk.text.strip() for chunk in chunks), seed
+        assert all(self.length(chunk.text) <= size for chunk in chunks), seed
+        assert uncovered(text, chunks) == "", seed
+
+
+def uncovered(text: str, chunks: list[Chunk]) -> str:
+    """Return what of *text* is in none of *chunks*, white space left out."""
+    missing, position = [], 0
+    for chunk in chunks:
+        missing.append(text[position : max(chunk.start, position)])
+        position = max(position, chunk.end)
+    return "".join("".join([*missing, text[position:]]).split())

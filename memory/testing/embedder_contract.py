@@ -1,0 +1,95 @@
+"""What every embedder must do: subclass, give it an embedder, run it.
+
+class TestMyEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self):
+        return MyEmbedder(...)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.errors import ArgumentError
+
+TEXTS = (
+    "I moved to Lisbon last spring.",
+    "The cat sleeps on the warm windowsill.",
+    "def add(a, b):\n    return a + b",
+    "記憶は大切です。",
+    "Grüße aus Köln, 😀!",
+    "word " * 2000,
+    "NUL \0 inside",
+)
+BLANK = ("", " ", "\n\t\u2003")
+
+
+class EmbedderContract:
+    """One behaviour a test; the subclass's fixture ``embedder`` gives an embedder."""
+
+    def test_it_is_an_embedder(self, embedder: Embedder) -> None:
+        assert isinstance(embedder, Embedder)
+        assert embedder.fingerprint
+
+    def test_each_text_gets_a_unit_vector_of_float32(self, embedder: Embedder) -> None:
+        vectors = _embed(embedder, TEXTS)
+        assert vectors.shape == (len(TEXTS), embedder.dimension)
+        assert vectors.dtype == np.float32
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+    def test_questions_get_unit_vectors_too(self, embedder: Embedder) -> None:
+        vectors = _embed(embedder, TEXTS[:2], "query")
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+    def test_a_text_has_the_same_vector_alone_and_in_a_batch(self, embedder: Embedder) -> None:
+        together = _embed(embedder, TEXTS)
+        alone = np.concatenate([_embed(embedder, [text]) for text in TEXTS])
+        assert np.allclose(together, alone, atol=1e-5)
+
+    def test_order_is_that_of_the_texts(self, embedder: Embedder) -> None:
+        forward, backward = _embed(embedder, TEXTS), _embed(embedder, TEXTS[::-1])
+        assert np.allclose(forward, backward[::-1], atol=1e-5)
+
+    def test_many_texts_are_all_embedded(self, embedder: Embedder) -> None:
+        texts = [f"note number {number}" for number in range(700)]
+        vectors = _embed(embedder, texts)
+        assert vectors.shape[0] == 700
+        assert np.allclose(vectors[699], _embed(embedder, [texts[699]])[0], atol=1e-5)
+
+    def test_a_blank_text_gets_zeros_and_its_neighbours_do_not(self, embedder: Embedder) -> None:
+        vectors = _embed(embedder, [*BLANK, "words"])
+        assert not vectors[: len(BLANK)].any()
+        assert vectors[-1].any()
+
+    def test_no_texts_give_no_rows(self, embedder: Embedder) -> None:
+        _embed(embedder, ["first"])
+        assert _embed(embedder, []).shape == (0, embedder.dimension)
+
+    def test_the_same_text_is_nearest_to_itself(self, embedder: Embedder) -> None:
+        vectors = _embed(embedder, TEXTS)
+        assert (np.argmax(vectors @ vectors.T, axis=1) == np.arange(len(TEXTS))).all()
+
+    def test_the_answer_belongs_to_the_caller(self, embedder: Embedder) -> None:
+        first = _embed(embedder, TEXTS[:1])
+        kept = first.copy()
+        first[:] = 7
+        assert (_embed(embedder, TEXTS[:1]) == kept).all()
+
+    @pytest.mark.parametrize("texts", [["\ud800"], ["fine", 7], "one text"])
+    def test_what_is_no_list_of_whole_texts_is_an_argument_error(self, embedder: Embedder, texts: object) -> None:
+        with pytest.raises(ArgumentError, match="texts"):
+            _embed(embedder, texts)  # type: ignore[arg-type]
+
+    def test_an_unknown_kind_is_an_argument_error(self, embedder: Embedder) -> None:
+        with pytest.raises(ArgumentError, match="kind"):
+            _embed(embedder, ["a"], "passage")  # type: ignore[arg-type]
+
+
+def _embed(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
+    return asyncio.run(embedder.embed(texts, kind))

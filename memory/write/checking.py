@@ -1,0 +1,180 @@
+"""What may be remembered: each field is checked here, before anything is embedded or written.
+
+Names the field and the value that is wrong. What a policy thinks of a memory is ``policies``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from typing import Any, Final, get_args
+
+from memory.errors import ArgumentError
+from memory.records import Actor, Memory, Source, Trust
+from memory.times import aware
+
+ID_LIMIT: Final = 1000  # leaves room for "@revision" within the store's 1,024
+_DEPTH: Final = 90
+_NAMES: Final = ("role", "speaker", "session", "key", "supersedes", "operation")
+_TIMES: Final = ("occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at")
+_FLAGS: Final = ("pinned", "disabled", "sensitive")
+
+
+def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item") -> Memory:
+    """Return *item* (a text or a Memory) as a memory whose fields are all right and whose times are aware."""
+    memory = Memory(text=item) if isinstance(item, str) else item
+    if not isinstance(memory, Memory):
+        raise ArgumentError(argument, item, "a text or a Memory is needed")
+    text = plain_text(memory.text, f"{argument}.text")
+    if not text.strip():
+        raise ArgumentError(f"{argument}.text", text, "a text that is not blank is needed")
+    if memory.retired_at is not None:
+        expected = "must be empty; correcting a memory retires its version"
+        raise ArgumentError(f"{argument}.retired_at", memory.retired_at, expected)
+    if memory.id:
+        name(memory.id, f"{argument}.id")
+    for field in _NAMES:
+        if getattr(memory, field) is not None:
+            name(getattr(memory, field), f"{argument}.{field}")
+    name(memory.kind, f"{argument}.kind")
+    plain_text(memory.caption, f"{argument}.caption")
+    for field in _FLAGS:
+        if not isinstance(getattr(memory, field), bool):
+            raise ArgumentError(f"{argument}.{field}", getattr(memory, field), "True or False is needed")
+    if memory.sequence is not None:
+        whole(memory.sequence, f"{argument}.sequence")
+    return replace(
+        memory,
+        importance=_importance(memory.importance, f"{argument}.importance"),
+        trust=_trust(memory.trust, f"{argument}.trust"),
+        actor=_actor(memory.actor, f"{argument}.actor"),
+        tags=names(memory.tags, f"{argument}.tags"),
+        derived_from=names(memory.derived_from, f"{argument}.derived_from"),
+        scopes=_scopes(memory.scopes, f"{argument}.scopes"),
+        metadata=_metadata(memory.metadata, f"{argument}.metadata"),
+        source=_source(memory.source, f"{argument}.source"),
+        **_times(memory, zone, argument),
+    )
+
+
+def plain_text(value: object, argument: str) -> str:
+    """Return *value* if it is text that UTF-8 can hold."""
+    if not isinstance(value, str):
+        raise ArgumentError(argument, value, "a text is needed")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(argument, value, "must not contain lone surrogates") from error
+    return value
+
+
+def name(value: object, argument: str) -> str:
+    """Return *value* if it can name something: text, not blank, without NUL, of bounded length."""
+    text = plain_text(value, argument)
+    if not text.strip():
+        raise ArgumentError(argument, value, "must not be blank")
+    if len(text) > ID_LIMIT:
+        raise ArgumentError(argument, value, f"may have at most {ID_LIMIT} characters")
+    if "\0" in text:
+        raise ArgumentError(argument, value, "must not contain NUL")
+    return text
+
+
+def names(values: object, argument: str) -> tuple[str, ...]:
+    """Return *values* as a tuple of names; a single text, which would be taken by letters, is refused."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise ArgumentError(argument, values, "a list of texts is needed")
+    return tuple(name(value, f"{argument}[{i}]") for i, value in enumerate(values))
+
+
+def whole(value: object, argument: str, least: int = 0) -> int:
+    """Return *value* if it is a whole number of at least *least*."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError(argument, value, f"a whole number of {least} or more is needed")
+    return value
+
+
+def _times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[str, Any]:
+    times: dict[str, datetime | None] = {}
+    for field in _TIMES:
+        moment = getattr(memory, field)
+        times[field] = None if moment is None else aware(moment, zone, argument=f"{argument}.{field}")
+    start, end = times["valid_from"], times["valid_to"]
+    if start is not None and end is not None and end < start:
+        raise ArgumentError(f"{argument}.valid_to", end, f"must not be before valid_from ({start})")
+    return times
+
+
+def _importance(value: object, argument: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        raise ArgumentError(argument, value, "a number in [0, 1] is needed")
+    if not 0 <= value <= 1:
+        raise ArgumentError(argument, value, "must be in [0, 1]")
+    return float(value)
+
+
+def _trust(value: object, argument: str) -> Trust:
+    try:
+        return Trust(value)  # type: ignore[arg-type]  # any value may come in; the error is the check
+    except ValueError as error:
+        known = ", ".join(trust.value for trust in Trust)
+        raise ArgumentError(argument, value, f"one of {known} is needed") from error
+
+
+def _actor(value: Any, argument: str) -> Actor:
+    if value not in get_args(Actor):
+        raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
+    actor: Actor = value
+    return actor
+
+
+def _scopes(value: object, argument: str) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise ArgumentError(argument, value, "a mapping of names to texts is needed")
+    return {name(key, argument): name(inner, f"{argument}[{key!r}]") for key, inner in value.items()}
+
+
+def _metadata(value: object, argument: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
+    return {name(key, argument): _json(inner, f"{argument}[{key!r}]", _DEPTH) for key, inner in value.items()}
+
+
+def _json(value: Any, argument: str, depth: int) -> Any:
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return plain_text(value, argument)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if depth == 0:
+        raise ArgumentError(argument, "…", f"may be at most {_DEPTH} levels deep")
+    if isinstance(value, Mapping):
+        return {plain_text(key, argument): _json(inner, argument, depth - 1) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json(inner, argument, depth - 1) for inner in value]
+    expected = "must be JSON: text, finite numbers, true, false, null, lists and objects"
+    raise ArgumentError(argument, value, expected)
+
+
+def _source(value: object, argument: str) -> Source | None:
+    if value is None:
+        return None
+    if not isinstance(value, Source):
+        raise ArgumentError(argument, value, "a Source is needed")
+    for field in ("session", "document"):
+        if getattr(value, field) is not None:
+            name(getattr(value, field), f"{argument}.{field}")
+    if value.title is not None:
+        plain_text(value.title, f"{argument}.title")
+    for field, least in (("sequence", 0), ("page", 1), ("start", 0), ("end", 0)):
+        if getattr(value, field) is not None:
+            whole(getattr(value, field), f"{argument}.{field}", least)
+    heading: object = value.heading
+    if isinstance(heading, str) or not all(isinstance(part, str) for part in value.heading):
+        raise ArgumentError(f"{argument}.heading", heading, "a tuple of texts is needed")
+    return replace(value, heading=tuple(value.heading))

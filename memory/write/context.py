@@ -1,0 +1,76 @@
+"""What every write works on: the store, the history beside it, what was forgotten, ids and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.storage.rows import HistoryRows
+from memory.times import Clock
+from memory.write.embedding import Embedding
+from memory.write.policies import WritePolicy
+from memory.write.tombstones import Tombstones
+from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """One memory's parts, as its write path uses them; the methods run in a worker thread."""
+
+    store: VectorStore
+    rows: HistoryRows
+    tombstones: Tombstones
+    embedding: Embedding
+    policies: tuple[WritePolicy, ...]
+    clock: Clock
+    ids: Callable[[], str]
+    zone: tzinfo | None
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """One transaction over the store's whole file; on a data-only store each call stands alone."""
+        return self.store.transaction() if isinstance(self.store, LifecycleStore) else nullcontext()
+
+    def lifecycle(self, operation: str) -> LifecycleStore:
+        """Return the store if it can do what *operation* needs, else refuse by name."""
+        if not isinstance(self.store, LifecycleStore):
+            reason = f"{type(self.store).__name__} lacks the lifecycle part (transaction, erase)"
+            raise UnsupportedError(operation, reason)
+        return self.store
+
+    def document_lanes(self, namespace: str) -> list[str]:
+        """Return the store namespaces in which a user's documents are."""
+        prefix = store_namespace(namespace, DOCUMENTS) + "/"
+        return [name for name in self.store.namespaces() if name.startswith(prefix)]
+
+    def find(self, ids: Sequence[str], namespace: str) -> dict[str, tuple[str, Entry]]:
+        """Return where each id is live: lane and entry; the conversation before documents."""
+        found: dict[str, tuple[str, Entry]] = {}
+        missing = list(dict.fromkeys(ids))
+        for lane in self._live_lanes(namespace):
+            for one, entry in zip(missing, self.store.get(missing, namespace=lane), strict=True):
+                if entry is not None:
+                    found[one] = (lane, entry)
+            missing = [one for one in missing if one not in found]
+            if not missing:
+                break
+        return found
+
+    def versions(self, ids: Sequence[str], namespace: str) -> list[Entry]:
+        """Return the archived versions of memories, of each the oldest first."""
+        archive = store_namespace(namespace, ARCHIVE)
+        found: list[tuple[str, int, Entry]] = []
+        for one in dict.fromkeys(ids):
+            for entry in self.store.scan(namespace=archive, after=one + "@"):
+                owner, _, revision = entry.id.rpartition("@")
+                if not entry.id.startswith(one + "@"):
+                    break
+                if owner == one:
+                    found.append((owner, int(revision), entry))
+        return [entry for _, _, entry in sorted(found, key=lambda version: version[:2])]
+
+    def _live_lanes(self, namespace: str) -> Iterator[str]:
+        yield store_namespace(namespace, CONVERSATION)
+        yield from self.document_lanes(namespace)  # asked for only when the conversation lacks something

@@ -1,0 +1,95 @@
+"""Putting memories into their lane: new ones are added, known ones recognised, none is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memory.codec import from_entry, to_entry
+from memory.errors import DuplicateKey
+from memory.lanes import CONVERSATION, store_namespace
+from memory.records import Memory, Outcome, Report
+from memory.times import aware
+from memory.write.context import WriteContext
+from memory.write.ids import keyed_id
+from vectorstore import RevisionConflict, Vector
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A memory that is ready to be stored: checked, judged, named, with its vector or the reason for none."""
+
+    memory: Memory
+    outcome: Outcome = Outcome.STORED
+    reason: str = ""
+    vector: Vector | None = None
+    no_vector: str | None = None
+    deferred: str | None = None
+    named: bool = False
+    """Whether the caller chose the id; a forgotten one is then not brought back."""
+
+    def report(self) -> Report:
+        """Return the line for it as stored."""
+        return Report(self.outcome, self.memory.id, self.reason, self.deferred)
+
+
+def draft(context: WriteContext, memory: Memory, namespace: str) -> Draft:
+    """Give *memory* its id and the time of its recording."""
+    chosen = memory.id
+    if not chosen and memory.key is not None:
+        chosen = keyed_id(context.tombstones.key, namespace, memory.key)
+    recorded_at = memory.recorded_at or aware(context.clock(), context.zone)
+    return Draft(replace(memory, id=chosen or context.ids(), recorded_at=recorded_at), named=bool(memory.id))
+
+
+def known(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dict[int, Report | DuplicateKey]:
+    """Return, by place in *drafts*, what is not to be written: known already, or forgotten."""
+    lane = store_namespace(namespace, CONVERSATION)
+    asked = [place for place, one in enumerate(drafts) if one.named or one.memory.key is not None]
+    if not asked:
+        return {}
+    settled: dict[int, Report | DuplicateKey] = {}
+    there = {
+        entry.id: from_entry(entry)
+        for entry in context.store.get([drafts[place].memory.id for place in asked], namespace=lane)
+        if entry is not None
+    }
+    named = [drafts[place].memory.id for place in asked if drafts[place].named]
+    forgotten = context.tombstones.which(lane, named)
+    for place in asked:
+        memory = drafts[place].memory
+        before = there.get(memory.id)
+        if before is None and drafts[place].named and memory.id in forgotten:
+            settled[place] = Report(Outcome.REJECTED, memory.id, "forgotten")
+        elif before is None:
+            there[memory.id] = memory
+        elif (before.text, before.caption) == (memory.text, memory.caption):
+            settled[place] = Report(Outcome.DUPLICATE, memory.id, "known already")
+        else:
+            settled[place] = DuplicateKey(memory.key if memory.key is not None else memory.id, memory.id)
+    return settled
+
+
+def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[Report | DuplicateKey]:
+    """Store *drafts* in one transaction; return what became of each, in order."""
+    lane = store_namespace(namespace, CONVERSATION)
+    for attempt in range(_ATTEMPTS):
+        try:
+            with context.transaction():
+                settled = known(context, drafts, namespace)
+                fresh = [one for place, one in enumerate(drafts) if place not in settled]
+                keyed = [one.memory.id for one in fresh if one.memory.key is not None and not one.named]
+                if keyed:
+                    context.tombstones.lift(lane, keyed)
+                context.store.upsert(
+                    [to_entry(one.memory, vector=one.vector, no_vector=one.no_vector) for one in fresh],
+                    namespace=lane,
+                    expect={one.memory.id: 0 for one in fresh},
+                )
+            return [settled.get(place) or one.report() for place, one in enumerate(drafts)]
+        except RevisionConflict:  # without a transaction, another writer may have used the same key meanwhile
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")

@@ -1,0 +1,260 @@
+"""Chunkers: the contract, headings, sizes in tokens."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.chunking.headings import headings, path_at
+from memory.chunking.markdown import MarkdownChunker
+from memory.chunking.protocol import Chunk, Chunker, with_pages
+from memory.chunking.text import TextChunker
+from memory.errors import ArgumentError
+from memory.testing.chunker_contract import ChunkerContract, uncovered
+from memory.tokens import EstimatingCounter
+
+LOREM = "Lorem ipsum dolor sit amet, consectetur adipiscing elit. "
+
+
+class TestMarkdownChunker(ChunkerContract):
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        return MarkdownChunker(size, overlap=overlap)
+
+
+class TestTextChunker(ChunkerContract):
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        return TextChunker(size, overlap=overlap)
+
+
+class TestMarkdownChunkerInTokens(ChunkerContract):
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        return MarkdownChunker(size, overlap=overlap, counter=EstimatingCounter())
+
+    def length(self, text: str) -> int:
+        return EstimatingCounter().count(text)
+
+
+class TestTextChunkerInTokens(ChunkerContract):
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        return TextChunker(size, overlap=overlap, counter=EstimatingCounter())
+
+    def length(self, text: str) -> int:
+        return EstimatingCounter().count(text)
+
+
+class SubadditiveCounter:
+    """Counts as tokenizers do: two texts joined may take fewer tokens than apart."""
+
+    name = "toy"
+    exact = True
+
+    def count(self, text: str) -> int:
+        return sum(len(word) // 4 + 1 for word in text.split())
+
+
+STRUCTURE = [
+    "# A\n",
+    "## B\n\n",
+    "### C ###\n",
+    "Title\n===\n",
+    "```\n",
+    "~~~\n",
+    "- x\n",
+    "---\n",
+    "> quote\n",
+]
+SPACE = ["\n\n", "\n", " ", "\t", "\r\n", "\u2028", "\x0b", "\x1c"]
+WORDS = ["word ", "Ünï. ", "記憶。", "🇩🇪", "e\u0301", "x" * 30]
+PIECES = st.sampled_from([*STRUCTURE, *SPACE, *WORDS])
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(PIECES, max_size=60).map("".join), st.integers(1, 80), st.integers(0, 40), st.booleans())
+def test_any_text_keeps_every_rule(text: str, size: int, overlap: int, markdown: bool) -> None:
+    kind = MarkdownChunker if markdown else TextChunker
+    chunks = kind(size, overlap=min(overlap, size // 2)).chunk(text)
+    assert uncovered(text, chunks) == ""
+    reached = -1
+    for chunk in chunks:
+        assert text[chunk.start : chunk.end] == chunk.text
+        assert chunk.text.strip()
+        assert len(chunk.text) <= size
+        assert text[max(reached, chunk.start) : chunk.end].strip()
+        reached = chunk.end
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(PIECES, max_size=80).map("".join), st.integers(16, 60), st.integers(0, 8))
+def test_sizes_in_tokens_hold_for_any_text(text: str, size: int, overlap: int) -> None:
+    counter = SubadditiveCounter()
+    chunks = MarkdownChunker(size, overlap=overlap, counter=counter).chunk(text)
+    assert uncovered(text, chunks) == ""
+    assert all(counter.count(chunk.text) <= size for chunk in chunks)
+
+
+def titles(text: str) -> list[tuple[str, ...]]:
+    return [heading.path for heading in headings(text)]
+
+
+def test_headings_nest_by_level() -> None:
+    text = "# A\n## B\n### C\n## D\n# E\n### F\n"
+    assert titles(text) == [("A",), ("A", "B"), ("A", "B", "C"), ("A", "D"), ("E",), ("E", "F")]
+
+
+def test_underlined_headings_are_headings() -> None:
+    assert titles("Title\n=====\n\nintro\n\nPart\n---\n\ntext") == [("Title",), ("Title", "Part")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\n# no\n```\n",
+        "~~~~\n# no\n~~~\n# no\n~~~~\n",
+        "```\n# no, the fence is never closed\n",
+        "#no space\n",
+        "####### seven\n",
+        "    # indented code\n",
+        "text\n\n---\n\ntext",
+        "- item\n---\n",
+        "one\ntwo\n---\n",
+        "---\ntitle: front matter\n---\nbody",
+        "| a |\n---\n",
+    ],
+)
+def test_what_looks_like_a_heading_and_is_none_is_left_alone(text: str) -> None:
+    assert titles(text) == []
+
+
+def test_headings_after_code_and_front_matter_are_found() -> None:
+    assert titles("---\nkey: value\n---\n# A\n```py\n# x\n```\n## B\n") == [("A",), ("A", "B")]
+
+
+def test_titles_are_shown_without_marks() -> None:
+    text = "# The `run` **loop** of [Mneme](https://example.org) ##\n## #\n### C# #\n"
+    assert titles(text) == [
+        ("The run loop of Mneme",),
+        ("The run loop of Mneme",),
+        ("The run loop of Mneme", "C#"),
+    ]
+
+
+def test_the_path_is_that_of_the_first_words() -> None:
+    text = "intro\n# A\n\n## B\nbody\n# C\nend"
+    found = headings(text)
+    assert path_at(found, text, 0, len(text)) == ()
+    assert path_at(found, text, text.index("# A"), len(text)) == ("A", "B")
+    assert path_at(found, text, text.index("body"), len(text)) == ("A", "B")
+    assert path_at(found, text, text.index("end"), len(text)) == ("C",)
+
+
+def test_a_chunk_never_runs_into_the_next_section() -> None:
+    text = "# A\n\nShort.\n\n# B\n\nAlso short.\n"
+    assert [(chunk.heading, chunk.text) for chunk in MarkdownChunker().chunk(text)] == [
+        (("A",), "# A\n\nShort."),
+        (("B",), "# B\n\nAlso short."),
+    ]
+
+
+def test_a_heading_goes_with_what_it_stands_above() -> None:
+    text = "# Book\n\n## Part\n\n" + LOREM * 10
+    first, *others = MarkdownChunker(200).chunk(text)
+    assert first.text.startswith("# Book\n\n## Part\n\nLorem")
+    assert others
+    assert {chunk.heading for chunk in (first, *others)} == {("Book", "Part")}
+
+
+def test_a_heading_goes_with_the_first_piece_even_where_the_splitter_would_fill_a_chunk_without_it() -> None:
+    paragraph = "word " * 38
+    for chunk in MarkdownChunker(200).chunk(f"## Heading here\n\n{paragraph}\n\n{paragraph}\n"):
+        assert chunk.text != "## Heading here"
+
+
+def test_a_heading_at_the_end_goes_with_the_last_piece() -> None:
+    (chunk,) = MarkdownChunker().chunk("# A\n\ntext\n\n## Empty\n")
+    assert chunk.text == "# A\n\ntext\n\n## Empty"
+    assert chunk.heading == ("A",)
+
+
+def test_a_text_of_headings_alone_is_kept() -> None:
+    chunks = MarkdownChunker(40).chunk("".join(f"## Heading number {n}\n" for n in range(20)))
+    assert uncovered("".join(f"## Heading number {n}\n" for n in range(20)), chunks) == ""
+
+
+def test_a_heading_larger_than_a_chunk_is_cut() -> None:
+    text = "# " + "long title " * 30 + "\n\nbody"
+    chunks = MarkdownChunker(60).chunk(text)
+    assert uncovered(text, chunks) == ""
+    assert max(len(chunk.text) for chunk in chunks) <= 60
+
+
+def test_no_chunk_is_a_mere_rule_where_there_is_something_to_join() -> None:
+    text = "\n\n---\n\n".join([LOREM * 3] * 6)
+    for chunk in TextChunker(200).chunk(text):
+        assert chunk.text.strip("- \n")
+
+
+def test_the_last_piece_is_not_a_scrap() -> None:
+    text = LOREM * 18 + "The end."
+    sizes = [len(chunk.text) for chunk in TextChunker(1000).chunk(text)]
+    assert len(sizes) == 2
+    assert min(sizes) > 125
+
+
+def test_sentences_stay_whole_where_they_fit() -> None:
+    for chunk in TextChunker(200).chunk(LOREM * 30):
+        assert chunk.text.endswith("elit.")
+
+
+def test_an_overlap_begins_at_a_sentence_where_one_fits() -> None:
+    chunks = TextChunker(300, overlap=80).chunk(LOREM * 30)
+    assert len(chunks) > 3
+    for before, after in pairwise(chunks):
+        assert after.start < before.end
+        assert after.text.startswith("Lorem")
+
+
+def test_a_long_line_takes_time_in_proportion() -> None:
+    text = ("word " * 20 + "sentence end. ") * 5000
+    chunks = TextChunker().chunk(text)
+    assert uncovered(text, chunks) == ""
+
+
+def test_a_large_paragraph_is_cut_at_sentences_throughout() -> None:
+    text = LOREM * 4000
+    assert all(chunk.text.endswith("elit.") for chunk in TextChunker().chunk(text))
+
+
+@pytest.mark.parametrize("size", [0, -1, True, 1.5, "10"])
+def test_an_unusable_size_raises(size: object) -> None:
+    with pytest.raises(ArgumentError, match="size"):
+        MarkdownChunker(size)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("overlap", [-1, 51, True, None])
+def test_an_unusable_overlap_raises(overlap: object) -> None:
+    with pytest.raises(ArgumentError, match="overlap"):
+        TextChunker(100, overlap=overlap)  # type: ignore[arg-type]
+
+
+def test_a_size_in_tokens_has_a_least() -> None:
+    with pytest.raises(ArgumentError, match="at least 16"):
+        TextChunker(15, counter=EstimatingCounter())
+
+
+def test_the_fingerprint_names_the_unit() -> None:
+    assert TextChunker(100).fingerprint != TextChunker(100, counter=EstimatingCounter()).fingerprint
+    assert TextChunker(100).fingerprint != MarkdownChunker(100).fingerprint
+
+
+def test_pages_are_those_on_which_chunks_begin() -> None:
+    chunks = [Chunk("a", 0, 1), Chunk("b", 4, 9), Chunk("c", 9, 12), Chunk("d", 30, 31)]
+    numbered = with_pages(chunks, [(0, 4), (4, 10), (10, 20)])
+    assert [chunk.page for chunk in numbered] == [1, 2, 2, None]
+
+
+def test_pages_that_overlap_raise() -> None:
+    with pytest.raises(ArgumentError, match="pages"):
+        with_pages([], [(0, 5), (4, 8)])

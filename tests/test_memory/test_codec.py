@@ -1,0 +1,128 @@
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta, timezone
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.codec import DECLARED_FIELDS, context_of, from_entry, to_entry
+from memory.records import Memory, Source, Trust
+from vectorstore import Entry
+
+WORDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
+OPTIONAL = st.none() | WORDS
+MOMENTS = st.none() | st.datetimes(
+    min_value=datetime.fromisoformat("0001-01-02T00:00"),
+    max_value=datetime.fromisoformat("9999-12-30T00:00"),
+    timezones=st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30)), timezone(timedelta(hours=-8))]),
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS,
+    lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner),
+)
+SOURCES = st.none() | st.builds(
+    Source,
+    session=WORDS,
+    sequence=st.none() | st.integers(0, 9),
+    document=OPTIONAL,
+    title=OPTIONAL,
+    page=st.none() | st.integers(1, 9),
+    heading=st.lists(WORDS, max_size=3).map(tuple),
+    start=st.none() | st.integers(0, 9),
+    end=st.none() | st.integers(0, 9),
+)
+FIELDS = {
+    "text": WORDS,
+    "id": WORDS,
+    "kind": WORDS,
+    "role": OPTIONAL,
+    "speaker": OPTIONAL,
+    "session": OPTIONAL,
+    "sequence": st.none() | st.integers(0, 1000),
+    "source": SOURCES,
+    "tags": st.lists(WORDS, max_size=3).map(tuple),
+    "scopes": st.dictionaries(WORDS, WORDS, max_size=2),
+    "key": OPTIONAL,
+    "importance": st.none() | st.floats(0, 1),
+    "pinned": st.booleans(),
+    "disabled": st.booleans(),
+    "sensitive": st.booleans(),
+    "trust": st.sampled_from(Trust),
+    "actor": st.sampled_from(["user", "assistant", "tool", "document", "system"]),
+    "occurred_at": MOMENTS,
+    "valid_from": MOMENTS,
+    "valid_to": MOMENTS,
+    "expires_at": MOMENTS,
+    "recorded_at": MOMENTS,
+    "retired_at": MOMENTS,
+    "derived_from": st.lists(WORDS, max_size=3).map(tuple),
+    "supersedes": OPTIONAL,
+    "operation": OPTIONAL,
+    "caption": st.just("") | WORDS,
+    "metadata": st.dictionaries(WORDS, JSON, max_size=3),
+}
+MEMORIES = st.builds(Memory, **FIELDS)
+
+
+@given(MEMORIES)
+def test_a_memory_comes_back_from_its_entry(memory):
+    assert from_entry(to_entry(memory)) == memory
+
+
+def test_every_field_is_drawn_by_the_round_trip():
+    assert {field.name for field in fields(Memory)} - {"revision"} == set(FIELDS)
+
+
+def test_the_callers_fields_cannot_overwrite_ours():
+    memory = Memory("x", id="a", kind="note", metadata={"kind": "forged", "text": "t"}, scopes={"trust": "user"})
+    entry = to_entry(replace(memory, trust=Trust.DOCUMENT))
+    assert entry.metadata["kind"] == "note"
+    assert entry.metadata["trust"] == "document"
+    assert entry.metadata["meta.kind"] == "forged"
+    assert entry.metadata["scope.trust"] == "user"
+
+
+def test_times_are_kept_as_text_that_sorts_with_their_offset_beside_them():
+    moment = datetime(2026, 5, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    metadata = to_entry(Memory("x", id="a", valid_from=moment)).metadata
+    assert metadata["valid_from"] == "2026-05-01T00:00:00.000000Z"
+    assert metadata["valid_from_offset"] == 7200
+
+
+def test_date_and_speaker_are_indexed_beside_what_was_said():
+    memory = Memory("I moved.", id="a", speaker="Ann", occurred_at=datetime(2023, 5, 7, tzinfo=UTC))
+    assert to_entry(memory).text == "I moved."
+    assert context_of(memory) == "7 May, 2023\nAnn"
+
+
+def test_title_and_headings_are_indexed_beside_a_passage():
+    source = Source(document="a.md", title="Guide", heading=("Install", "Linux"))
+    assert context_of(Memory("x", id="a", source=source)) == "Guide\nInstall\nLinux"
+
+
+def test_a_caption_is_found_with_the_text_and_is_not_part_of_it():
+    entry = to_entry(Memory("Look!", id="a", caption="a cat"))
+    assert entry.text == "Look! [image: a cat]"
+    assert from_entry(entry).text == "Look!"
+
+
+def test_declared_fields_are_fields_that_entries_have():
+    everything = Memory(
+        "x",
+        id="a",
+        role="user",
+        speaker="Ann",
+        session="s",
+        sequence=1,
+        source=Source(document="d"),
+        disabled=True,
+        pinned=True,
+        valid_from=datetime(2020, 1, 1, tzinfo=UTC),
+        valid_to=datetime(2021, 1, 1, tzinfo=UTC),
+        expires_at=datetime(2022, 1, 1, tzinfo=UTC),
+    )
+    assert set(DECLARED_FIELDS) <= set(to_entry(everything).metadata)
+
+
+def test_an_entry_written_by_another_program_still_reads():
+    memory = from_entry(Entry("a", text="plain", metadata={"unknown": 1}))
+    assert (memory.text, memory.kind, memory.trust) == ("plain", "fact", Trust.USER)

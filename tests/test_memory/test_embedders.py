@@ -1,0 +1,384 @@
+"""Embedders: the contract, the local table, hashing, and a server that answers nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory.embedders import static_table
+from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.local import LocalEmbedder
+from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
+from memory.embedders.space import embedder_space
+from memory.embedders.static_table import StaticTable, installed_table, local_available
+from memory.embedders.texts import batches
+from memory.errors import ArgumentError, EmbedderError
+from memory.http import HttpClient
+from memory.runtime import run_sync
+from memory.testing.embedder_contract import EmbedderContract
+from vectorstore import Metric, MissingExtra, Space
+
+needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")
+
+
+class Asked:
+    """What a fake embedding server was asked, and what it says instead of the truth."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.payloads: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.twist: Callable[[list[dict[str, Any]]], Any] = lambda items: {"data": items}
+
+
+def honest_vector(text: str) -> list[float]:
+    """Return a vector that depends on the text, of any length but zero."""
+    return (run_sync(HashingEmbedder(dimension=16).embed([text]))[0].astype(float) * 3).tolist()
+
+
+@contextmanager
+def embedding_server() -> Iterator[Asked]:
+    asked = Asked()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            payload = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked.payloads.append(payload)
+            asked.headers.append({name.lower(): value for name, value in self.headers.items()})
+            items = [
+                {"object": "embedding", "index": n, "embedding": honest_vector(text)}
+                for n, text in enumerate(payload["input"])
+            ]
+            answer = asked.twist(items)
+            status = 400 if "error" in answer else 200
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        asked.url = f"http://127.0.0.1:{httpd.server_address[1]}/v1"
+        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield asked
+        httpd.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[Asked]:
+    with embedding_server() as asked:
+        yield asked
+
+
+def over_http(server: Asked, **options: Any) -> OpenAICompatibleEmbedder:
+    return OpenAICompatibleEmbedder(server.url, "toy", client=HttpClient(retries=0), **options)
+
+
+class TestHashingEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> HashingEmbedder:
+        return HashingEmbedder()
+
+
+class TestTinyHashingEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> HashingEmbedder:
+        return HashingEmbedder(dimension=16)
+
+
+@needs_local
+class TestLocalEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> LocalEmbedder:
+        return LocalEmbedder()
+
+
+class TestOpenAICompatibleEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, server: Asked) -> OpenAICompatibleEmbedder:
+        return over_http(server)
+
+
+def test_hashing_is_equal_in_every_process() -> None:
+    code = (
+        "from memory.embedders.hashing import HashingEmbedder; from memory.runtime import run_sync; "
+        "print(run_sync(HashingEmbedder(dimension=64).embed(['Grüße, the quick fox']))[0].tolist())"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parents[2])},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_hashing_finds_the_same_words_and_parts_of_words() -> None:
+    vectors = run_sync(HashingEmbedder().embed(["My cats are asleep", "the CAT, asleep!", "quarterly revenue"]))
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.1
+
+
+def test_a_text_without_letters_has_nothing_to_hash() -> None:
+    assert not run_sync(HashingEmbedder().embed(["?! --- …"])).any()
+
+
+def test_features_that_cancel_each_other_still_give_a_vector() -> None:
+    vectors = run_sync(HashingEmbedder(dimension=1).embed([f"word{n}" for n in range(200)]))
+    assert np.allclose(np.abs(vectors), 1)
+
+
+@pytest.mark.parametrize("dimension", [0, -1, True, 2.0])
+def test_an_unusable_dimension_raises(dimension: Any) -> None:
+    with pytest.raises(ArgumentError, match="dimension"):
+        HashingEmbedder(dimension=dimension)
+
+
+def test_the_space_of_an_embedder_is_what_a_store_records() -> None:
+    assert embedder_space(HashingEmbedder(dimension=8)) == Space("hashing-lexical-1/8", 8, Metric.COSINE)
+
+
+def test_an_embedder_that_does_not_know_its_dimension_has_no_space_yet(server: Asked) -> None:
+    embedder = over_http(server)
+    with pytest.raises(EmbedderError, match="dimension"):
+        embedder_space(embedder)
+    run_sync(embedder.embed(["one"]))
+    assert embedder_space(embedder).dimension == 16
+
+
+@needs_local
+def test_the_local_table_knows_meaning() -> None:
+    vectors = run_sync(
+        LocalEmbedder().embed(["The puppy is barking", "a dog makes noise", "interest rates rose sharply"])
+    )
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.1
+
+
+@needs_local
+def test_a_local_vector_is_bitwise_the_same_alone_in_any_batch_and_after_any_amount_of_work() -> None:
+    table = StaticTable(*table_files())
+    texts = [f"note {n} about the harbour in Lisbon " * (n % 7 + 6) for n in range(1500)]
+    alone = np.concatenate([table.means([text]) for text in texts[:40]])
+    assert table._wide is None
+    together = table.means(texts)
+    assert table._wide is not None
+    assert np.array_equal(alone, together[:40])
+    assert np.array_equal(together[::-1], table.means(texts[::-1]))
+
+
+@needs_local
+def test_a_local_vector_is_the_plain_mean_of_the_token_vectors() -> None:
+    from safetensors.numpy import load_file
+    from tokenizers import Tokenizer
+
+    weights, tokenizer = table_files()
+    (rows,) = load_file(weights).values()
+    text = "I moved to Lisbon, and nobody knows why. " * 400
+    ids = Tokenizer.from_file(str(tokenizer)).encode(text, add_special_tokens=False).ids
+    mean = rows[ids].astype(np.float64).mean(axis=0)
+    assert np.allclose(installed_table().means([text])[0], mean / np.linalg.norm(mean), atol=1e-5)
+
+
+@needs_local
+def test_the_local_table_may_be_used_from_many_threads() -> None:
+    table = StaticTable(*table_files())
+    texts = [f"thread text {n}" for n in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda text: table.means([text])[0], texts))
+    assert np.array_equal(np.stack(rows), table.means(texts))
+
+
+@needs_local
+def test_the_local_fingerprint_follows_the_bytes_of_the_table(tmp_path: Path) -> None:
+    weights, tokenizer = table_files()
+    same = tmp_path / "same.safetensors"
+    same.write_bytes(weights.read_bytes())
+    changed = tmp_path / "changed.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-512 * 125 :] = bytes(512 * 125)
+    changed.write_bytes(data)
+    assert LocalEmbedder(table=StaticTable(same, tokenizer)).fingerprint == LocalEmbedder().fingerprint
+    assert LocalEmbedder(table=StaticTable(changed, tokenizer)).fingerprint != LocalEmbedder().fingerprint
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 100, b"\x02\0\0\0\0\0\0\0{}", b"\x02\0\0\0\0\0\0\0[]"])
+def test_a_damaged_table_is_named(tmp_path: Path, content: bytes) -> None:
+    weights = tmp_path / "w.safetensors"
+    weights.write_bytes(content)
+    with pytest.raises(EmbedderError, match=r"w\.safetensors"):
+        StaticTable(weights, weights)
+
+
+def test_a_table_cut_short_is_named(tmp_path: Path) -> None:
+    header = b'{"embedding.weight":{"dtype":"F16","shape":[10,4],"data_offsets":[0,80]}}'
+    weights = tmp_path / "w.safetensors"
+    weights.write_bytes(len(header).to_bytes(8, "little") + header + bytes(40))
+    with pytest.raises(EmbedderError, match="reinstall"):
+        StaticTable(weights, weights)
+
+
+def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_table, "find_spec", lambda name: None)
+    installed_table.cache_clear()
+    assert not local_available()
+    with pytest.raises(MissingExtra, match=r"pip install 'mneme\[local\]'"):
+        LocalEmbedder()
+
+
+@needs_local
+def test_asking_whether_the_extra_is_there_imports_nothing_of_it() -> None:
+    code = (
+        "import sys; from memory.embedders.static_table import local_available; assert local_available(); "
+        "from memory.embedders.local import LocalEmbedder; LocalEmbedder(); "
+        "print([n for n in ('wordllama', 'tokenizers', 'safetensors') if n in sys.modules])"
+    )
+    env = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout.strip() == "[]"
+
+
+def table_files() -> tuple[Path, Path]:
+    folder = static_table._folder()
+    assert folder is not None
+    return folder / static_table._WEIGHTS, folder / static_table._TOKENIZER
+
+
+def test_batches_are_bounded_by_count_and_by_size() -> None:
+    texts = ["aaaa", "b", "c", "d" * 20, "e", "f"]
+    assert [list(batch) for batch in batches(texts, 2, 10)] == [["aaaa", "b"], ["c"], ["d" * 20], ["e", "f"]]
+    assert list(batches([], 2, 10)) == []
+
+
+def test_a_server_is_asked_for_the_model_and_nothing_that_was_not_set(server: Asked) -> None:
+    run_sync(over_http(server).embed(["one", "two"]))
+    assert server.payloads == [{"model": "toy", "input": ["one", "two"]}]
+    assert "authorization" not in server.headers[0]
+
+
+def test_key_dimensions_and_prefixes_are_sent_where_set(server: Asked) -> None:
+    embedder = over_http(
+        server, api_key="sk-secret", dimensions=16, query_prefix="query: ", document_prefix="passage: "
+    )
+    run_sync(embedder.embed(["one"], "query"))
+    run_sync(embedder.embed(["two"]))
+    assert [payload["input"] for payload in server.payloads] == [["query: one"], ["passage: two"]]
+    assert server.payloads[0]["dimensions"] == 16
+    assert server.headers[0]["authorization"] == "Bearer sk-secret"
+    assert "secret" not in repr(embedder)
+    assert "secret" not in embedder.fingerprint
+
+
+def test_settings_that_change_vectors_change_the_fingerprint_and_the_address_does_not() -> None:
+    def fingerprint(url: str = "http://a/v1", model: str = "m", **options: Any) -> str:
+        return OpenAICompatibleEmbedder(url, model, **options).fingerprint
+
+    assert fingerprint() == fingerprint("http://b/v1")
+    others = [fingerprint(model="n"), fingerprint(dimensions=8), fingerprint(query_prefix="q: ")]
+    assert len({fingerprint(), *others}) == 4
+
+
+def test_blank_texts_are_not_sent(server: Asked) -> None:
+    vectors = run_sync(over_http(server, dimensions=16).embed(["", " ", "\n"]))
+    assert vectors.shape == (3, 16)
+    assert server.payloads == []
+
+
+def test_many_texts_go_in_batches(server: Asked) -> None:
+    run_sync(over_http(server, batch_texts=3).embed([f"text {n}" for n in range(7)]))
+    assert [len(payload["input"]) for payload in server.payloads] == [3, 3, 1]
+
+
+def test_the_order_is_that_of_the_indices(server: Asked) -> None:
+    straight = run_sync(over_http(server).embed(["one", "two", "three"]))
+    server.twist = lambda items: {"data": items[::-1]}
+    assert np.array_equal(run_sync(over_http(server).embed(["one", "two", "three"])), straight)
+
+
+def test_whole_numbers_and_very_small_or_large_ones_are_numbers(server: Asked) -> None:
+    for values in ([1, 0, 0], [1e-40, 0.0, 0.0], [1e300, 0.0, 0.0], [5e-324, 0.0, 0.0]):
+        server.twist = lambda items, values=values: {"data": [{"index": 0, "embedding": values}]}
+        assert run_sync(over_http(server).embed(["x"])).tolist() == [[1, 0, 0]]
+
+
+def first(items: list[dict[str, Any]], embedding: Any) -> dict[str, Any]:
+    return {"data": [{**items[0], "embedding": embedding}, *items[1:]]}
+
+
+@pytest.mark.parametrize(
+    ("twist", "named"),
+    [
+        (lambda items: {"data": items[:1]}, "1 embeddings for 2 texts"),
+        (lambda items: {"data": [*items, items[0]]}, "3 embeddings for 2 texts"),
+        (lambda items: {"data": [items[0], items[0]]}, "repeated"),
+        (lambda items: {"data": [{**items[0], "index": "0"}, items[1]]}, "wrong or repeated"),
+        (lambda items: {"data": None}, "no list"),
+        (lambda items: {"data": ["x", "y"]}, "no list"),
+        (lambda items: [], "no list"),
+        (lambda items: first(items, [[0.1, 0.2], [0.3, 0.4]]), "for each token"),
+        (lambda items: first(items, [0.0] * 16), "zeros"),
+        (lambda items: first(items, [float("nan")] * 16), "not finite"),
+        (lambda items: first(items, [float("inf")] * 16), "not finite"),
+        (lambda items: first(items, [10**400] * 16), "not finite"),
+        (lambda items: first(items, [True] * 16), "not a list of numbers"),
+        (lambda items: first(items, ["0.1"] * 16), "not a list of numbers"),
+        (lambda items: first(items, "AACAPw=="), "not a list of numbers"),
+        (lambda items: first(items, []), "not a list of numbers"),
+        (lambda items: first(items, None), "not a list of numbers"),
+        (lambda items: first(items, [0.5] * 8), "vectors of"),
+        (lambda items: {"error": {"message": "model 'toy' not found"}}, "model 'toy' not found"),
+    ],
+)
+def test_nonsense_from_a_server_is_an_embedder_error(server: Asked, twist: Any, named: str) -> None:
+    server.twist = twist
+    with pytest.raises(EmbedderError, match=named):
+        run_sync(over_http(server).embed(["one", "two"]))
+
+
+def test_a_dimension_that_changes_between_calls_is_refused(server: Asked) -> None:
+    embedder = over_http(server)
+    run_sync(embedder.embed(["one"]))
+    server.twist = lambda items: first(items, [0.5] * 8)
+    with pytest.raises(EmbedderError, match="8 numbers where 16 were expected"):
+        run_sync(embedder.embed(["two"]))
+
+
+def test_a_server_that_is_not_there_is_an_embedder_error_with_its_address() -> None:
+    embedder = OpenAICompatibleEmbedder("http://127.0.0.1:1/v1/", "toy", client=HttpClient(retries=0))
+    with pytest.raises(EmbedderError, match=r"http://127\.0\.0\.1:1/v1/embeddings.*is the server running"):
+        run_sync(embedder.embed(["one"]))
+
+
+def test_an_unset_model_is_an_argument_error() -> None:
+    with pytest.raises(ArgumentError, match="model"):
+        OpenAICompatibleEmbedder("http://127.0.0.1/v1", " ")
+
+
+def test_a_client_that_was_given_stays_open(server: Asked) -> None:
+    async def work() -> int:
+        async with HttpClient() as client:
+            embedder = OpenAICompatibleEmbedder(server.url, "toy", client=client)
+            await embedder.embed(["one"])
+            await embedder.aclose()
+            return len(await embedder.embed(["two"]))
+
+    assert asyncio.run(work()) == 1

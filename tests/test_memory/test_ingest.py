@@ -1,0 +1,438 @@
+"""Ingest: the collection holds the present state of the files, and says what it did."""
+
+from __future__ import annotations
+
+import os
+import random
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory.chunking.text import TextChunker
+from memory.errors import ArgumentError, EmbedderError
+from memory.lanes import DOCUMENTS, store_namespace
+from memory.long_term import LongTermMemory
+from memory.rag.knowledge_base import KnowledgeBase
+from memory.rag.loaders.protocol import Loaded
+from memory.rag.report import IngestAction
+from memory.write.policies import MinimumLength
+from vectorstore import Space, UnsupportedError, open_store
+
+pytestmark = pytest.mark.anyio
+
+ADDED, UPDATED, UNCHANGED = IngestAction.ADDED, IngestAction.UPDATED, IngestAction.UNCHANGED
+REMOVED, SKIPPED, FAILED = IngestAction.REMOVED, IngestAction.SKIPPED, IngestAction.FAILED
+LANE = store_namespace("", DOCUMENTS, "default")
+
+
+class CountingEmbedder:
+    """Gives each text a vector of its own and remembers what it was asked."""
+
+    fingerprint = "counting/16"
+    dimension = 16
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.broken = False
+
+    async def embed(self, texts, kind="document"):
+        if self.broken:
+            raise EmbedderError("no connection")
+        self.texts.extend(texts)
+        seeds = [int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) for text in texts]
+        rows = np.array([np.random.default_rng(seed).normal(size=16) for seed in seeds]).reshape(-1, 16)
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+class Interruption(Exception):
+    """Stands for whatever ends an ingest in the middle."""
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request, tmp_path):
+    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/memory.db"
+    store = open_store(url)
+    yield LongTermMemory(store, embedder=CountingEmbedder())
+    store.close()
+
+
+@pytest.fixture
+def docs(tmp_path) -> Path:
+    folder = tmp_path / "docs"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.md").write_text("# Apples\n\nApples are red.\n\n## Storage\n\nKeep them cool.\n")
+    (folder / "b.txt").write_text("Bananas are yellow.")
+    (folder / "deep/c.md").write_text("Cherries are small.")
+    return folder
+
+
+def actions(report):
+    return {line.source: line.action for line in report.lines}
+
+
+def state(memory, lane=LANE):
+    """Return what a collection holds, but for when it was written."""
+    kept = {}
+    for entry in memory.store.scan(namespace=lane):
+        metadata = {name: value for name, value in entry.metadata.items() if not name.startswith("recorded_at")}
+        vector = None if entry.vector is None else entry.vector.tolist()
+        kept[entry.id] = (entry.text, entry.context, metadata, vector, entry.no_vector)
+    return kept
+
+
+def texts(memory, lane=LANE):
+    return sorted(entry.text for entry in memory.store.scan(namespace=lane))
+
+
+# the usual life
+
+
+async def test_a_folder_is_taken_in_with_a_line_a_document(memory, docs):
+    report = await KnowledgeBase(memory).ingest(docs)
+    assert actions(report) == {"a.md": ADDED, "b.txt": ADDED, "deep/c.md": ADDED}
+    assert report.totals[ADDED] == 3
+    assert report.chunks == report.embedded == memory.store.count(namespace=LANE)
+    assert report.changed
+
+
+async def test_a_chunk_knows_its_document_title_heading_and_span(memory, docs):
+    await KnowledgeBase(memory).ingest(docs)
+    (found,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
+    chunk = (await memory.get([found.id]))[0]
+    text = (docs / "a.md").read_text()
+    assert (chunk.source.document, chunk.source.title) == ("a.md", "Apples")
+    assert chunk.source.heading[-1] == "Storage"
+    assert text[chunk.source.start : chunk.source.end] == chunk.text
+    assert (chunk.kind, chunk.trust, chunk.actor) == ("document", "document", "document")
+
+
+async def test_doing_it_again_changes_nothing_and_says_so(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    before, asked = state(memory), len(memory.embedder.texts)
+    report = await KnowledgeBase(memory).ingest(docs)
+    assert set(actions(report).values()) == {UNCHANGED}
+    assert not report.changed
+    assert (state(memory), len(memory.embedder.texts)) == (before, asked)
+
+
+async def test_touching_a_file_changes_nothing(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    os.utime(docs / "a.md", (1, 1))
+    assert not (await knowledge.ingest(docs)).changed
+
+
+async def test_only_the_changed_chunks_of_a_changed_file_are_embedded(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    memory.embedder.texts.clear()
+    path = docs / "a.md"
+    path.write_text(path.read_text().replace("cool", "in the cellar"))
+    report = await knowledge.ingest(docs)
+    assert actions(report) == {"a.md": UPDATED, "b.txt": UNCHANGED, "deep/c.md": UNCHANGED}
+    assert len(memory.embedder.texts) == 1
+    assert "cellar" in memory.embedder.texts[0]
+    (line,) = report.of(UPDATED)
+    assert (line.embedded, line.erased) == (1, 1)
+    assert not any("cool" in text for text in texts(memory))
+
+
+async def test_a_chunk_that_only_moves_keeps_id_and_vector_and_gets_its_new_place(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    before = {entry.text: entry for entry in memory.store.scan(namespace=LANE)}
+    memory.embedder.texts.clear()
+    path = docs / "a.md"
+    path.write_text("A new beginning.\n\n" + path.read_text())
+    await knowledge.ingest(docs)
+    after = {entry.text: entry for entry in memory.store.scan(namespace=LANE)}
+    (moved,) = [text for text in before if "cool" in text]
+    assert after[moved].id == before[moved].id
+    assert np.array_equal(after[moved].vector, before[moved].vector)
+    assert after[moved].metadata["start"] == path.read_text().index(moved)
+    assert moved not in memory.embedder.texts
+
+
+async def test_a_new_title_reaches_every_chunk_without_embedding(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    memory.embedder.texts.clear()
+    path = docs / "a.md"
+    path.write_text("---\ntitle: Fruit\n---\n" + path.read_text())
+    report = await knowledge.ingest(docs)
+    assert memory.embedder.texts == []
+    assert report.of(UPDATED)[0].embedded == 0
+    chunks = [entry for entry in memory.store.scan(namespace=LANE) if entry.metadata["document"] == "a.md"]
+    assert {entry.metadata["title"] for entry in chunks} == {"Fruit"}
+    assert all("Fruit" in entry.context for entry in chunks)
+
+
+async def test_what_a_user_set_on_a_chunk_stays(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    (entry,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
+    memory.store.patch({entry.id: {**entry.metadata, "pinned": True}}, namespace=LANE)
+    path = docs / "a.md"
+    path.write_text("Before.\n\n" + path.read_text())
+    await knowledge.ingest(docs)
+    (kept,) = await memory.get([entry.id])
+    assert kept.pinned
+
+
+async def test_a_deleted_file_is_retired_with_its_chunks(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    (docs / "b.txt").unlink()
+    report = await knowledge.ingest(docs)
+    assert actions(report)["b.txt"] is REMOVED
+    assert not any("Bananas" in text for text in texts(memory))
+    assert [document.source for document in await knowledge.documents()] == ["a.md", "deep/c.md"]
+
+
+async def test_only_documents_under_the_given_folder_are_retired(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    (docs / "b.txt").unlink()
+    report = await knowledge.ingest(docs / "deep")
+    assert actions(report) == {"deep/c.md": UNCHANGED}
+    assert any("Bananas" in text for text in texts(memory))
+
+
+async def test_an_emptied_file_loses_its_chunks_and_stays_a_document(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    (docs / "b.txt").write_text("  \n")
+    (line,) = (await knowledge.ingest(docs)).of(UPDATED)
+    assert (line.chunks, line.erased, line.notes) == (0, 1, ("nothing to find in it",))
+    assert (await knowledge.ingest(docs)).changed is False
+
+
+async def test_repeated_paragraphs_are_kept_apart(memory, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("\n\n".join(["The same words."] * 3))
+    await KnowledgeBase(memory, chunker=TextChunker(20)).ingest(path)
+    assert texts(memory) == ["The same words."] * 3
+
+
+async def test_documents_lists_what_there_is(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    first, *_ = await knowledge.documents()
+    assert (first.source, first.title, first.location) == ("a.md", "Apples", str(docs.resolve() / "a.md"))
+    assert first.chunks > 0
+    assert first.ingested is not None
+
+
+async def test_front_matter_gives_tags_and_fields_that_filter(memory, tmp_path):
+    (tmp_path / "a.md").write_text("---\ntags: [fruit]\nowner: Ada\n---\nApples.")
+    await KnowledgeBase(memory).ingest(tmp_path / "a.md")
+    (entry,) = memory.store.scan(where={"meta.owner": "Ada", "tags": {"$contains": "fruit"}}, namespace=LANE)
+    assert entry.text == "Apples."
+
+
+# equality
+
+
+async def test_after_any_edits_the_store_equals_a_fresh_one(tmp_path):
+    seed = 20240517
+    print("seed", seed)
+    rng = random.Random(seed)
+    words = ["apple", "pear", "plum", "fig", "date", "lime", "kiwi", "melon"]
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    memory = LongTermMemory(open_store("numpy:"), embedder=CountingEmbedder())
+    knowledge = KnowledgeBase(memory, chunker=TextChunker(60))
+    for _ in range(12):
+        path = folder / f"{rng.randrange(5)}.txt"
+        if rng.random() < 0.25:
+            path.unlink(missing_ok=True)
+        else:
+            paragraphs = [" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(rng.randint(0, 6))]
+            path.write_text("\n\n".join(paragraphs))
+        await knowledge.ingest(folder)
+    fresh = LongTermMemory(open_store("numpy:"), embedder=CountingEmbedder())
+    await KnowledgeBase(fresh, chunker=TextChunker(60)).ingest(folder)
+    assert state(memory) == state(fresh)
+    assert state(fresh)
+
+
+async def test_another_chunker_cuts_unchanged_files_anew(memory, docs):
+    await KnowledgeBase(memory).ingest(docs)
+    report = await KnowledgeBase(memory, chunker=TextChunker(12)).ingest(docs)
+    assert set(actions(report).values()) == {UPDATED}
+    assert max(map(len, texts(memory))) <= 12
+
+
+# interruption and failure
+
+
+async def test_an_interrupted_ingest_goes_on_where_it_stopped(memory, docs):
+    for number in range(200):
+        (docs / f"n{number:03}.txt").write_text(f"Number {number} is here.")
+    told = []
+
+    def stop(progress):
+        told.append(progress)
+        if progress.done == 100:
+            raise Interruption
+
+    with pytest.raises(Interruption):
+        await KnowledgeBase(memory).ingest(docs, on_progress=stop)
+    asked = len(memory.embedder.texts)
+    assert [progress.done for progress in told] == list(range(1, 101))
+    assert {progress.total for progress in told} == {203}
+    report = await KnowledgeBase(memory).ingest(docs)
+    done = report.totals[UNCHANGED]
+    assert 100 <= done < 203
+    assert report.totals[ADDED] == 203 - done
+    assert len(memory.embedder.texts) == asked + report.embedded == 204
+    fresh = LongTermMemory(open_store("numpy:"), embedder=CountingEmbedder())
+    await KnowledgeBase(fresh).ingest(docs)
+    assert texts(memory) == texts(fresh)
+
+
+async def test_a_failing_embedder_leaves_chunks_that_wait_and_says_so(memory, docs):
+    memory.embedder.broken = True
+    report = await KnowledgeBase(memory).ingest(docs)
+    assert report.pending == report.chunks > 0
+    assert report.embedded == 0
+    assert "no connection" in report.lines[0].reason
+    memory.embedder.broken = False
+    assert await memory.flush() == report.chunks
+    assert all(entry.vector is not None for entry in memory.store.scan(namespace=LANE))
+
+
+async def test_waiting_chunks_of_a_changed_document_get_their_vectors_with_it(memory, docs):
+    memory.embedder.broken = True
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    memory.embedder.broken = False
+    with (docs / "a.md").open("a") as file:
+        file.write("\n## New\n\nSomething else.\n")
+    (line,) = (await knowledge.ingest(docs)).of(UPDATED)
+    chunks = [entry for entry in memory.store.scan(namespace=LANE) if entry.metadata["document"] == "a.md"]
+    assert line.embedded == len(chunks) > 1
+    assert all(entry.vector is not None for entry in chunks)
+
+
+async def test_without_an_embedder_everything_is_kept_by_its_words(docs):
+    memory = LongTermMemory(open_store("numpy:"))
+    report = await KnowledgeBase(memory).ingest(docs)
+    assert report.pending == report.chunks > 0
+    assert memory.store.search_text("bananas", namespace=LANE)
+
+
+async def test_what_cannot_be_read_is_a_line_and_the_rest_goes_on(memory, docs):
+    (docs / "binary.txt").write_bytes(b"\0\1\2")
+    (docs / "old.txt").write_bytes(b"caf\xe9 with bytes that mean nothing here: \x81")
+    (docs / "page.html").write_text("<p>x")
+    report = await KnowledgeBase(memory).ingest(docs)
+    reasons = {line.source: (line.action, line.reason) for line in report.lines if line.reason}
+    assert reasons["binary.txt"][0] is FAILED
+    assert "binary" in reasons["binary.txt"][1]
+    assert "not UTF-8" in reasons["old.txt"][1]
+    assert reasons["page.html"][0] is SKIPPED
+    assert report.totals[ADDED] == 3
+
+
+async def test_a_file_that_becomes_unreadable_keeps_its_earlier_state(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    (docs / "b.txt").write_bytes(b"\0")
+    assert actions(await knowledge.ingest(docs))["b.txt"] is FAILED
+    assert any("Bananas" in text for text in texts(memory))
+
+
+async def test_a_folder_with_nothing_to_read_gives_an_empty_report(memory, tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    report = await KnowledgeBase(memory).ingest(folder)
+    assert (report.lines, report.changed, str(report)) == ((), False, "no documents; 0 chunks, 0 embedded")
+
+
+async def test_a_missing_path_is_refused_before_anything_is_done(memory, docs):
+    with pytest.raises(ArgumentError) as caught:
+        await KnowledgeBase(memory).ingest([docs, docs / "none.md"])
+    assert caught.value.argument == "paths"
+    assert texts(memory) == []
+
+
+async def test_a_store_without_transactions_is_refused_by_name():
+    class DataOnly:
+        """Has the data part of a store's methods and no more."""
+
+        def __init__(self) -> None:
+            inner = open_store("numpy:", space=Space("counting/16", 16))
+            for name in ("upsert", "patch", "put_vectors", "get", "search", "search_many", "search_text"):
+                setattr(self, name, getattr(inner, name))
+            for name in ("delete", "count", "scan", "namespaces", "close", "space"):
+                setattr(self, name, getattr(inner, name))
+
+    with pytest.raises(UnsupportedError, match="ingest"):
+        await KnowledgeBase(LongTermMemory(DataOnly(), embedder=CountingEmbedder())).ingest(".")
+
+
+async def test_a_write_by_another_meanwhile_is_noticed_and_the_file_is_read_again(tmp_path, docs):
+    memories = [
+        LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder()) for _ in range(2)
+    ]
+    first, second = map(KnowledgeBase, memories)
+    embed = memories[0].embedder.embed
+
+    async def overtaken(texts, kind="document"):
+        await second.ingest(docs)
+        return await embed(texts, kind)
+
+    memories[0].embedder.embed = overtaken
+    report = await first.ingest(docs)
+    assert set(actions(report).values()) == {UNCHANGED}
+    assert len(await first.documents()) == 3
+    assert len(texts(memories[0])) == len(set(texts(memories[0])))
+    for memory in memories:
+        await memory.close()
+
+
+async def test_a_document_that_others_keep_writing_fails_alone(tmp_path, docs):
+    memories = [
+        LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder()) for _ in range(2)
+    ]
+    first, second = map(KnowledgeBase, memories)
+    embed = memories[0].embedder.embed
+    rounds = []
+
+    async def overtaken(texts, kind="document"):
+        rounds.append(len(rounds))
+        (docs / "b.txt").write_text(f"Bananas number {len(rounds)}.")
+        await second.ingest(docs / "b.txt")
+        (docs / "b.txt").write_text(f"Bananas of another kind, {len(rounds)}.")
+        return await embed(texts, kind)
+
+    memories[0].embedder.embed = overtaken
+    report = await first.ingest(docs)
+    assert actions(report) == {"a.md": ADDED, "b.txt": FAILED, "deep/c.md": ADDED}
+    assert "another process" in report.of(FAILED)[0].reason
+    for memory in memories:
+        await memory.close()
+
+
+async def test_write_policies_hold_for_chunks(docs):
+    memory = LongTermMemory(open_store("numpy:"), policies=[MinimumLength(20)])
+    report = await KnowledgeBase(memory).ingest(docs)
+    assert all(len(text) >= 20 for text in texts(memory))
+    assert any("1 chunks rejected by a write policy" in line.notes for line in report.lines)
+
+
+async def test_a_loader_of_ones_own_reads_its_ending(memory, tmp_path):
+    class Upper:
+        name = "upper/1"
+        media_type = "text/x-upper"
+
+        def load(self, data, source):
+            return Loaded(text=data.decode().upper())
+
+    (tmp_path / "a.up").write_text("loud")
+    await KnowledgeBase(memory, loaders={".up": Upper()}).ingest(tmp_path / "a.up")
+    assert texts(memory) == ["LOUD"]

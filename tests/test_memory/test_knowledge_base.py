@@ -1,0 +1,259 @@
+"""A knowledge base over time: names that stay, collections apart, what was removed or forgotten, reopening."""
+
+from __future__ import annotations
+
+import shutil
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory.errors import ArgumentError
+from memory.lanes import DOCUMENTS, store_namespace
+from memory.long_term import LongTermMemory
+from memory.rag.documents import Document
+from memory.rag.identity import chunk_ids, mark
+from memory.rag.knowledge_base import KnowledgeBase
+from memory.rag.manifest import MemoryManifest, Record
+from memory.rag.report import IngestAction
+from vectorstore import DamageError, open_store
+
+pytestmark = pytest.mark.anyio
+
+ADDED, UPDATED, UNCHANGED = IngestAction.ADDED, IngestAction.UPDATED, IngestAction.UNCHANGED
+SKIPPED = IngestAction.SKIPPED
+LANE = store_namespace("", DOCUMENTS, "default")
+
+
+class CountingEmbedder:
+    """Gives each text a vector of its own and remembers what it was asked."""
+
+    fingerprint = "counting/16"
+    dimension = 16
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def embed(self, texts, kind="document"):
+        self.texts.extend(texts)
+        seeds = [int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) for text in texts]
+        rows = np.array([np.random.default_rng(seed).normal(size=16) for seed in seeds]).reshape(-1, 16)
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request, tmp_path):
+    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/memory.db"
+    store = open_store(url)
+    yield LongTermMemory(store, embedder=CountingEmbedder())
+    store.close()
+
+
+@pytest.fixture
+def docs(tmp_path) -> Path:
+    folder = tmp_path / "docs"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.md").write_text("# Apples\n\nApples are red.\n\n## Storage\n\nKeep them cool.\n")
+    (folder / "b.txt").write_text("Bananas are yellow.")
+    (folder / "deep/c.md").write_text("Cherries are small.")
+    return folder
+
+
+def actions(report):
+    return {line.source: line.action for line in report.lines}
+
+
+def state(memory, lane=LANE):
+    """Return what a collection holds, but for when it was written."""
+    kept = {}
+    for entry in memory.store.scan(namespace=lane):
+        metadata = {name: value for name, value in entry.metadata.items() if not name.startswith("recorded_at")}
+        vector = None if entry.vector is None else entry.vector.tolist()
+        kept[entry.id] = (entry.text, entry.context, metadata, vector, entry.no_vector)
+    return kept
+
+
+def texts(memory, lane=LANE):
+    return sorted(entry.text for entry in memory.store.scan(namespace=lane))
+
+
+# names
+
+
+async def test_files_of_one_name_in_two_folders_are_two_documents(memory, tmp_path):
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "index.md").write_text(f"About {folder}.")
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest([tmp_path / "one", tmp_path / "two"])
+    assert [document.source for document in await knowledge.documents()] == ["index.md", "two/index.md"]
+    assert not (await knowledge.ingest([tmp_path / "two", tmp_path / "one"])).changed
+
+
+async def test_a_moved_folder_takes_its_names_along(memory, docs, tmp_path):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    before, asked = state(memory), len(memory.embedder.texts)
+    shutil.move(docs, tmp_path / "elsewhere")
+    report = await knowledge.ingest(tmp_path / "elsewhere")
+    assert {line.reason for line in report.lines} == {"moved"}
+    assert (state(memory), len(memory.embedder.texts)) == (before, asked)
+    assert all("elsewhere" in document.location for document in await knowledge.documents())
+
+
+# collections and namespaces
+
+
+async def test_collections_and_namespaces_do_not_see_each_other(memory, docs):
+    await KnowledgeBase(memory, collection="one").ingest(docs / "a.md")
+    await KnowledgeBase(memory, collection="two", namespace="bob").ingest(docs / "b.txt")
+    assert await KnowledgeBase(memory, collection="two").documents() == []
+    assert not texts(memory, store_namespace("", DOCUMENTS, "two"))
+    one = KnowledgeBase(memory, collection="one")
+    assert [document.source for document in await one.documents()] == ["a.md"]
+
+
+@pytest.mark.parametrize("bad", ["", "  ", None, 3, "a\0b"])
+def test_a_collection_needs_a_name(bad):
+    with pytest.raises(ArgumentError) as caught:
+        KnowledgeBase(LongTermMemory(open_store("numpy:")), collection=bad)
+    assert caught.value.argument == "collection"
+
+
+# removing and forgetting
+
+
+async def test_a_removed_document_stays_out_until_asked_for(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    assert await knowledge.remove("b.txt") == 1
+    assert not any("Bananas" in text for text in texts(memory))
+    report = await knowledge.ingest(docs)
+    assert actions(report)["b.txt"] is SKIPPED
+    assert "again" in report.of(SKIPPED)[0].reason
+    assert actions(await knowledge.ingest(docs / "b.txt", again=True))["b.txt"] is ADDED
+    (docs / "b.txt").write_text("Bananas are brown.")
+    assert actions(await knowledge.ingest(docs))["b.txt"] is UPDATED
+
+
+async def test_removing_what_is_not_there_is_an_error(memory):
+    with pytest.raises(ArgumentError) as caught:
+        await KnowledgeBase(memory).remove("none.md")
+    assert caught.value.value == "none.md"
+
+
+async def test_a_forgotten_passage_does_not_come_back_with_its_document(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    (entry,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
+    await memory.forget([entry.id])
+    with (docs / "a.md").open("a") as file:
+        file.write("\n## New\n\nSomething else.\n")
+    (line,) = (await knowledge.ingest(docs)).of(UPDATED)
+    assert line.forgotten == 1
+    assert not any("cool" in text for text in texts(memory))
+    assert any("Something else" in text for text in texts(memory))
+    assert (await knowledge.documents())[0].chunks == line.chunks
+    await knowledge.ingest(docs, again=True)
+    assert any("cool" in text for text in texts(memory))
+
+
+async def test_a_removed_document_is_in_no_byte_of_the_file(tmp_path, docs):
+    (docs / "secret.md").write_text("# Canaryheading\n\nThe canaryword sings.\n")
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder())
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    assert "canaryword" in bytes_of(tmp_path)
+    await knowledge.remove("secret.md")
+    left = bytes_of(tmp_path)
+    assert [word for word in ("canaryword", "anaryheading", "canarywor") if word in left] == []
+    await memory.close()
+    assert "secret.md" not in bytes_of(tmp_path)
+
+
+def bytes_of(folder: Path) -> str:
+    return "".join(path.read_bytes().decode("latin-1").lower() for path in sorted(folder.glob("memory.db*")))
+
+
+# what is remembered about documents
+
+
+async def test_everything_about_documents_survives_reopening(tmp_path, docs):
+    path = tmp_path / "memory.db"
+    memory = LongTermMemory(open_store(f"sqlite:///{path}"), embedder=CountingEmbedder())
+    await KnowledgeBase(memory).ingest(docs)
+    await KnowledgeBase(memory).remove("b.txt")
+    listed = await KnowledgeBase(memory).documents()
+    await memory.close()
+    again = LongTermMemory(open_store(f"sqlite:///{path}"), embedder=CountingEmbedder())
+    assert await KnowledgeBase(again).documents() == listed
+    report = await KnowledgeBase(again).ingest(docs)
+    assert actions(report) == {"a.md": UNCHANGED, "b.txt": SKIPPED, "deep/c.md": UNCHANGED}
+    assert again.embedder.texts == []
+    assert again.store.verify() == []
+    await again.close()
+
+
+async def test_a_store_without_a_file_finds_its_documents_again_in_its_chunks(docs):
+    memory = LongTermMemory(open_store("numpy:"), embedder=CountingEmbedder())
+    await KnowledgeBase(memory).ingest(docs)
+    before, asked = state(memory), len(memory.embedder.texts)
+    (docs / "b.txt").write_text("Bananas are brown.")
+    report = await KnowledgeBase(memory).ingest(docs)
+    assert actions(report) == {"a.md": UNCHANGED, "b.txt": UPDATED, "deep/c.md": UNCHANGED}
+    assert len(memory.embedder.texts) == asked + 1
+    assert len(state(memory)) == len(before)
+
+
+async def test_a_damaged_record_is_named_and_not_believed(tmp_path, docs):
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder())
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    with memory.store.database.write() as connection:
+        connection.execute("UPDATE documents SET chunks = '[]' WHERE source = 'a.md'")
+    assert ["a.md" in str(finding) for finding in memory.store.verify() if finding.part == "documents"] == [True]
+    with pytest.raises(DamageError, match=r"a\.md"):
+        await knowledge.ingest(docs)
+    await memory.close()
+
+
+# small parts
+
+
+def test_chunk_ids_hang_on_key_collection_document_words_and_occurrence():
+    key, other = bytes(32), b"\1" * 32
+    first = chunk_ids(key, "lane", "a.md", ["x", "y", "x"])
+    assert len(set(first)) == 3
+    assert chunk_ids(key, "lane", "a.md", ["y", "x", "x"]) == [first[1], first[0], first[2]]
+    for changed in ((other, "lane", "a.md"), (key, "lan", "ea.md"), (key, "lane", "b.md")):
+        assert not set(chunk_ids(*changed, ["x", "y", "x"])) & set(first)
+
+
+def test_a_mark_tells_its_parts_apart():
+    key = bytes(32)
+    assert (
+        len(
+            {
+                mark(key, "a", "x", "y"),
+                mark(key, "b", "x", "y"),
+                mark(key, "a", "xy"),
+                mark(key, "a", "xy", ""),
+            }
+        )
+        == 4
+    )
+
+
+def test_a_manifest_in_memory_keeps_order_and_place():
+    records = [Record(name, f"/{name}", "", "", ()) for name in ("b", "a")]
+    manifest = MemoryManifest(records)
+    assert [record.source for record in manifest.all()] == ["a", "b"]
+    assert manifest.at("/b") == records[0]
+    assert (manifest.get("c"), manifest.at("/c")) == (None, None)
+    assert (manifest.remove("a"), manifest.remove("a")) == (True, False)
+
+
+def test_a_document_names_the_pages_that_begin_inside_a_span():
+    document = Document(source="a", title="", text="abcdef", media_type="x", pages=((0, 2), (2, 4), (4, 6)))
+    assert document.page_breaks(1, 6) == ((2, 2), (4, 3))

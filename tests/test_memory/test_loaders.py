@@ -1,0 +1,331 @@
+"""Loaders: bytes in, text out; what cannot be read says why, and nothing hostile gets through."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.errors import ArgumentError, LoadError
+from memory.rag.documents import Document, content_hash
+from memory.rag.loaders.decoding import decode
+from memory.rag.loaders.front_matter import front_matter
+from memory.rag.loaders.markdown import MarkdownLoader, first_heading
+from memory.rag.loaders.pdf import PdfLoader, joined
+from vectorstore import MissingExtra
+
+
+def make_pdf(*pages: str, title: str = "") -> bytes:
+    """Return a PDF with one line of text a line of each page, written by hand."""
+    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
+    objects.append(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    kids = []
+    for page in pages:
+        lines = "".join(f"({_escaped(line)}) Tj T*\n" for line in page.split("\n"))
+        content = f"BT /F1 11 Tf 14 TL 60 740 Td\n{lines}ET".encode("latin-1")
+        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
+            b"/Resources << /Font << /F1 3 0 R >> >> >>" % len(objects)
+        )
+        kids.append(b"%d 0 R" % len(objects))
+    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(kids), len(kids))
+    objects.append(b"<< /Title (%s) >>" % _escaped(title).encode("latin-1"))
+    out = bytearray(b"%PDF-1.4\n")
+    offsets = []
+    for number, body in enumerate(objects, start=1):
+        offsets.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(out)
+    out += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    out += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    out += b"trailer << /Size %d /Root 1 0 R /Info %d 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
+        len(objects) + 1,
+        len(objects),
+        start,
+    )
+    return bytes(out)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
+
+
+# text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_text_with_a_byte_order_mark_or_in_utf8_is_read(encoding):
+    assert decode("Grüße, 世界\n".encode(encoding), "a.txt") == ("Grüße, 世界\n", ())
+
+
+def test_big_endian_utf16_is_read_by_its_mark():
+    assert decode(codecs.BOM_UTF16_BE + "né".encode("utf-16-be"), "a.txt")[0] == "né"
+
+
+def test_line_ends_come_back_as_newlines():
+    assert decode(b"a\r\nb\rc\n", "a.txt")[0] == "a\nb\nc\n"
+
+
+def test_windows_text_is_read_and_the_report_says_so():
+    text, notes = decode("Caf\u00e9 \u2013 na\u00efve".encode("cp1252"), "a.txt")
+    assert text == "Café \u2013 naïve"
+    assert notes == ("not UTF-8; read as Windows-1252",)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\x81\x8d caf\xe9", "not UTF-8 text"),
+        ("日本語のテキスト".encode("shift-jis"), "not UTF-8 text"),
+        (b"caf\xe9 \x02\x03", "not UTF-8 text"),
+        (b"plain\0text", "NUL"),
+        (b"\xff\xfeA", "begins as UTF-16"),
+        ("ascii in UTF-16 without a mark".encode("utf-16-le"), "NUL"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "NUL"),
+        (bytes(range(1, 32)) * 20, "control characters"),
+    ],
+)
+def test_what_is_not_text_is_refused_with_the_reason(data, reason):
+    with pytest.raises(LoadError, match=reason) as caught:
+        decode(data, "notes.txt")
+    assert caught.value.source == "notes.txt"
+
+
+def test_a_log_with_terminal_colours_is_text():
+    assert decode(b"\x1b[31merror\x1b[0m\tline\n" * 50, "a.log")[0].startswith("\x1b[31m")
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_give_text_or_a_load_error(data):
+    try:
+        text, _ = decode(data, "x")
+    except LoadError:
+        return
+    assert "\0" not in text
+    assert "\r" not in text
+    text.encode()
+
+
+# Markdown
+
+
+def test_front_matter_becomes_fields_and_stays_out_of_the_body():
+    data = (
+        b"---\ntitle: 'The Plan'\ntags: [alpha, beta]\nauthor: Ada # a comment\n"
+        b"links:\n  - one\n  - two\n---\n# Head\n\nText.\n"
+    )
+    loaded = MarkdownLoader().load(data, "a.md")
+    assert loaded.title == "The Plan"
+    assert loaded.tags == ("alpha", "beta")
+    assert loaded.metadata == {"author": "Ada", "links": ["one", "two"]}
+    assert loaded.text.encode() == data
+    assert loaded.text[loaded.body :] == "# Head\n\nText.\n"
+
+
+def test_toml_front_matter_is_read():
+    loaded = MarkdownLoader().load(b'+++\ntitle = "T"\ndate = 2024-05-01\nweight = 3\n+++\nText', "a.md")
+    assert (loaded.title, loaded.metadata) == ("T", {"date": "2024-05-01", "weight": 3})
+
+
+def test_front_matter_that_is_not_understood_is_said():
+    head = front_matter("---\ntitle: A\nnested:\n  deep: 1\nblock: |\n  text\n---\nBody")
+    assert head.fields == {"title": "A"}
+    assert head.notes == ("front matter: 3 lines not understood",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "---",
+        "---\n",
+        "---\nno end: here\n",
+        "Text\n---\na: b\n---\n",
+        "---\nJust prose between rules.\n---\nMore",
+        "+++\nnot toml\n+++\n",
+    ],
+)
+def test_a_text_without_front_matter_keeps_all_of_it(text):
+    assert front_matter(text).end == 0
+
+
+@given(st.text(alphabet="-+a: \n[]'\"#|", max_size=60))
+def test_any_head_is_read_or_left(text):
+    head = front_matter(text)
+    assert 0 <= head.end <= len(text)
+    json.dumps(dict(head.fields), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# One\n## Two", "One"),
+        ("Intro\n\n## Deeper ##\n", "Deeper"),
+        ("Title\n=====\ntext", "Title"),
+        ("```\n# not this\n```\n# This", "This"),
+        ("~~~~\n~~~\n# not this\n~~~~\n# This", "This"),
+        ("# C#", "C#"),
+        ("- item\n---\ntext", ""),
+        ("#hashtag, no heading", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_heading_is_found(text, title):
+    assert first_heading(text) == title
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 100_000,
+        "# " + "a #" * 30_000,
+        "---\n" + "a " * 50_000,
+        "- " * 50_000,
+        "=\n" * 50_000,
+        "a-\n" * 30_000,
+        " " * 100_000,
+    ],
+)
+def test_no_text_makes_our_patterns_hang(text):
+    # a pattern that backtracks would need hours here; the suite turns a hang into a traceback
+    assert MarkdownLoader().load(text.encode(), "a.md").text == text
+    assert joined([text])[0].strip("-\n ").startswith(text.strip("-\n ")[:1])
+
+
+# PDF
+
+
+def test_a_pdf_gives_its_pages_and_title():
+    loaded = PdfLoader().load(make_pdf("First page.", "Second (page).", title="A Report"), "a.pdf")
+    assert loaded.title == "A Report"
+    assert [loaded.text[start:end] for start, end in loaded.pages] == ["First page.", "Second (page)."]
+
+
+def test_an_empty_page_keeps_its_number():
+    loaded = PdfLoader().load(make_pdf("One.", "", "Three."), "a.pdf")
+    document = Document(source="a.pdf", title="", text=loaded.text, media_type="x", pages=loaded.pages)
+    assert document.page_at(loaded.text.index("Three")) == 3
+
+
+def test_a_pdf_without_text_is_refused():
+    with pytest.raises(LoadError, match="no text layer; OCR is not included"):
+        PdfLoader().load(make_pdf("", ""), "scan.pdf")
+
+
+def test_an_encrypted_pdf_is_refused():
+    import io
+
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(make_pdf("Secret."))))
+    writer.encrypt("password", algorithm="RC4-128")
+    out = io.BytesIO()
+    writer.write(out)
+    with pytest.raises(LoadError, match="encrypted"):
+        PdfLoader().load(out.getvalue(), "a.pdf")
+
+
+def test_what_is_no_pdf_is_refused():
+    with pytest.raises(LoadError, match="not a PDF"):
+        PdfLoader().load(b"hello", "a.pdf")
+
+
+def test_a_broken_pdf_is_refused():
+    with pytest.raises(LoadError, match="not a readable PDF"):
+        PdfLoader().load(b"%PDF-1.4\nnothing else", "a.pdf")
+
+
+def worker(folder: Path, body: str) -> Path:
+    """A stand-in for the parser process, for what a crafted file does to it."""
+    path = folder / "worker.py"
+    path.write_text("import sys\nsys.stdin.buffer.read()\n" + body)
+    return path
+
+
+def test_a_pdf_that_keeps_the_parser_busy_is_given_up(tmp_path):
+    loader = PdfLoader(seconds=1, worker=worker(tmp_path, "while True: pass"))
+    with pytest.raises(LoadError, match="more than 1 seconds"):
+        loader.load(make_pdf("x"), "a.pdf")
+
+
+def test_a_parser_that_dies_is_a_load_error(tmp_path):
+    loader = PdfLoader(worker=worker(tmp_path, "import os; os.abort()"))
+    with pytest.raises(LoadError, match="gave up"):
+        loader.load(make_pdf("x"), "a.pdf")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory limits of processes are only sure on Linux")
+def test_the_parser_has_a_memory_limit():
+    with pytest.raises(LoadError, match=r"memory|gave up"):
+        PdfLoader(memory=20_000_000).load(make_pdf("x"), "a.pdf")
+
+
+def test_the_parser_sees_no_keys(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    body = "import json, os\nprint(json.dumps({'pages': [' '.join(sorted(os.environ))], 'title': ''}))"
+    loaded = PdfLoader(worker=worker(tmp_path, body)).load(make_pdf("x"), "a.pdf")
+    assert "PATH" in loaded.text
+    assert "SOME_API_KEY" not in loaded.text
+
+
+def test_a_pdf_too_long_is_refused():
+    with pytest.raises(LoadError, match="more text than"):
+        PdfLoader(characters=10).load(make_pdf("a long line of text"), "a.pdf")
+
+
+def test_a_missing_extra_names_the_install_line(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"mneme\[docs\]"):
+        PdfLoader().load(make_pdf("x"), "a.pdf")
+
+
+def test_words_broken_at_line_ends_are_mended_and_compounds_kept():
+    text, _ = joined(["The exam-\nple is well-\nknown, a well-known one; see A-\nB."])
+    assert text == "The example is well-known, a well-known one; see A-\nB."
+
+
+def test_ligatures_and_stray_characters_are_cleaned():
+    assert joined(["e\ufb03cient \ufb01nd\0\ud800"])[0].startswith("efficient find")
+
+
+def test_a_sentence_that_runs_over_pages_is_not_parted_by_an_empty_line():
+    text, pages = joined(["It goes", "on. End.", "New."])
+    assert text == "It goes\non. End.\n\nNew."
+    assert [text[a:b] for a, b in pages] == ["It goes", "on. End.", "New."]
+
+
+# the document as a value
+
+
+def test_offsets_between_pages_belong_to_the_earlier_one():
+    document = Document(source="a", title="", text="ab  cd", media_type="x", pages=((0, 2), (4, 6)))
+    assert [document.page_at(offset) for offset in range(6)] == [1, 1, 1, 1, 2, 2]
+    assert document.page_breaks(0, 6) == ((4, 2),)
+    assert document.page_breaks(4, 6) == ()
+
+
+@pytest.mark.parametrize(
+    ("argument", "fields"),
+    [
+        ("source", {"source": ""}),
+        ("body", {"body": 5}),
+        ("pages", {"pages": ((0, 9),)}),
+        ("pages", {"pages": ((2, 3), (0, 1))}),
+    ],
+)
+def test_an_impossible_document_is_refused(argument, fields):
+    with pytest.raises(ArgumentError) as caught:
+        Document(**{"source": "a", "title": "", "text": "abc", "media_type": "x"} | fields)
+    assert caught.value.argument == argument
+
+
+def test_the_content_hash_names_bytes_and_reader():
+    hashes = {content_hash(b"a", "r/1"), content_hash(b"b", "r/1"), content_hash(b"a", "r/2")}
+    assert len(hashes) == 3
+    assert content_hash(b"a", "r/1") in hashes

@@ -1,0 +1,776 @@
+"""Long-term memory over both stores: remembering, keys, turns, correcting, pending vectors, completing."""
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from memory.errors import (
+    ArgumentError,
+    DuplicateKey,
+    EmbedderError,
+    EmbedderMismatch,
+    NoSuchMemory,
+    RejectedText,
+)
+from memory.lanes import CONVERSATION, DOCUMENTS, store_namespace
+from memory.long_term import LongTermMemory
+from memory.messages import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from memory.records import Memory, Outcome, Source, Trust
+from memory.storage.in_memory import InMemoryHistory
+from memory.write.policies import Action, Decision, MinimumLength
+from vectorstore import Entry, RevisionConflict, Space, StoreClosed, UnsupportedError, VectorStore, open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+LANE = store_namespace("", CONVERSATION)
+
+
+class Ticking:
+    """A clock that moves a second at each look."""
+
+    def __init__(self):
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self):
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+class Toy:
+    """An embedder that counts letters, notes what it was asked, and fails on demand."""
+
+    fingerprint = "toy/1"
+    dimension = 4
+
+    def __init__(self, fails=False):
+        self.fails = fails
+        self.asked = []
+
+    async def embed(self, texts, kind="document"):
+        self.asked.extend(texts)
+        if self.fails:
+            raise EmbedderError("no answer")
+        rows = [[text.lower().count(letter) for letter in "aeio"] for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(texts), 4)
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def store(request, tmp_path):
+    opened = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def memory(store):
+    return LongTermMemory(store, embedder=Toy(), clock=Ticking())
+
+
+def run(awaitable):
+    return asyncio.run(awaitable)
+
+
+def texts(memory, **options):
+    return [one.text for one in run(memory.list(**options))]
+
+
+# --- remembering
+
+
+def test_what_is_remembered_comes_back_whole(memory):
+    moment = datetime(2023, 5, 7, 12, tzinfo=UTC)
+    given = Memory(
+        "I moved to Lisbon.",
+        kind="event",
+        speaker="Ann",
+        session="s",
+        sequence=3,
+        source=Source(session="s", sequence=3),
+        tags=("home",),
+        scopes={"user": "ann"},
+        importance=0.5,
+        pinned=True,
+        trust=Trust.ASSISTANT,
+        actor="assistant",
+        occurred_at=moment,
+        valid_from=moment,
+        metadata={"mood": "glad"},
+    )
+    report = run(memory.remember(given))
+    (kept,) = run(memory.get([report.id]))
+    assert report.outcome is Outcome.STORED
+    assert report.deferred is None
+    assert kept.recorded_at is not None
+    assert replace(kept, id="", recorded_at=None, revision=0) == given
+
+
+def test_a_memory_has_its_vector_at_once(memory, store):
+    report = run(memory.remember("aa e"))
+    (entry,) = store.get([report.id], namespace=LANE)
+    assert entry.vector.tolist() == [2, 1, 0, 0]
+    assert store.space == Space("toy/1", 4)
+
+
+def test_a_text_without_anything_to_embed_says_so_and_is_not_pending(memory, store):
+    report = run(memory.remember("xyz"))
+    (entry,) = store.get([report.id], namespace=LANE)
+    assert (entry.vector, entry.no_vector) == (None, "nothing to embed")
+    assert report.deferred is None
+    assert run(memory.pending()) == 0
+
+
+def test_an_embedder_that_fails_does_not_fail_the_write(store):
+    memory = LongTermMemory(store, embedder=Toy(fails=True))
+    report = run(memory.remember("I moved."))
+    assert report.outcome is Outcome.STORED
+    assert "no answer" in report.deferred
+    assert texts(memory) == ["I moved."]
+    assert run(memory.pending()) == 1
+
+
+def test_what_waits_is_embedded_when_the_embedder_works_again(store):
+    toy = Toy(fails=True)
+    memory = LongTermMemory(store, embedder=toy)
+    run(memory.remember("an old one"))
+    toy.fails = False
+    run(memory.remember("a new one"))
+    assert run(memory.pending()) == 0
+
+
+def test_without_an_embedder_everything_waits_and_nothing_has_a_vector(store):
+    memory = LongTermMemory(store)
+    report = run(memory.remember("I moved."))
+    assert report.deferred == "no embedder is configured"
+    assert store.space is None
+    later = LongTermMemory(store, embedder=Toy())
+    assert run(later.pending()) == 1
+    assert run(later.flush()) == 1
+    assert (run(later.pending()), run(later.flush())) == (0, 0)
+
+
+def test_flushing_covers_every_lane_and_namespace_that_is_asked_for(store):
+    memory = LongTermMemory(store)
+    run(memory.remember("here", namespace="a"))
+    run(memory.remember("there", namespace="b"))
+    store.upsert([Entry("c", text="a chunk")], namespace=store_namespace("a", DOCUMENTS, "x"))
+    later = LongTermMemory(store, embedder=Toy())
+    assert run(later.flush(namespace="a")) == 2
+    assert (run(later.pending(namespace="a")), run(later.pending())) == (0, 1)
+
+
+def test_flushing_never_overwrites_a_correction(store):
+    memory = LongTermMemory(store)
+    first, second = (run(memory.remember(text)).id for text in ("aaaa", "eeee"))
+
+    class CorrectedMeanwhile(Toy):
+        async def embed(self, texts, kind="document"):
+            await LongTermMemory(store).correct(first, "iiii")
+            return await super().embed(texts, kind)
+
+    assert run(LongTermMemory(store, embedder=CorrectedMeanwhile()).flush()) == 1
+    one, other = store.get([first, second], namespace=LANE)
+    assert (one.text, one.vector) == ("iiii", None)
+    assert other.vector.tolist() == [0, 4, 0, 0]
+
+
+def test_a_pending_text_without_anything_to_embed_stops_waiting(store):
+    run(LongTermMemory(store).remember("xyz"))
+    memory = LongTermMemory(store, embedder=Toy())
+    assert run(memory.flush()) == 0
+    assert run(memory.pending()) == 0
+
+
+def test_a_bad_memory_is_refused_before_anything_happens(memory, store):
+    for bad in ("", Memory("x", importance=2), None):
+        with pytest.raises(ArgumentError):
+            run(memory.remember(bad))
+    with pytest.raises(ArgumentError, match="namespace"):
+        run(memory.remember("x", namespace="a\0"))
+    assert memory.embedder.asked == []
+    assert store.namespaces() == []
+
+
+def test_namespaces_do_not_see_each_other(memory):
+    report = run(memory.remember("mine", namespace="a"))
+    assert run(memory.get([report.id], namespace="b")) == [None]
+    assert run(memory.count(namespace="a")) == 1
+    assert run(memory.count(namespace="b")) == 0
+    assert texts(memory, namespace="nobody") == []
+
+
+def test_policies_decide_and_the_report_says_why(store):
+    class Hide:
+        def decide(self, memory):
+            if "4417" not in memory.text:
+                return Decision(Action.ACCEPT)
+            return Decision(Action.REDACT, "a code", replace(memory, text=memory.text.replace("4417", "****")))
+
+    memory = LongTermMemory(store, policies=[MinimumLength(5), Hide()])
+    short = run(memory.remember("ok"))
+    hidden = run(memory.remember("my code is 4417"))
+    assert (short.outcome, short.id, short.reason) == (Outcome.REJECTED, "", "too short")
+    assert (hidden.outcome, hidden.reason) == (Outcome.REDACTED, "a code")
+    assert texts(memory) == ["my code is ****"]
+
+
+def test_what_is_not_a_policy_is_refused(store):
+    with pytest.raises(ArgumentError, match="policies"):
+        LongTermMemory(store, policies=["always"])
+
+
+# --- keys and ids
+
+
+def test_the_same_key_and_text_is_a_duplicate(memory):
+    first = run(memory.remember(Memory("I moved.", key="k")))
+    again = run(memory.remember(Memory("I moved.", key="k")))
+    assert (again.outcome, again.id) == (Outcome.DUPLICATE, first.id)
+    assert run(memory.count()) == 1
+    assert memory.embedder.asked == ["I moved."]
+
+
+def test_the_same_key_with_another_text_overwrites_nothing(memory):
+    first = run(memory.remember(Memory("I moved.", key="k")))
+    with pytest.raises(DuplicateKey) as error:
+        run(memory.remember(Memory("I stayed.", key="k")))
+    assert (error.value.key, error.value.id) == ("k", first.id)
+    assert texts(memory) == ["I moved."]
+
+
+def test_a_key_belongs_to_its_namespace(memory):
+    run(memory.remember(Memory("I moved.", key="k"), namespace="a"))
+    other = run(memory.remember(Memory("I stayed.", key="k"), namespace="b"))
+    assert other.outcome is Outcome.STORED
+
+
+def test_a_callers_id_is_used_and_never_overwritten(memory):
+    assert run(memory.remember(Memory("one", id="mine"))).id == "mine"
+    assert run(memory.remember(Memory("one", id="mine"))).outcome is Outcome.DUPLICATE
+    with pytest.raises(DuplicateKey):
+        run(memory.remember(Memory("two", id="mine")))
+
+
+def test_ids_are_the_callers_to_make(store):
+    names = iter(["first", "second"])
+    memory = LongTermMemory(store, ids=lambda: next(names))
+    assert [run(memory.remember(text)).id for text in ("a", "b")] == ["first", "second"]
+
+
+# --- many at once
+
+
+def test_many_are_the_same_as_one_by_one(store):
+    items = ["aa", Memory("ee", key="k"), Memory("ee", key="k"), Memory("other", key="k"), "ok", "xyz"]
+    together, single = (
+        LongTermMemory(open_store("numpy:"), embedder=Toy(), clock=Ticking(), policies=[MinimumLength(2)])
+        for _ in range(2)
+    )
+    reports = run(together.remember_many(items))
+    lines = []
+    for item in items:
+        try:
+            lines.append(run(single.remember(item)))
+        except DuplicateKey as error:
+            lines.append(error)
+    assert [report.outcome for report in reports] == [
+        "stored",
+        "stored",
+        "duplicate",
+        "rejected",
+        "stored",
+        "stored",
+    ]
+    assert [one.outcome for one in reports if one is not reports[3]] == [
+        one.outcome for one in lines if not isinstance(one, DuplicateKey)
+    ]
+    assert "already names" in reports[3].reason
+
+    def kept(memory):
+        return sorted(
+            (entry.text, None if entry.vector is None else tuple(entry.vector), entry.no_vector)
+            for entry in memory.store.scan(namespace=LANE)
+        )
+
+    assert kept(together) == kept(single)
+
+
+def test_a_stream_is_read_batch_by_batch_with_progress(memory):
+    seen = []
+    reports = run(memory.remember_many((f"memory number {i}" for i in range(600)), on_progress=seen.append))
+    assert seen == [256, 512, 600]
+    assert len({report.id for report in reports}) == 600
+    assert [report.id for report in reports] == sorted(report.id for report in reports)
+    assert run(memory.count()) == 600
+
+
+def test_a_bad_item_is_named_and_the_batches_before_it_stay(memory):
+    items = ["fine"] * 300 + [""]
+    with pytest.raises(ArgumentError, match=r"items\[300\]"):
+        run(memory.remember_many(items))
+    assert run(memory.count()) == 256
+
+
+def test_a_single_text_is_not_taken_letter_by_letter(memory):
+    with pytest.raises(ArgumentError, match="items"):
+        run(memory.remember_many("hello"))
+
+
+def test_nothing_gives_no_reports(memory):
+    assert run(memory.remember_many([])) == []
+
+
+# --- turns
+
+
+def test_a_turn_is_in_history_and_in_memory_under_one_number(memory):
+    moment = datetime(2026, 5, 1, tzinfo=UTC)
+    said = [Message.user("I have a dog.", name="Ann", at=moment), Message.assistant("Nice!")]
+    reports = run(memory.remember_turn("s", said))
+    first, second = run(memory.get([report.id for report in reports]))
+    assert (first.text, first.kind, first.role, first.speaker) == ("I have a dog.", "turn", "user", "Ann")
+    assert (first.session, first.sequence, first.source) == ("s", 1, Source(session="s", sequence=1))
+    assert (first.occurred_at, first.trust, first.actor) == (moment, Trust.USER, "user")
+    assert (second.sequence, second.trust, second.actor) == (2, Trust.ASSISTANT, "assistant")
+    stored = run(memory.conversations.load("s"))
+    assert [one.message for one in stored] == said
+    assert [one.memory for one in stored] == [first.id, second.id]
+    assert run(memory.complete()) == 0
+
+
+def test_tools_and_thoughts_stay_in_history(memory):
+    said = [
+        Message.user("add"),
+        Message.assistant([ThinkingBlock(text="hm"), ToolCallBlock(id="1", name="add")]),
+        Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text="3"),))]),
+        Message.assistant("It is 3."),
+    ]
+    reports = run(memory.remember_turn("s", said))
+    assert [report.outcome for report in reports] == ["stored", "rejected", "rejected", "stored"]
+    assert "no text" in reports[1].reason
+    assert "tool" in reports[2].reason
+    assert [one.message for one in run(memory.conversations.load("s"))] == said
+    assert texts(memory) == ["add", "It is 3."]
+
+
+def test_a_turn_that_a_policy_rejects_is_in_history_only(store):
+    memory = LongTermMemory(store, policies=[MinimumLength(5)])
+    (report,) = run(memory.remember_turn("s", [Message.user("ok")]))
+    assert report.reason == "too short"
+    assert run(memory.count()) == 0
+    assert run(memory.complete()) == 0
+    assert len(run(memory.conversations.load("s"))) == 1
+
+
+def test_a_bad_turn_stores_nothing_anywhere(memory, store):
+    with pytest.raises(ArgumentError):
+        run(memory.remember_turn("s", [Message.user("fine"), Message.user("\ud800")]))
+    with pytest.raises(ArgumentError, match="session"):
+        run(memory.remember_turn("", [Message.user("fine")]))
+    with pytest.raises(ArgumentError, match="messages"):
+        run(memory.remember_turn("s", [Message.user("fine", name="x" * 2000)]))
+    assert store.namespaces() == []
+    assert run(memory.conversations.sessions()) == []
+
+
+def test_what_an_answer_was_made_with_is_noted(memory):
+    fact = run(memory.remember("I have a dog.")).id
+    reports = run(memory.remember_turn("s", [Message.user("a pet?"), Message.assistant("A dog.")], used=[fact]))
+    question, answer = run(memory.get([report.id for report in reports]))
+    assert dict(question.metadata) == {}
+    assert answer.metadata["used"] == [fact]
+
+
+def test_a_turn_and_its_record_are_one_transaction(tmp_path):
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), ids=lambda: "same")
+    run(memory.remember_turn("s", [Message.user("first")]))
+    with pytest.raises(RevisionConflict):
+        run(memory.remember_turn("s", [Message.user("second")]))
+    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["first"]
+    run(memory.close())
+
+
+# --- completing
+
+
+def test_what_history_holds_and_memory_lacks_is_remembered(memory):
+    run(memory.remember_turn("s", [Message.user("told")]))
+    run(memory.conversations.append("s", [Message.user("only in history"), Message.tool([])], namespace=""))
+    run(memory.conversations.append("t", [Message.user("elsewhere")], namespace="x"))
+    assert run(memory.complete()) == 2
+    assert run(memory.complete()) == 0
+    assert texts(memory) == ["told", "only in history"]
+    (there,) = run(memory.list(namespace="x"))
+    assert (there.text, there.session, there.sequence, there.kind) == ("elsewhere", "t", 1, "turn")
+
+
+def test_completing_obeys_the_policies(store):
+    memory = LongTermMemory(store, policies=[MinimumLength(5)])
+    run(memory.conversations.append("s", [Message.user("ok"), Message.user("long enough")]))
+    assert run(memory.complete()) == 1
+    assert run(memory.complete()) == 0
+
+
+def test_completing_many_goes_in_batches(memory):
+    run(memory.conversations.append("s", [Message.user(f"message {i}") for i in range(600)]))
+    assert run(memory.complete()) == 600
+    assert run(memory.count()) == 600
+
+
+def test_a_record_written_before_the_note_of_it_is_not_written_twice(memory):
+    (message,) = [Message.user("said once")]
+    memory.conversations.rows.append("s", [message], memories=["reserved"])
+    run(memory.remember(Memory("said once", id="reserved")))
+    assert run(memory.complete()) == 0
+    assert texts(memory) == ["said once"]
+    assert memory.conversations.rows.unsettled(10) == []
+
+
+def test_a_message_that_cannot_be_a_memory_does_not_stop_the_others(memory):
+    run(memory.conversations.append("s", [Message.user("odd", name="x" * 2000), Message.user("plain")]))
+    assert run(memory.complete()) == 1
+    assert texts(memory) == ["plain"]
+
+
+# --- correcting
+
+
+def test_a_correction_replaces_the_text_and_keeps_the_rest(memory, store):
+    since = datetime(2020, 1, 1, tzinfo=UTC)
+    report = run(memory.remember(Memory("I live in Lisbon.", tags=("home",), key="k", valid_from=since)))
+    (before,) = run(memory.get([report.id]))
+    assert run(memory.correct(report.id, "I live in Oporto.")).id == report.id
+    (after,) = run(memory.get([report.id]))
+    assert (after.text, after.tags, after.key, after.valid_from) == (
+        "I live in Oporto.",
+        ("home",),
+        "k",
+        since,
+    )
+    assert after.recorded_at > before.recorded_at
+    assert after.supersedes == f"{report.id}@{before.revision}"
+    (entry,) = store.get([report.id], namespace=LANE)
+    assert entry.vector.tolist() == [0, 1, 3, 3]
+    assert texts(memory) == ["I live in Oporto."]
+
+
+def test_all_versions_are_listed_newest_first(memory):
+    ident = run(memory.remember("one")).id
+    run(memory.correct(ident, "two"))
+    run(memory.correct(ident, "three"))
+    versions = run(memory.history(ident))
+    assert [version.text for version in versions] == ["three", "two", "one"]
+    assert versions[0].supersedes == versions[1].id
+    assert versions[1].supersedes == versions[2].id
+    assert versions[0].retired_at is None
+    assert versions[1].retired_at == versions[0].recorded_at
+    assert [one.text for one in run(memory.get([versions[2].id]))] == ["one"]
+
+
+def test_versions_of_ids_that_look_alike_are_kept_apart(memory):
+    for ident in ("a", "a@1", "aa"):
+        run(memory.remember(Memory(f"first {ident}", id=ident)))
+        run(memory.correct(ident, f"second {ident}"))
+    assert [version.text for version in run(memory.history("a"))] == ["second a", "first a"]
+    assert [version.text for version in run(memory.history("a@1"))] == ["second a@1", "first a@1"]
+
+
+def test_validity_is_kept_unless_given(memory):
+    start, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC)
+    ident = run(memory.remember(Memory("one", valid_from=start))).id
+    run(memory.correct(ident, "two", valid_to=end))
+    (kept,) = run(memory.get([ident]))
+    assert (kept.valid_from, kept.valid_to) == (start, end)
+    with pytest.raises(ArgumentError, match="valid_to"):
+        run(memory.correct(ident, "three", valid_to=start - timedelta(days=1)))
+
+
+def test_correcting_to_the_same_is_a_duplicate(memory):
+    ident = run(memory.remember("one")).id
+    assert run(memory.correct(ident, "one")).outcome is Outcome.DUPLICATE
+    assert len(run(memory.history(ident))) == 1
+
+
+def test_an_unknown_memory_cannot_be_corrected_or_followed(memory):
+    for call in (memory.correct("nope", "x"), memory.history("nope")):
+        with pytest.raises(NoSuchMemory, match="nope"):
+            run(call)
+
+
+def test_a_passage_of_a_document_is_not_corrected_here(memory, store):
+    store.upsert([Entry("chunk", text="passage")], namespace=store_namespace("", DOCUMENTS, "x"))
+    with pytest.raises(ArgumentError, match="document"):
+        run(memory.correct("chunk", "x"))
+    assert run(memory.get(["chunk"]))[0].text == "passage"
+
+
+def test_policies_see_corrections(store):
+    memory = LongTermMemory(store, policies=[MinimumLength(3)])
+    ident = run(memory.remember("long enough")).id
+    with pytest.raises(RejectedText, match="too short"):
+        run(memory.correct(ident, "x"))
+    with pytest.raises(ArgumentError, match="text"):
+        run(memory.correct(ident, " "))
+    assert texts(memory) == ["long enough"]
+
+
+def test_two_corrections_at_once_keep_both_versions(memory):
+    ident = run(memory.remember("first")).id
+
+    async def both():
+        await asyncio.gather(memory.correct(ident, "second a"), memory.correct(ident, "second b"))
+
+    run(both())
+    versions = [version.text for version in run(memory.history(ident))]
+    assert len(versions) == 3
+    assert set(versions) == {"first", "second a", "second b"}
+
+
+def test_a_correction_of_another_revision_than_expected_is_refused(memory):
+    ident = run(memory.remember("first")).id
+    (seen,) = run(memory.get([ident]))
+    run(memory.correct(ident, "second", expect=seen.revision))
+    with pytest.raises(RevisionConflict):
+        run(memory.correct(ident, "third", expect=seen.revision))
+    assert texts(memory) == ["second"]
+
+
+# --- listing
+
+
+def test_memories_are_listed_in_pages(memory):
+    for i in range(5):
+        run(memory.remember(Memory(f"m{i}", id=f"id{i}", tags=("even",) if i % 2 == 0 else ())))
+    first = run(memory.list(limit=2))
+    rest = run(memory.list(after=first[-1].id))
+    assert [one.id for one in first + rest] == [f"id{i}" for i in range(5)]
+    assert texts(memory, where={"tags": {"$contains": "even"}}) == ["m0", "m2", "m4"]
+    assert run(memory.list(limit=0)) == []
+    with pytest.raises(ArgumentError, match="limit"):
+        run(memory.list(limit=-1))
+
+
+def test_ids_come_as_a_list(memory):
+    with pytest.raises(ArgumentError, match="ids"):
+        run(memory.get("abc"))
+    assert run(memory.get([])) == []
+
+
+# --- opening, sharing, other stores
+
+
+def test_an_embedder_of_another_space_is_refused_at_opening(store):
+    store.set_space(Space("other/1", 4))
+    with pytest.raises(EmbedderMismatch, match="toy/1"):
+        LongTermMemory(store, embedder=Toy())
+
+
+def test_a_history_of_unknown_make_is_refused(store):
+    with pytest.raises(ArgumentError, match="history"):
+        LongTermMemory(store, history=object())
+
+
+def test_a_history_of_its_own_may_be_given(store):
+    history = InMemoryHistory()
+    memory = LongTermMemory(store, history=history)
+    run(memory.remember_turn("s", [Message.user("hello")]))
+    assert [one.message.text for one in run(history.load("s"))] == ["hello"]
+
+
+def test_two_memories_on_one_file_see_each_other(tmp_path):
+    one, other = (LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), embedder=Toy()) for _ in range(2))
+    first = run(one.remember(Memory("from one", key="k")))
+    assert run(other.remember(Memory("from one", key="k"))).id == first.id
+    run(other.correct(first.id, "from the other"))
+    assert texts(one) == ["from the other"]
+    run(one.forget([first.id]))
+    assert run(other.get([first.id])) == [None]
+    run(one.close())
+    run(other.close())
+
+
+def test_one_key_used_by_many_at_once_names_one_memory(tmp_path):
+    memories = [LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}")) for _ in range(3)]
+
+    async def all_at_once():
+        return await asyncio.gather(*(memory.remember(Memory("same", key="k")) for memory in memories * 3))
+
+    outcomes = sorted(report.outcome.value for report in run(all_at_once()))
+    assert outcomes == ["duplicate"] * 8 + ["stored"]
+    for memory in memories:
+        run(memory.close())
+
+
+class DataOnly:
+    """A store with the data part alone."""
+
+    def __init__(self, store):
+        for name in (
+            "upsert",
+            "patch",
+            "put_vectors",
+            "get",
+            "search",
+            "search_many",
+            "search_text",
+            "delete",
+        ):
+            setattr(self, name, getattr(store, name))
+        for name in ("count", "scan", "namespaces", "close"):
+            setattr(self, name, getattr(store, name))
+        self.space = store.space
+
+
+def test_a_data_only_store_remembers_and_refuses_the_rest_by_name():
+    store = DataOnly(open_store("numpy:", space=Space("toy/1", 4)))
+    assert isinstance(store, VectorStore)
+    memory = LongTermMemory(store, embedder=Toy())
+    ident = run(memory.remember(Memory("a thing", key="k"))).id
+    run(memory.remember_turn("s", [Message.user("said")]))
+    assert len(run(memory.list())) == 2
+    for call, name in ((memory.correct(ident, "x"), "correct"), (memory.forget([ident]), "forget")):
+        with pytest.raises(UnsupportedError, match=name):
+            run(call)
+
+
+def test_a_key_taken_by_another_writer_at_the_same_moment_is_a_duplicate():
+    store = DataOnly(open_store("numpy:"))
+    memory, upsert = LongTermMemory(store), store.upsert
+
+    def overtaken(entries, **options):
+        store.upsert = upsert
+        upsert([replace(entry, metadata={}) for entry in entries], namespace=options["namespace"])
+        return upsert(entries, **options)
+
+    store.upsert = overtaken
+    report = run(memory.remember(Memory("same", key="k")))
+    assert report.outcome is Outcome.DUPLICATE
+    assert run(memory.count()) == 1
+
+
+def test_an_embedder_needs_the_space_of_a_data_only_store():
+    with pytest.raises(UnsupportedError, match="space"):
+        LongTermMemory(DataOnly(open_store("numpy:")), embedder=Toy())
+
+
+def test_a_turn_acknowledged_before_a_kill_is_there_with_its_record(tmp_path):
+    code = """
+        import asyncio, os, sys
+        from memory.long_term import LongTermMemory
+        from memory.messages import Message
+        from vectorstore import open_store
+        memory = LongTermMemory(open_store("sqlite:///" + sys.argv[1]))
+        asyncio.run(memory.remember_turn("s", [Message.user("kept")]))
+        memory.conversations.rows.append("s", [Message.user("not yet a memory")])
+        os._exit(9)
+    """
+    path = str(tmp_path / "m.db")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 9, done.stderr
+    memory = LongTermMemory(open_store("sqlite:///" + path))
+    assert texts(memory) == ["kept"]
+    assert run(memory.complete()) == 1
+    assert texts(memory) == ["kept", "not yet a memory"]
+    assert memory.store.verify() == []
+    run(memory.close())
+
+
+# --- recalling
+
+
+def found(memory, question, **options):
+    return [hit.memory.text for hit in run(memory.recall(question, **options))]
+
+
+def test_what_was_remembered_is_recalled(memory):
+    run(memory.remember_many(["I moved to Lisbon in May.", "My sister plays the cello.", "It rained all day."]))
+    assert found(memory, "Who plays the cello?", k=1) == ["My sister plays the cello."]
+
+
+def test_without_an_embedder_words_alone_decide_and_a_note_says_so(store):
+    memory = LongTermMemory(store)
+    run(memory.remember("My sister plays the cello."))
+    result = run(memory.recall("cello"))
+    assert [hit.memory.text for hit in result] == ["My sister plays the cello."]
+    assert any("no embedder" in note for note in result.notes)
+
+
+def test_an_embedder_that_fails_on_a_question_degrades_the_recall(memory):
+    run(memory.remember("My sister plays the cello."))
+    memory.embedder.fails = True
+    result = run(memory.recall("cello"))
+    assert [hit.memory.text for hit in result] == ["My sister plays the cello."]
+    assert any("no answer" in note for note in result.notes)
+
+
+def test_a_question_that_was_embedded_has_no_note(memory):
+    run(memory.remember("My sister plays the cello."))
+    assert run(memory.recall("cello")).notes == ()
+
+
+def test_only_the_namespaces_that_are_named_are_searched(memory):
+    for name in ("a", "b", "c"):
+        run(memory.remember(f"The cello of {name}", namespace=name))
+    assert found(memory, "cello", namespace="a") == ["The cello of a"]
+    assert sorted(found(memory, "cello", namespace=["a", "b"])) == ["The cello of a", "The cello of b"]
+    assert found(memory, "cello") == []
+
+
+def test_a_correction_is_recalled_and_what_it_replaced_is_not(memory):
+    ident = run(memory.remember("My sister plays the cello.")).id
+    run(memory.correct(ident, "My sister plays the violin."))
+    assert found(memory, "What does my sister play?") == ["My sister plays the violin."]
+    run(memory.forget([ident]))
+    assert found(memory, "What does my sister play?") == []
+
+
+def test_a_naive_time_in_a_question_is_taken_in_the_configured_zone(store):
+    memory = LongTermMemory(store, zone=ZoneInfo("Asia/Tokyo"))
+    start = datetime(2026, 1, 1, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
+    run(memory.remember(Memory("The cello is mine.", valid_from=start)))
+    assert found(memory, "cello", as_of=datetime.fromisoformat("2026-01-01T12:30")) == ["The cello is mine."]
+    assert found(memory, "cello", as_of=datetime.fromisoformat("2026-01-01T11:30")) == []
+
+
+def test_a_budget_is_counted_as_the_caller_says(memory):
+    run(memory.remember_many(["cello one", "cello two", "cello three"]))
+    asked = run(memory.recall("cello", token_budget=4, counter=lambda text: len(text.split())))
+    assert len(asked) == 2
+    assert [left.reason for left in asked.left_out] != []
+    counting = LongTermMemory(memory.store, counter=len)
+    assert len(found(counting, "cello", token_budget=9)) == 1
+
+
+def test_without_a_counter_a_budget_is_counted_by_the_default_one(store):
+    memory = LongTermMemory(store, offline=True)
+    run(memory.remember("My sister plays the cello."))
+    assert found(memory, "cello", token_budget=100) == ["My sister plays the cello."]
+    assert found(memory, "cello", token_budget=1) == []
+
+
+def test_leaving_the_block_closes_the_memory(store):
+    async def inside():
+        async with LongTermMemory(store) as memory:
+            await memory.remember("one")
+
+    run(inside())
+    with pytest.raises(StoreClosed):
+        store.count()
+
+
+@pytest.mark.parametrize("bad", [{"question": " "}, {"question": "x", "k": -1}, {"question": "x", "tags": "tag"}])
+def test_a_bad_question_is_refused(memory, bad):
+    with pytest.raises(ArgumentError):
+        run(memory.recall(**bad))

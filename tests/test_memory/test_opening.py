@@ -1,0 +1,157 @@
+"""Opening a memory file: what is picked, what is refused, what is finished."""
+
+import asyncio
+import socket
+import stat
+
+import numpy as np
+import pytest
+
+from memory.codec import DECLARED_FIELDS
+from memory.embedders.static_table import local_available
+from memory.errors import EmbedderMismatch
+from memory.messages import Message
+from memory.opening import open_memory
+from memory.records import Memory
+from memory.write.policies import MinimumLength
+from vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
+
+
+class Toy:
+    fingerprint = "toy/1"
+    dimension = 2
+
+    async def embed(self, texts, kind="document"):
+        return np.array([[len(text), 1] for text in texts], dtype=np.float32).reshape(len(texts), 2)
+
+
+class OtherToy(Toy):
+    fingerprint = "toy/2"
+
+
+def run(awaitable):
+    return asyncio.run(awaitable)
+
+
+def test_a_memory_is_one_private_file_and_opens_again(tmp_path):
+    path = tmp_path / "new" / "m.db"
+    memory = open_memory(path, embedder=Toy())
+    kept = run(memory.remember("I moved to Lisbon."))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    run(memory.close())
+    assert [one.name for one in path.parent.iterdir()] == ["m.db"]
+    again = open_memory(str(path), embedder=Toy())
+    assert [one.text for one in run(again.get([kept.id]))] == ["I moved to Lisbon."]
+    assert again.store.space == Space("toy/1", 2)
+    run(again.close())
+
+
+def test_a_percent_sign_in_the_path_is_a_percent_sign(tmp_path):
+    memory = open_memory(tmp_path / "50%20off.db")
+    run(memory.close())
+    assert [one.name for one in tmp_path.iterdir()] == ["50%20off.db"]
+
+
+def test_the_fields_that_recall_filters_by_are_declared(tmp_path):
+    memory = open_memory(tmp_path / "m.db")
+    assert memory.store.fields == DECLARED_FIELDS
+    run(memory.close())
+
+
+def test_without_an_embedder_the_local_one_is_used_if_it_is_there(tmp_path):
+    memory = open_memory(tmp_path / "m.db")
+    report = run(memory.remember("I moved to Lisbon."))
+    assert (memory.embedder is not None) == local_available()
+    assert (memory.word_vectors is not None) == local_available()
+    assert (report.deferred is None) == local_available()
+    run(memory.close())
+
+
+def test_a_file_of_another_space_is_opened_without_the_local_embedder(tmp_path):
+    first = open_memory(tmp_path / "m.db", embedder=Toy())
+    run(first.remember("one"))
+    run(first.close())
+    second = open_memory(tmp_path / "m.db")
+    assert second.embedder is None
+    assert run(second.remember("two")).deferred is not None
+    run(second.close())
+    third = open_memory(tmp_path / "m.db", embedder=Toy())
+    assert run(third.flush()) == 1
+    run(third.close())
+
+
+def test_an_embedder_of_another_space_is_refused_and_the_file_is_as_it_was(tmp_path):
+    first = open_memory(tmp_path / "m.db", embedder=Toy())
+    run(first.remember("one"))
+    run(first.close())
+    before = (tmp_path / "m.db").read_bytes()
+    with pytest.raises(EmbedderMismatch, match=r"toy/1.*toy/2"):
+        open_memory(tmp_path / "m.db", embedder=OtherToy())
+    assert (tmp_path / "m.db").read_bytes() == before
+    run(open_memory(tmp_path / "m.db", embedder=Toy()).close())
+
+
+def test_opening_completes_what_history_holds(tmp_path):
+    first = open_memory(tmp_path / "m.db", embedder=Toy())
+    run(first.conversations.append("s", [Message.user("ok"), Message.user("I have a dog.")]))
+    run(first.close())
+    second = open_memory(tmp_path / "m.db", embedder=Toy(), policies=[MinimumLength(5)])
+    assert [one.text for one in run(second.list())] == ["I have a dog."]
+    assert run(second.pending()) == 1
+    run(second.remember("Something new."))
+    assert run(second.pending()) == 0
+    run(second.close())
+
+
+def test_opening_touches_no_network(tmp_path, monkeypatch):
+    def refuse(*_args, **_options):
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    memory = open_memory(tmp_path / "m.db", offline=True)
+    memory.store.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"not a memory at all" * 100])
+def test_a_file_that_is_not_a_memory_is_left_as_it_was(tmp_path, content):
+    path = tmp_path / "m.db"
+    path.write_bytes(content)
+    with pytest.raises(NotAStore, match=r"m\.db"):
+        open_memory(path)
+    assert path.read_bytes() == content
+    assert [one.name for one in tmp_path.iterdir()] == ["m.db"]
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_path_that_is_none_is_refused(path):
+    with pytest.raises((ArgumentError, VectorStoreError)):
+        open_memory(path)
+
+
+def test_a_folder_is_refused(tmp_path):
+    with pytest.raises(VectorStoreError):
+        open_memory(tmp_path)
+
+
+def test_a_backup_is_a_whole_memory(tmp_path):
+    memory = open_memory(tmp_path / "m.db", embedder=Toy())
+    run(memory.remember(Memory("I moved.", key="k")))
+    run(memory.remember_turn("s", [Message.user("hello there")]))
+    memory.store.backup(str(tmp_path / "copy.db"))
+    run(memory.remember("after the backup"))
+    run(memory.close())
+    copy = open_memory(tmp_path / "copy.db", embedder=Toy())
+    assert sorted(one.text for one in run(copy.list())) == ["I moved.", "hello there"]
+    assert len(run(copy.conversations.load("s"))) == 1
+    assert run(copy.remember(Memory("I moved.", key="k"))).outcome == "duplicate"
+    assert copy.store.verify() == []
+    run(copy.close())
+
+
+def test_a_plain_store_file_becomes_a_memory_without_losing_anything(tmp_path):
+    store = open_store(f"sqlite:///{tmp_path / 'm.db'}", fields=DECLARED_FIELDS)
+    store.close()
+    memory = open_memory(tmp_path / "m.db", embedder=Toy())
+    run(memory.remember("first"))
+    assert memory.store.verify() == []
+    run(memory.close())

@@ -1,0 +1,151 @@
+"""Read policies: the contract and each policy's own limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory.errors import ArgumentError
+from memory.messages import Message, ToolCallBlock, ToolResultBlock
+from memory.policies.fixed_window import FixedWindow
+from memory.policies.keep_all import KeepAll
+from memory.policies.protocol import ReadPolicy
+from memory.policies.token_window import TokenWindow
+from memory.testing.policy_contract import ReadPolicyContract, conversation
+from memory.tokens import EstimatingCounter, message_tokens
+
+
+class Tens:
+    """Counts ten tokens a text, so that a message takes fourteen."""
+
+    name = "tens"
+    exact = True
+
+    def count(self, text: str) -> int:
+        return 10
+
+
+class TestKeepAll(ReadPolicyContract):
+    @pytest.fixture
+    def policy(self) -> ReadPolicy:
+        return KeepAll()
+
+
+class TestFixedWindowOfMessages(ReadPolicyContract):
+    @pytest.fixture
+    def policy(self) -> ReadPolicy:
+        return FixedWindow(messages=5)
+
+
+class TestFixedWindowOfOneMessage(ReadPolicyContract):
+    @pytest.fixture
+    def policy(self) -> ReadPolicy:
+        return FixedWindow(messages=1)
+
+
+class TestFixedWindowOfTurns(ReadPolicyContract):
+    @pytest.fixture
+    def policy(self) -> ReadPolicy:
+        return FixedWindow(turns=2)
+
+
+class TestTokenWindow(ReadPolicyContract):
+    @pytest.fixture
+    def policy(self) -> ReadPolicy:
+        return TokenWindow(120, EstimatingCounter())
+
+
+class TestTinyTokenWindow(ReadPolicyContract):
+    @pytest.fixture
+    def policy(self) -> ReadPolicy:
+        return TokenWindow(1, EstimatingCounter())
+
+
+SYSTEM = Message.system("be brief")
+A, B, C, D = (Message.user(name) for name in "ABCD")
+CALL = Message.assistant([ToolCallBlock(id="1", name="look")])
+RESULT = Message.tool([ToolResultBlock(call_id="1")])
+
+
+def test_keep_all_keeps_everything() -> None:
+    window = KeepAll().apply([A, SYSTEM, CALL, RESULT, B])
+    assert window.messages == (SYSTEM, A, CALL, RESULT, B)
+    assert (window.dropped, window.over_budget) == (0, False)
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(1, (D,)), (2, (C, D)), (4, (A, B, C, D)), (9, (A, B, C, D))])
+def test_a_fixed_window_shows_the_newest_messages(limit: int, shown: tuple[Message, ...]) -> None:
+    window = FixedWindow(messages=limit).apply([A, B, C, D])
+    assert (window.messages, window.dropped, window.over_budget) == (shown, 4 - len(shown), False)
+
+
+def test_system_messages_do_not_count_in_a_fixed_window() -> None:
+    assert FixedWindow(messages=1).apply([SYSTEM, A, B]).messages == (SYSTEM, B)
+
+
+def test_a_group_that_does_not_fit_ends_the_window() -> None:
+    window = FixedWindow(messages=3).apply([A, CALL, RESULT, RESULT, B])
+    assert (window.messages, window.dropped) == ((B,), 4)
+
+
+def test_the_newest_group_is_shown_even_over_the_limit_and_the_window_says_so() -> None:
+    window = FixedWindow(messages=2).apply([A, CALL, RESULT, RESULT])
+    assert (window.messages, window.over_budget) == ((CALL, RESULT, RESULT), True)
+
+
+def test_a_window_of_turns_begins_with_what_the_user_said() -> None:
+    messages = [A, CALL, RESULT, Message.assistant("a"), B, Message.assistant("b")]
+    assert FixedWindow(turns=1).apply(messages).messages == tuple(messages[4:])
+    assert FixedWindow(turns=2).apply(messages).messages == tuple(messages)
+    assert not FixedWindow(turns=1).apply(messages).over_budget
+
+
+def test_a_result_whose_call_is_gone_does_not_begin_a_window() -> None:
+    assert FixedWindow(messages=3).apply([RESULT, A, B]).messages == (A, B)
+    assert FixedWindow(messages=1).apply([A, RESULT]).messages == (RESULT,)
+
+
+@pytest.mark.parametrize("options", [{}, {"messages": 1, "turns": 1}, {"messages": 0}, {"turns": True}, {"turns": -1}])
+def test_an_unusable_fixed_window_raises(options: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match=r"messages|turns"):
+        FixedWindow(**options)
+
+
+@pytest.mark.parametrize(("budget", "shown"), [(13, (D,)), (14, (D,)), (27, (D,)), (28, (C, D)), (1000, (A, B, C, D))])
+def test_a_token_window_shows_what_fits_an_exact_fit_included(budget: int, shown: tuple[Message, ...]) -> None:
+    window = TokenWindow(budget, Tens()).apply([A, B, C, D])
+    assert window.messages == shown
+    assert window.over_budget == (budget < 14)
+
+
+def test_system_messages_are_part_of_the_budget() -> None:
+    assert TokenWindow(28, Tens()).apply([SYSTEM, A, B]).messages == (SYSTEM, B)
+    assert TokenWindow(20, Tens()).apply([SYSTEM, A, B]).over_budget
+
+
+def test_a_message_that_does_not_fit_is_not_skipped_for_an_older_one_that_would() -> None:
+    messages = [Message.user("tiny"), Message.user("long " * 100), Message.user("new")]
+    assert TokenWindow(40, EstimatingCounter()).apply(messages).messages == tuple(messages[2:])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_token_window_is_the_longest_that_fits(seed: int) -> None:
+    counter = EstimatingCounter()
+    messages = [message for message in conversation(seed) if message.role != "system"]
+    window = TokenWindow(90, counter).apply(messages)
+    spent = sum(message_tokens(message, counter) for message in window.messages)
+    assert window.over_budget == (spent > 90), seed
+    assert tuple(messages[len(messages) - len(window.messages) :]) == window.messages, seed
+
+
+@pytest.mark.parametrize("budget", [0, -5, True, 1.5])
+def test_an_unusable_budget_raises(budget: Any) -> None:
+    with pytest.raises(ArgumentError, match="budget"):
+        TokenWindow(budget, EstimatingCounter())
+
+
+def test_policies_say_what_they_are() -> None:
+    shown = [repr(policy) for policy in (KeepAll(), FixedWindow(turns=3), FixedWindow(messages=4))]
+    assert shown == ["KeepAll()", "FixedWindow(turns=3)", "FixedWindow(messages=4)"]
+    assert repr(TokenWindow(9, Tens())) == "TokenWindow(9)"

@@ -1,0 +1,426 @@
+"""Recall over a store: what is found, filtered, kept fresh and explained. No model; words and made-up vectors."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from memory.codec import DECLARED_FIELDS, to_entry
+from memory.embedders.hashing import HashingEmbedder
+from memory.errors import ArgumentError
+from memory.recall.recall import Query, Recaller, RecallSettings
+from memory.records import Found, Memory, Source
+from memory.runtime import run_sync
+from vectorstore import LifecycleStore, Space, Vector, open_store
+
+NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
+EMBEDDER = HashingEmbedder(dimension=64)
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleStore]:
+    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/m.db"
+    opened = open_store(url, fields=DECLARED_FIELDS)
+    opened.set_space(Space(EMBEDDER.fingerprint, EMBEDDER.dimension))
+    yield opened
+    opened.close()
+
+
+def vectors(texts: Sequence[str]) -> dict[str, Vector]:
+    rows: NDArray[np.float32] = run_sync(EMBEDDER.embed(texts))
+    return {text: row for text, row in zip(texts, rows, strict=True) if row.any()}
+
+
+def put(
+    store: LifecycleStore, memories: Iterable[Memory], namespace: str = "/conversation", *, embed: bool = True
+) -> None:
+    kept = list(memories)
+    by_text = vectors([memory.text for memory in kept]) if embed else {}
+    store.upsert([to_entry(memory, vector=by_text.get(memory.text)) for memory in kept], namespace=namespace)
+
+
+def ask(recaller: Recaller, text: str, *, embed: bool = True, **options: object) -> Found:
+    given: dict[str, object] = {"lanes": ("conversation",), "now": NOW, **options}
+    lanes = given["lanes"]
+    wordings = recaller.wordings(text, namespaces=given.get("namespaces", ("",)), lanes=lanes)  # type: ignore[arg-type]
+    return recaller.recall(Query(text=text, vectors=vectors(wordings) if embed else {}, **given))  # type: ignore[arg-type]
+
+
+def ids(found: Found) -> list[str]:
+    return [hit.memory.id for hit in found]
+
+
+def turn(at: int, speaker: str, text: str, session: str = "s1", days: int = 0) -> Memory:
+    return Memory(
+        text,
+        id=f"{session}-{at}",
+        kind="turn",
+        speaker=speaker,
+        session=session,
+        sequence=at,
+        occurred_at=NOW - timedelta(days=100 - days),
+    )
+
+
+TALK = [
+    turn(0, "Anna", "Hey Bela, how was your week?"),
+    turn(1, "Bela", "Busy! What did you name the new puppy?"),
+    turn(2, "Anna", "Biscuit, after the old one."),
+    turn(3, "Bela", "I am learning the cello since March."),
+    turn(4, "Anna", "My sister plays the violin."),
+    turn(0, "Bela", "The mountain hike was wonderful.", "s2", 30),
+    turn(1, "Anna", "I would rather swim in the lake.", "s2", 30),
+    turn(2, "Bela", "Did you see the eclipse?", "s2", 30),
+    turn(3, "Anna", "Clouds all day, sadly.", "s2", 30),
+]
+FACTS = [
+    Memory("Anna was born in Lisbon.", id="f1", kind="fact"),
+    Memory("The cello belongs to uncle Tomas.", id="f2", kind="fact"),
+]
+
+
+def test_the_turn_with_the_words_of_the_question_comes_first(store: LifecycleStore) -> None:
+    put(store, TALK)
+    assert ids(ask(Recaller(store), "Who is learning the cello?"))[0] == "s1-3"
+
+
+def test_an_answer_is_found_by_the_words_of_its_question(store: LifecycleStore) -> None:
+    put(store, TALK)
+    found = ids(ask(Recaller(store), "What is the name of Anna's puppy?"))
+    assert found[0] == "s1-2"
+
+
+def test_a_turn_of_the_person_named_stands_before_the_same_words_of_another(store: LifecycleStore) -> None:
+    put(store, [turn(0, "Anna", "I love chess."), turn(1, "Bela", "I love chess.", "s2"), turn(2, "Anna", "Hm.")])
+    recaller = Recaller(store)
+    assert ids(ask(recaller, "Does Anna love chess?"))[0] == "s1-0"
+    assert ids(ask(recaller, "Does Bela love chess?"))[0] == "s2-1"
+
+
+def test_a_named_date_finds_what_was_said_then(store: LifecycleStore) -> None:
+    early = turn(0, "Anna", "We went to the lake.", "s1", 0)
+    late = turn(0, "Anna", "We went to the lake again.", "s2", 60)
+    put(store, [early, late])
+    recaller = Recaller(store)
+    for memory in (early, late):
+        assert memory.occurred_at is not None
+        day = memory.occurred_at.date().isoformat()
+        assert ids(ask(recaller, f"Where did she go on {day}?"))[0] == memory.id
+
+
+def test_the_wording_to_embed_leaves_names_out_for_conversations_and_in_for_documents(store: LifecycleStore) -> None:
+    put(store, TALK)
+    recaller = Recaller(store)
+    text = "What did Anna name the puppy?"
+    bare = "What did name the puppy?"
+    assert recaller.wordings(text) == (text, bare)
+    assert recaller.wordings(text, lanes=("conversation",)) == (bare,)
+    assert recaller.wordings(text, lanes=("documents",)) == (text,)
+    assert recaller.wordings("the puppy?") == ("the puppy?",)
+    assert recaller.bare(text) == bare
+
+
+def test_facts_without_a_session_are_found_beside_turns(store: LifecycleStore) -> None:
+    put(store, [*TALK, *FACTS])
+    recaller = Recaller(store)
+    assert ids(ask(recaller, "Where was Anna born?"))[0] == "f1"
+    assert set(ids(ask(recaller, "Whose is the cello?", k=2))) == {"f2", "s1-3"}
+
+
+def test_a_user_and_an_assistant_without_names_work(store: LifecycleStore) -> None:
+    talk = [
+        Memory("I moved to Porto.", id="u1", role="user", session="s", sequence=0),
+        Memory("Porto is lovely. I moved your meeting.", id="a1", role="assistant", session="s", sequence=1),
+        Memory("My cat is called Miso.", id="u2", role="user", session="s", sequence=2),
+        Memory("I suggested the blue sofa.", id="a2", role="assistant", session="s", sequence=3),
+    ]
+    put(store, talk)
+    recaller = Recaller(store)
+    assert ids(ask(recaller, "Where did I move?"))[0] == "u1"
+    assert ids(ask(recaller, "What is my cat called?"))[0] == "u2"
+    assert ids(ask(recaller, "Which sofa did you suggest?"))[0] == "a2"
+    assert recaller.bare("What does the user want?") == "What does the user want?"
+
+
+def test_one_memory_alone_is_found(store: LifecycleStore) -> None:
+    put(store, [Memory("The key is under the mat.", id="only")])
+    found = ask(Recaller(store), "Where is the key?")
+    assert ids(found) == ["only"]
+    assert found.abstain is None
+
+
+def test_an_empty_memory_gives_nothing_and_says_so(store: LifecycleStore) -> None:
+    found = ask(Recaller(store), "Where is the key?")
+    assert (ids(found), found.confidence, found.abstain) == ([], 0.0, "nothing")
+
+
+def test_a_question_about_something_else_is_doubted(store: LifecycleStore) -> None:
+    put(store, TALK)
+    recaller = Recaller(store)
+    assert ask(recaller, "Which tax form covers depreciation?", embed=False).abstain == "nothing"
+    assert ask(recaller, "Who is learning the cello?", embed=False).abstain is None
+
+
+def test_what_somebody_else_said_is_named_as_such(store: LifecycleStore) -> None:
+    put(store, TALK)
+    recaller = Recaller(store)
+    assert ask(recaller, "Since when does Anna play the cello?", embed=False).abstain == "other"
+    assert ask(recaller, "Since when does Bela play the cello?", embed=False).abstain is None
+
+
+@pytest.mark.parametrize("text", ["?", "the of and", "😀", "a" * 5000, "' OR 1=1 --", "名前は何ですか", "\u202e"])
+def test_any_text_is_a_safe_question(store: LifecycleStore, text: str) -> None:
+    put(store, TALK)
+    recaller = Recaller(store)
+    assert len(ask(recaller, text)) <= 10
+    assert len(ask(recaller, text, embed=False)) <= 10
+
+
+def test_filters_hold_for_candidates_and_for_their_neighbours(store: LifecycleStore) -> None:
+    put(store, TALK)
+    recaller = Recaller(store)
+    found = ask(recaller, "What is the name of the puppy?", where={"speaker": "Bela"})
+    assert {hit.memory.speaker for hit in found} == {"Bela"}
+    assert ids(ask(recaller, "puppy", where={"session": "s2"})) != []
+    assert all(hit.memory.session == "s2" for hit in ask(recaller, "puppy", where={"session": "s2"}))
+
+
+def test_every_tag_asked_for_must_be_there(store: LifecycleStore) -> None:
+    put(
+        store,
+        [
+            Memory("tea is green", id="a", tags=("home", "work")),
+            Memory("tea is black", id="b", tags=("home",)),
+            Memory("tea is red", id="c"),
+        ],
+    )
+    recaller = Recaller(store)
+    assert sorted(ids(ask(recaller, "tea", tags=("home",)))) == ["a", "b"]
+    assert ids(ask(recaller, "tea", tags=("home", "work"))) == ["a"]
+
+
+def test_disabled_expired_and_not_yet_valid_memories_stay_hidden(store: LifecycleStore) -> None:
+    hour = timedelta(hours=1)
+    put(
+        store,
+        [
+            Memory("tea one", id="plain"),
+            Memory("tea two", id="disabled", disabled=True),
+            Memory("tea three", id="expired", expires_at=NOW),
+            Memory("tea four", id="early", valid_from=NOW + hour),
+            Memory("tea five", id="over", valid_to=NOW),
+            Memory("tea six", id="current", valid_from=NOW, valid_to=NOW + hour, expires_at=NOW + hour),
+        ],
+    )
+    recaller = Recaller(store)
+    assert sorted(ids(ask(recaller, "tea"))) == ["current", "plain"]
+    assert sorted(ids(ask(recaller, "tea", as_of=NOW - hour))) == ["over", "plain"]
+    assert sorted(ids(ask(recaller, "tea", as_of=NOW + hour))) == ["early", "plain"]
+
+
+def test_a_hidden_neighbour_does_not_help_a_turn(store: LifecycleStore) -> None:
+    question = Memory("What is the secret word?", id="q", speaker="A", session="s", sequence=0, disabled=True)
+    answer = Memory("Marmalade.", id="a", speaker="B", session="s", sequence=1)
+    put(store, [question, answer], embed=False)
+    assert ids(ask(Recaller(store), "secret word", embed=False)) == []
+
+
+def test_the_past_is_answered_by_the_version_that_stood_then(store: LifecycleStore) -> None:
+    first, second = NOW - timedelta(days=20), NOW - timedelta(days=10)
+    old = Memory("Lives in Lisbon.", id="m@1", recorded_at=first, retired_at=second)
+    new = Memory("Lives in Porto.", id="m", recorded_at=second, supersedes="m@1")
+    put(store, [new])
+    put(store, [old], "/archive")
+    recaller = Recaller(store)
+    then = NOW - timedelta(days=15)
+    assert ids(ask(recaller, "lives")) == ["m"]
+    assert ids(ask(recaller, "lives", as_of=then)) == ["m@1"]
+    assert ids(ask(recaller, "lives", known_at=then)) == ["m@1"]
+    assert ids(ask(recaller, "lives", known_at=first - timedelta(days=1))) == []
+    assert ids(ask(recaller, "lives", as_of=NOW)) == ["m"]
+
+
+def test_namespaces_do_not_see_each_other(store: LifecycleStore) -> None:
+    put(store, [Memory("tea with Anna", id="mine", speaker="Zoltan")], "me/conversation")
+    put(store, [Memory("tea with Bela", id="yours", speaker="Anna")], "you/conversation")
+    recaller = Recaller(store)
+    assert ids(ask(recaller, "tea", namespaces=("me",))) == ["mine"]
+    assert recaller.bare("What did Anna say?", ("me",)) == "What did Anna say?"
+    assert sorted(ids(ask(recaller, "tea", namespaces=("me", "you")))) == ["mine", "yours"]
+    assert ids(ask(recaller, "tea", namespaces=("unknown",))) == []
+    hits = ask(recaller, "tea", namespaces=("me", "you", "me"))
+    assert sorted((hit.namespace, hit.memory.id) for hit in hits) == [("me", "mine"), ("you", "yours")]
+
+
+def test_documents_and_conversations_are_merged_and_collections_chosen(store: LifecycleStore) -> None:
+    put(store, TALK)
+    for name, text in (("a", "The warranty lasts two years. Keep the receipt."), ("b", "Warranty claims go by mail.")):
+        chunk = Memory(text, id=f"doc-{name}", kind="document", source=Source(document=f"{name}.md", title=name))
+        put(store, [chunk], f"/documents/{name}")
+    recaller = Recaller(store)
+    both = ("conversation", "documents")
+    assert ids(ask(recaller, "How long does the warranty last?", lanes=both))[0] == "doc-a"
+    assert ids(ask(recaller, "Who is learning the cello?", lanes=both))[0] == "s1-3"
+    assert ids(ask(recaller, "warranty", lanes=("documents",), collections=("b",))) == ["doc-b"]
+    assert sorted(ids(ask(recaller, "warranty", lanes=("documents",)))) == ["doc-a", "doc-b"]
+    assert {hit.lane for hit in ask(recaller, "warranty", lanes=("documents",))} == {"documents"}
+
+
+def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: LifecycleStore) -> None:
+    scattered = "The red fox slept. A barn stood there. It was winter. Nobody built anything."
+    together = "Long ago it rained. They built the red barn in winter. Nobody came."
+    for name, text in (("scattered", scattered), ("together", together)):
+        put(store, [Memory(text, id=name, kind="document", source=Source(document=name))], "/documents/d")
+    found = ask(Recaller(store), "When was the red barn built in winter?", lanes=("documents",), embed=False)
+    assert ids(found) == ["together", "scattered"]
+
+
+def test_parts_add_up_to_the_score(store: LifecycleStore) -> None:
+    put(store, TALK)
+    for hit in ask(Recaller(store), "When did Bela start learning the cello?", explain=True):
+        assert sum(hit.parts.values()) == pytest.approx(hit.score, abs=1e-12)
+        assert hit.parts
+    assert all(not hit.parts for hit in ask(Recaller(store), "cello"))
+
+
+def test_a_warm_recaller_answers_as_a_cold_one_after_any_writes(store: LifecycleStore) -> None:
+    seed = 7
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    warm = Recaller(store)
+    pool = [*TALK, *FACTS]
+    for step in range(12):
+        chosen = [pool[at] for at in rng.choice(len(pool), 4, replace=False)]
+        if step % 3 == 2:
+            store.delete([memory.id for memory in chosen], namespace="/conversation")
+        else:
+            put(store, chosen, embed=bool(rng.integers(2)))
+        for text in ("What did Anna name her puppy?", "Which instruments are there?", "Where was the lake in March?"):
+            first, second = ask(warm, text, explain=True), ask(Recaller(store), text, explain=True)
+            assert [(hit.memory, hit.score, hit.parts) for hit in first] == [
+                (hit.memory, hit.score, hit.parts) for hit in second
+            ]
+            assert (first.confidence, first.abstain) == (second.confidence, second.abstain)
+
+
+def test_the_order_of_writing_moves_no_score(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    answers = []
+    for _ in range(3):
+        store = open_store("numpy:", space=Space(EMBEDDER.fingerprint, EMBEDDER.dimension), fields=DECLARED_FIELDS)
+        for at in rng.permutation(len(TALK)):
+            put(store, [TALK[at]])
+        found = ask(Recaller(store), "What did Anna name her puppy?")
+        answers.append([(hit.memory.id, hit.score) for hit in found])
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_another_recaller_sees_what_is_written_and_deleted(store: LifecycleStore) -> None:
+    put(store, TALK)
+    recaller = Recaller(store)
+    ask(recaller, "cello")
+    put(store, [Memory("The cello was sold.", id="new")])
+    assert "new" in ids(ask(recaller, "cello"))
+    store.delete(["new", "s1-3"], namespace="/conversation")
+    assert not {"new", "s1-3"} & set(ids(ask(recaller, "cello")))
+    store.patch({"s1-4": {"disabled": True}}, namespace="/conversation")
+    assert "s1-4" not in ids(ask(recaller, "violin"))
+
+
+def test_writes_of_another_process_arrive(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/m.db"
+    mine, theirs = open_store(address, fields=DECLARED_FIELDS), open_store(address)
+    try:
+        put(mine, TALK, embed=False)
+        recaller = Recaller(mine)
+        ask(recaller, "cello", embed=False)
+        put(theirs, [Memory("The cello was sold.", id="new")], embed=False)
+        theirs.delete(["s1-3"], namespace="/conversation")
+        found = ids(ask(recaller, "cello", embed=False))
+        assert "new" in found
+        assert "s1-3" not in found
+    finally:
+        mine.close()
+        theirs.close()
+
+
+def test_threads_may_ask_and_write_together(store: LifecycleStore) -> None:
+    put(store, TALK)
+    recaller = Recaller(store)
+    failures: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            for at in range(8):
+                put(store, [Memory(f"cello number {at} of {name}", id=f"{name}{at}")])
+                assert f"{name}{at}" in ids(ask(recaller, f"cello number {at} of {name}"))
+        except BaseException as error:  # handed to the test's own thread
+            failures.append(error)
+
+    threads = [Thread(target=work, args=(name,)) for name in ("x", "y", "z")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_budget_of_tokens_is_kept(store: LifecycleStore) -> None:
+    put(store, TALK)
+    found = ask(Recaller(store), "cello", token_budget=60, counter=len)
+    assert 0 < sum(len(hit.memory.text) for hit in found) <= 60
+    assert found.left_out
+
+
+class DataOnly:
+    """A store's data methods alone, as a small backend would have them."""
+
+    def __init__(self, store: LifecycleStore) -> None:
+        self._store = store
+        self.space = store.space
+        for name in ("upsert", "patch", "put_vectors", "get", "search", "search_many", "search_text"):
+            setattr(self, name, getattr(store, name))
+        for name in ("delete", "count", "scan", "namespaces", "close"):
+            setattr(self, name, getattr(store, name))
+
+
+def test_a_store_with_data_alone_is_searched_plainly_and_that_is_said(store: LifecycleStore) -> None:
+    put(store, [*TALK, Memory("cello, hidden", id="hidden", disabled=True)])
+    recaller = Recaller(DataOnly(store))  # type: ignore[arg-type]
+    assert recaller.wordings("Is Anna here?") == ("Is Anna here?",)
+    assert recaller.bare("Is Anna here?") == "Is Anna here?"
+    found = ask(recaller, "Who is learning the cello?", explain=True)
+    assert ids(found)[0] == "s1-3"
+    assert "hidden" not in ids(found)
+    assert found.notes
+    assert sum(found[0].parts.values()) == pytest.approx(found[0].score)
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"text": "  "}, "question"),
+        ({"k": -1}, "k"),
+        ({"k": True}, "k"),
+        ({"namespaces": ()}, "namespace"),
+        ({"lanes": ("attic",)}, "lanes"),
+        ({"lanes": ()}, "lanes"),
+        ({"now": datetime(2025, 1, 1)}, "now"),  # noqa: DTZ001 - naive on purpose
+        ({"as_of": "yesterday"}, "as_of"),
+        ({"token_budget": -1, "counter": len}, "token_budget"),
+        ({"token_budget": 5}, "counter"),
+    ],
+)
+def test_a_bad_query_names_its_argument(options: dict[str, object], argument: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        Query(**{"text": "what?", "now": NOW, **options})  # type: ignore[arg-type]
+    assert caught.value.argument == argument
+
+
+def test_settings_refuse_no_candidates() -> None:
+    with pytest.raises(ArgumentError):
+        RecallSettings(candidates=0)

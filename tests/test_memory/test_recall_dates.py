@@ -1,0 +1,75 @@
+"""Dates in questions and how days match them."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from memory.recall.dates import Named, date_match, dates_in
+from memory.recall.lexicon import ENGLISH, NEUTRAL
+from memory.recall.rows import NO_DAY
+
+TODAY = date(2026, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("What happened on 8 May, 2023?", Named(2023, 5, 8)),
+        ("What happened on May 8th, 2023?", Named(2023, 5, 8)),
+        ("on the 8th of May 2023", Named(2023, 5, 8)),
+        ("on 2023-05-08", Named(2023, 5, 8)),
+        ("in May 2023", Named(2023, 5, None)),
+        ("in 2023-05", Named(2023, 5, None)),
+        ("in May", Named(None, 5, None)),
+        ("on 3 december", Named(None, 12, 3)),
+        ("in 2023", Named(2023, None, None)),
+        ("what did I do yesterday", Named(2026, 3, 1)),
+        ("what did I say 3 days ago", Named(2026, 2, 27)),
+    ],
+)
+def test_a_date_is_read(text: str, named: Named) -> None:
+    assert dates_in(text, ENGLISH, TODAY) == (named,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["May I ask you something?", "she may come", "they march on", "at 10:30", "99 bottles", "v1.2023x"],
+)
+def test_what_is_no_date_is_not_read_as_one(text: str) -> None:
+    assert dates_in(text, ENGLISH, TODAY) == ()
+
+
+def test_two_dates_are_both_read() -> None:
+    assert dates_in("between 8 May 2023 and June 2024", ENGLISH, TODAY) == (Named(2023, 5, 8), Named(2024, 6))
+
+
+def test_a_language_without_month_names_reads_figures() -> None:
+    assert dates_in("am 8 May 2023 oder 2024-01-02", NEUTRAL, TODAY) == (Named(2024, 1, 2), Named(2023))
+
+
+@pytest.mark.parametrize(
+    ("day", "named", "expected"),
+    [
+        ("2023-05-08", Named(2023, 5, 8), 1.0),
+        ("2023-05-10", Named(2023, 5, 8), 0.7),
+        ("2023-05-07", Named(2023, 5, 8), 0.5),
+        ("2023-05-17", Named(2023, 5, 8), 0.5),
+        ("2023-05-30", Named(2023, 5, 8), 0.0),
+        ("2024-05-08", Named(None, 5, 8), 1.0),
+        ("2023-05-30", Named(2023, 5), 1.0),
+        ("2023-06-02", Named(2023, 5), 0.4),
+        ("2023-06-20", Named(2023, 5), 0.0),
+        ("2024-01-03", Named(None, 12), 0.4),
+        ("2023-11-03", Named(2023), 0.3),
+        ("2024-11-03", Named(2023), 0.0),
+    ],
+)
+def test_a_day_matches_a_named_date_by_nearness(day: str, named: Named, expected: float) -> None:
+    days = np.array([(date.fromisoformat(day) - date(1970, 1, 1)).days, NO_DAY], dtype=np.int32)
+    assert date_match(days, (named,)).tolist() == [expected, 0.0]
+
+
+def test_a_day_that_no_month_has_is_the_days_after_it() -> None:
+    days = np.array([(date(2023, 3, 3) - date(1970, 1, 1)).days], dtype=np.int32)
+    assert date_match(days, (Named(2023, 2, 31),)).tolist() == [1.0]

@@ -1,0 +1,223 @@
+"""The index of a namespace, and the word match computed on it, against slow plain versions."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from memory.codec import to_entry
+from memory.recall.index import Index
+from memory.recall.lexicon import ENGLISH
+from memory.recall.matching import pair_match, sentence_match, weighed, word_match, words_of
+from memory.recall.question import Question, understood
+from memory.recall.rows import NEVER, Row, micros, row_of
+from memory.recall.signals import largest_to_one
+from memory.recall.window import around, places, smoothed_scores, smoothed_words
+from memory.records import Memory
+
+DAY = datetime(2024, 5, 1, tzinfo=UTC)
+WORDS = ["apple", "river", "stone", "cloud", "music", "garden", "winter", "letter", "engine", "forest"]
+
+
+class Letters:
+    """Word vectors that count letters: words that share letters are near."""
+
+    fingerprint = "letters"
+
+    def words(self, words: Sequence[str]) -> NDArray[np.float32]:
+        rows = np.array([[word.count(chr(97 + at)) for at in range(26)] for word in words], np.float32)
+        rows = rows.reshape(len(words), 26)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+
+
+def stem(text: str) -> list[str]:
+    return [word.strip(".,?!").lower() for word in text.split() if word.strip(".,?!").lower() not in {"the", "i"}]
+
+
+def row(memory: Memory) -> Row:
+    entry = to_entry(memory)
+    sentences = [stem(part) for part in entry.text.split(".") if stem(part)]
+    return row_of(entry, [stem(entry.context), *sentences], lexicon=ENGLISH, zone=UTC, conversation=True)
+
+
+def turns(count: int, seed: int) -> list[Memory]:
+    rng = np.random.default_rng(seed)
+    return [
+        Memory(
+            " ".join(rng.choice(WORDS, int(rng.integers(1, 6)))) + (". The end." if rng.random() < 0.4 else ""),
+            id=f"m{at:02d}",
+            speaker=["Anna", "Bela"][at % 2],
+            session=f"s{at // 8}",
+            sequence=at % 8,
+            occurred_at=DAY + timedelta(days=at // 8),
+        )
+        for at in range(count)
+    ]
+
+
+def indexed(memories: Sequence[Memory]) -> Index:
+    index = Index(Letters(), stem)
+    for memory in memories:
+        index.put(row(memory))
+    index.stems.settle()
+    return index
+
+
+def question(text: str, index: Index) -> Question:
+    return understood(text, index, lexicon=ENGLISH, stem=stem, today=DAY.date())
+
+
+def snapshot(index: Index, ids: list[str]) -> list[object]:
+    """Everything that the signals read, by id."""
+    rows = index.rows(ids)
+    asked = question("Which gardens and rivers did Anna see in 1 May 2024?", index)
+    words = words_of(asked, index, lambda terms: [1 for _ in terms], len(ids))
+    names = {int(at): name for at, name in zip(rows, ids, strict=True)} | {-1: ""}
+    sides = [[names[int(one)] for one in side] for side in (*around(index.order, rows).sides,)]
+    sessions = index.session_terms.scores([index.stems.find(term) for term in sorted(WORDS)])
+    return [
+        word_match(words, rows, index).tolist(),
+        [part.tolist() for part in sentence_match(words, rows, index)],
+        sides,
+        sessions[index.session.values[rows]].tolist(),
+        index.day.values[rows].tolist(),
+        index.cues.values[rows].tolist(),
+        sorted(name for _, name in index.people.present()),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    memories = turns(30, seed)
+    ids = [memory.id for memory in memories]
+    fresh = snapshot(indexed(memories), ids)
+    shuffled = [memories[at] for at in rng.permutation(30)]
+    noisy = Index(Letters(), stem)
+    for memory in shuffled:
+        if rng.random() < 0.5:
+            noisy.put(row(Memory("winter engine, Ann?", id=memory.id, speaker="Zoe", session="s1", sequence=99)))
+        if rng.random() < 0.3:
+            noisy.put(row(Memory("gone again.", id="extra", speaker="Bela", session="s2", sequence=3)))
+            noisy.stems.settle()
+        noisy.put(row(memory))
+    noisy.remove("extra")
+    noisy.remove("never there")
+    noisy.stems.settle()
+    assert snapshot(noisy, ids) == fresh
+    assert len(noisy) == 30
+
+
+def test_the_word_match_is_the_nearest_stem_or_one() -> None:
+    memories = turns(20, 3)
+    index = indexed(memories)
+    ids = [memory.id for memory in memories]
+    asked = question("gardens apple", index)
+    words = words_of(asked, index, lambda terms: [1 for _ in terms], 20)
+    found = word_match(words, index.rows(ids), index)
+    held = sorted({word for memory in memories for word in stem(memory.text)})
+    mean = Letters().words(held).astype(np.float64).mean(axis=0)
+    for at, memory in enumerate(memories):
+        for column, term in enumerate(asked.terms):
+            near = []
+            for word in stem(memory.text):
+                a, b = (Letters().words([one])[0] - mean for one in (term, word))
+                near.append(1.0 if word == term else float(a @ b / np.linalg.norm(a) / np.linalg.norm(b)))
+            assert found[at, column] == pytest.approx(max(0.0, *near), abs=3e-3)
+
+
+def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
+    memory = Memory("apple stone. river cloud. apple river", id="a")
+    index = indexed([memory, Memory("music", id="b")])
+    asked = question("apple river", index)
+    words = words_of(asked, Index(None, stem), lambda terms: [1 for _ in terms], 2)
+    words = type(words)(np.array([index.stems.find(t) for t in asked.terms]), None, np.array([1.0, 2.0]))
+    best, whole = sentence_match(words, index.rows(["a", "b"]), index)
+    assert best.tolist() == [3.0, 0.0]
+    assert whole.tolist() == [3.0, 0.0]
+    far = indexed([Memory("apple stone. river cloud", id="a")])
+    words = type(words)(np.array([far.stems.find(t) for t in asked.terms]), None, np.array([1.0, 2.0]))
+    best, whole = sentence_match(words, far.rows(["a"]), far)
+    assert (best.tolist(), whole.tolist()) == ([2.0], [3.0])
+
+
+def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sentence() -> None:
+    texts = ["stone apple river", "river apple", "apple cloud river", "apple. river", "river. apple river. apple"]
+    index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
+    asked = question("apple river music", index)
+    words = words_of(asked, index, lambda terms: [1 for _ in terms], len(texts))
+    words = type(words)(words.numbers, None, np.array([1.0, 2.0, 3.0]))
+    rows = index.rows([str(at) for at in range(len(texts))])
+    assert pair_match(words, rows, index).tolist() == [3 / 8, 3 / 8, 0.0, 0.0, 3 / 8]
+    alone = type(words)(words.numbers[:1], None, words.weights[:1])
+    assert pair_match(alone, rows, index).tolist() == [0.0] * len(texts)
+
+
+def test_a_tiny_largest_value_blows_no_other_up() -> None:
+    assert largest_to_one(np.array([0.5, 0.25, -0.25])).tolist() == [1.0, 0.5, -0.5]
+    assert largest_to_one(np.array([0.001, -0.1])).tolist() == [1.0, -1.0]
+    assert largest_to_one(np.array([-0.2, -0.1])).tolist() == [0.0, 0.0]
+
+
+def test_an_unknown_word_weighs_what_its_nearest_stem_weighs() -> None:
+    index = indexed([Memory("apple", id="a"), Memory("engine", id="b")])
+    df = {"apple": 2, "engine": 1}
+    asked = question("apples engine", index)
+    words = words_of(asked, index, lambda terms: [df.get(term, 0) for term in terms], 4)
+    known = words_of(question("apple", index), index, lambda terms: [df.get(term, 0) for term in terms], 4)
+    assert words.weights[0] == known.weights[0] < words.weights[1]
+
+
+def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_full() -> None:
+    talk = [
+        Memory("garden?", id="q", speaker="Anna", session="s", sequence=0),
+        Memory("yes", id="a", speaker="Bela", session="s", sequence=1),
+        Memory("river", id="r", speaker="Anna", session="s", sequence=2),
+        Memory("stone", id="s", speaker="Bela", session="s", sequence=3),
+    ]
+    index = Index(None, stem)
+    for memory in talk:
+        index.put(row(memory))
+    rows = index.rows(["q", "a", "r", "s"])
+    surroundings = around(index.order, rows)
+    place = places(rows, len(index.ids))
+    asked = question("garden river", index)
+    words = words_of(asked, index, lambda terms: [1 for _ in terms], 4)
+    match = np.concatenate([word_match(words, rows, index), np.zeros((1, 2), np.float32)])
+    window = smoothed_words(match, surroundings, place, (0.6, 0.4, 0.5, 0.3))
+    assert window.tolist() == [
+        pytest.approx([1.0, 0.3]),
+        pytest.approx([1.0, 0.4]),
+        pytest.approx([0.5, 1.0]),
+        pytest.approx([0.0, 0.6]),
+    ]
+    scores = smoothed_scores(np.array([1.0, 0.0, 0.0, 0.0, 0.0]), surroundings, place, (0.4, 0.3, 0.2, 0.15))
+    assert scores.tolist() == [1.0, 0.4, 0.2, 0.0]
+    hidden = np.zeros(4, np.bool_)
+    hidden[0] = True
+    alone = smoothed_words(match, surroundings.without(hidden), place, (0.6, 0.4, 0.5, 0.3))
+    assert alone[1].tolist() == pytest.approx([0.0, 0.4]), "a hidden turn lends nothing, not even its question"
+    assert weighed(window, words)[0] == pytest.approx(words.weights[0] + 0.3 * words.weights[1])
+
+
+def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    import memory.recall.index as module
+
+    monkeypatch.setattr(module, "_WORN_FROM", 5)
+    index = Index(None, stem)
+    for _ in range(6):
+        index.put(row(Memory("apple", id="a")))
+    assert not index.worn
+    index.put(row(Memory("apple", id="a")))
+    assert index.worn
+
+
+def test_days_are_those_of_the_zone_in_which_something_was_said() -> None:
+    late = datetime(2024, 5, 1, 23, 30, tzinfo=UTC)
+    index = indexed([Memory("apple", id="a", occurred_at=late), Memory("apple", id="b")])
+    assert index.day.values[index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
+    assert micros(late) > NEVER

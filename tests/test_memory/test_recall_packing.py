@@ -1,0 +1,139 @@
+"""From ranked candidates to hits: order, repeats, budget, parts, doubt."""
+
+import numpy as np
+import pytest
+
+from memory.codec import to_entry
+from memory.recall.confidence import judged, topic
+from memory.recall.packing import OVER_BUDGET, pack
+from memory.recall.scored import Ranked, Scored, best_first, merged
+from memory.recall.settings import Doubt
+from memory.records import Hit, LeftOut, Memory, Source
+from vectorstore import Entry
+
+PLACE = "/conversation"
+
+
+def scored(scores: dict[str, float], namespace: str = PLACE, lane: str = "conversation", topic: float = 1.0) -> Scored:
+    values = np.array(list(scores.values()))
+    return Scored(namespace, lane, tuple(scores), {"words": values * 0.75, "cosine": values * 0.25}, topic)
+
+
+def packed(
+    memories: list[Memory], k: int = 10, *, source: Scored | None = None, **options: object
+) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
+    source = source or scored({memory.id: 1 - at / 10 for at, memory in enumerate(memories)})
+    held = {memory.id: to_entry(memory) for memory in memories}
+
+    def fetch(page: object) -> list[Entry | None]:
+        return [held.get(one.id) for one in page]  # type: ignore[attr-defined]
+
+    return pack(merged([source], 100), k=k, fetch=fetch, **options)  # type: ignore[arg-type]
+
+
+def ids(hits: tuple[Hit, ...]) -> list[str]:
+    return [hit.memory.id for hit in hits]
+
+
+def test_hits_come_best_first_and_no_more_than_k() -> None:
+    hits, left = packed([Memory("one", id="a"), Memory("two", id="b"), Memory("three", id="c")], 2)
+    assert (ids(hits), left) == (["a", "b"], ())
+    assert hits[0].namespace == ""
+    assert hits[0].lane == "conversation"
+
+
+def test_k_of_zero_gives_nothing() -> None:
+    assert packed([Memory("one", id="a")], 0) == ((), ())
+
+
+def test_equal_scores_are_ordered_by_id_whatever_their_place() -> None:
+    source = scored({"c": 0.5, "a": 0.5, "b": 0.5, "d": 0.9})
+    assert [one.id for one in merged([source], 3)] == ["d", "a", "b"]
+    assert best_first(("c", "a", "b"), np.array([1.0, 1.0, 1.0]), 2) == [1, 2]
+
+
+def test_the_same_words_of_the_same_speaker_are_folded_and_named() -> None:
+    hits, left = packed(
+        [
+            Memory("I like tea.", id="a", speaker="Anna"),
+            Memory("I  like TEA.", id="b", speaker="Anna"),
+            Memory("I like tea.", id="c", speaker="Bela"),
+            Memory("I like tea too.", id="d", speaker="Anna"),
+        ]
+    )
+    assert ids(hits) == ["a", "c", "d"]
+    assert left == (LeftOut("b", "says the same as a"),)
+
+
+def test_the_same_words_in_two_documents_are_both_cited() -> None:
+    documents = [Memory("Tea.", id=name, source=Source(document=name)) for name in ("a", "b")]
+    assert ids(packed(documents)[0]) == ["a", "b"]
+
+
+def test_folding_still_fills_k() -> None:
+    memories = [Memory("same", id=f"a{at}") for at in range(8)] + [
+        Memory(f"other {at}", id=f"b{at}") for at in range(9)
+    ]
+    hits, _ = packed(memories, 5)
+    assert ids(hits) == ["a0", "b0", "b1", "b2", "b3"]
+
+
+def test_versions_of_one_memory_are_folded_into_the_better() -> None:
+    live = scored({"a": 0.9})
+    old = scored({"a@3": 0.8}, "/archive", "archive")
+    memories = {"a": to_entry(Memory("new", id="a")), "a@3": to_entry(Memory("old", id="a@3"))}
+
+    hits, left = pack(merged([live, old], 9), k=5, fetch=lambda page: [memories[one.id] for one in page])
+    assert (ids(hits), [one.id for one in left]) == (["a"], ["a@3"])
+
+
+def test_a_budget_passes_over_what_does_not_fit_and_names_it() -> None:
+    memories = [Memory("x" * 6, id="a"), Memory("y" * 6, id="b"), Memory("z" * 4, id="c")]
+    hits, left = packed(memories, token_budget=10, counter=len)
+    assert (ids(hits), left) == (["a", "c"], (LeftOut("b", OVER_BUDGET),))
+    assert packed(memories, token_budget=0, counter=len)[0] == ()
+
+
+def test_what_vanished_meanwhile_is_passed_over() -> None:
+    hits, left = packed([Memory("one", id="a")], source=scored({"gone": 1.0, "a": 0.5}))
+    assert (ids(hits), left) == (["a"], ())
+
+
+def test_parts_add_up_to_the_score_and_are_only_given_when_asked_for() -> None:
+    (hit,), _ = packed([Memory("one", id="a")], source=scored({"a": 0.7}), explain=True)
+    assert sum(hit.parts.values()) == hit.score
+    assert set(hit.parts) == {"words", "cosine"}
+    assert packed([Memory("one", id="a")])[0][0].parts == {}
+
+
+def test_graded_lanes_are_merged_by_what_their_best_covers() -> None:
+    weak = scored({"a": 3.0, "b": 1.5}, topic=0.4).graded()
+    strong = scored({"c": 0.5, "d": 0.1}, "/documents/d", "documents", topic=0.8).graded()
+    ranked = merged([weak, strong], 9)
+    assert [one.id for one in ranked] == ["c", "a", "b", "d"]
+    assert [round(one.score, 6) for one in ranked] == [0.8, 0.4, 0.2, 0.16]
+    assert isinstance(ranked[0], Ranked)
+
+
+def test_the_topic_is_a_share_with_or_without_vectors() -> None:
+    assert topic(0.5, None, words=0.5) == 0.5
+    assert topic(1.0, 1.0, words=0.5) == 1.0
+    assert topic(0.0, -0.3, words=0.5) == 0.0
+    assert topic(0.2, 0.6, words=0.5) == pytest.approx(0.7 / 1.5)
+
+
+def test_doubt_names_its_reason() -> None:
+    doubt = Doubt(conversation=0.5, conversation_words=0.2, document=0.6, document_words=0.3, lead=-0.2)
+    good = Scored(PLACE, "conversation", ("a",), {}, topic=0.7)
+    weak = Scored(PLACE, "conversation", ("a",), {}, topic=0.4)
+    other = Scored(PLACE, "conversation", ("a",), {}, topic=0.7, lead=-0.3)
+    document = Scored("/documents/d", "documents", ("c",), {}, topic=0.65)
+    assert judged([], None, doubt, vectors=True) == (0.0, "nothing")
+    assert judged([good], good, doubt, vectors=True) == (0.7, None)
+    assert judged([weak], weak, doubt, vectors=True) == (0.4, "nothing")
+    assert judged([weak], weak, doubt, vectors=False) == (0.4, None)
+    confidence, reason = judged([other], other, doubt, vectors=True)
+    assert reason == "other"
+    assert confidence < 0.7
+    assert judged([weak, document], document, doubt, vectors=True) == (0.65, None)
+    assert judged([other, document], document, doubt, vectors=True)[1] is None

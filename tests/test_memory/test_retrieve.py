@@ -1,0 +1,145 @@
+"""Retrieval over documents: passages with their place, their neighbours, and quotes from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memory.chunking.text import TextChunker
+from memory.embedders.hashing import HashingEmbedder
+from memory.errors import ArgumentError
+from memory.long_term import LongTermMemory
+from memory.rag.knowledge_base import KnowledgeBase
+from vectorstore import open_store
+
+pytestmark = pytest.mark.anyio
+
+PARAGRAPHS = [
+    "The lighthouse was built in 1862 by the harbour board.",
+    "Its keeper, Ada Brandt, lived there for forty years.",
+    "A storm in 1911 broke the lamp and flooded the cellar.",
+    "Today it is a museum that opens on weekends.",
+]
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request, tmp_path):
+    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/memory.db"
+    store = open_store(url)
+    yield LongTermMemory(store, embedder=HashingEmbedder(dimension=256))
+    store.close()
+
+
+@pytest.fixture
+def lighthouse(tmp_path) -> Path:
+    path = tmp_path / "lighthouse.txt"
+    path.write_text("\n\n".join(PARAGRAPHS))
+    return path
+
+
+async def knowledge_of(memory, *paths: Path, size: int = 60) -> KnowledgeBase:
+    knowledge = KnowledgeBase(memory, chunker=TextChunker(size))
+    await knowledge.ingest(paths)
+    return knowledge
+
+
+async def test_the_passage_that_answers_comes_first_with_its_place(memory, lighthouse):
+    knowledge = await knowledge_of(memory, lighthouse)
+    first = (await knowledge.retrieve("Who was the keeper?"))[0]
+    assert first.document == "lighthouse.txt"
+    assert "Ada Brandt" in first.text
+    assert lighthouse.read_text()[first.start : first.end] == first.text
+
+
+async def test_passages_are_as_many_as_asked_for_best_first(memory, lighthouse):
+    knowledge = await knowledge_of(memory, lighthouse)
+    found = await knowledge.retrieve("lighthouse keeper lamp museum", 2)
+    assert len(found) == 2
+    assert found[0].score >= found[1].score
+    assert found[:2] == found.passages
+    assert len(await knowledge.retrieve("lighthouse", 0)) == 0
+
+
+async def test_neighbours_are_what_stands_next_to_the_passage(memory, lighthouse):
+    knowledge = await knowledge_of(memory, lighthouse)
+    text = lighthouse.read_text()
+    for passage in await knowledge.retrieve("lighthouse keeper storm museum", 4, neighbours=1):
+        whole = passage.before + passage.text + passage.after
+        assert whole in text
+        place = PARAGRAPHS.index(passage.text)
+        assert passage.before == "".join(f"{one}\n\n" for one in PARAGRAPHS[max(0, place - 1) : place])
+        assert passage.after == "".join(f"\n\n{one}" for one in PARAGRAPHS[place + 1 : place + 2])
+
+
+async def test_all_neighbours_give_the_document_again_though_chunks_overlap(memory, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text(" ".join(f"Word{number} goes here and there." for number in range(40)))
+    knowledge = KnowledgeBase(memory, chunker=TextChunker(120, overlap=40))
+    await knowledge.ingest(path)
+    assert len({one.id for one in await knowledge.retrieve("Word7 goes", 20)}) > 3
+    (passage,) = await knowledge.retrieve("Word7 goes", 1, neighbours=100)
+    assert passage.before + passage.text + passage.after == path.read_text()
+
+
+async def test_a_forgotten_neighbour_is_left_out(memory, lighthouse):
+    knowledge = await knowledge_of(memory, lighthouse)
+    (storm,) = await knowledge.retrieve("storm lamp cellar", 1)
+    await memory.forget([storm.id])
+    (keeper,) = await knowledge.retrieve("keeper Ada Brandt", 1, neighbours=1)
+    assert "storm" not in keeper.before + keeper.after
+
+
+async def test_only_the_collection_that_is_asked_answers(memory, lighthouse, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("The keeper of the zoo is Bo.")
+    await KnowledgeBase(memory, collection="zoo").ingest(other)
+    knowledge = await knowledge_of(memory, lighthouse)
+    assert {passage.document for passage in await knowledge.retrieve("keeper", 10)} == {"lighthouse.txt"}
+
+
+async def test_what_was_said_in_conversation_is_no_passage(memory, lighthouse):
+    await memory.remember("The keeper owes me ten euros.")
+    knowledge = await knowledge_of(memory, lighthouse)
+    assert all(passage.document for passage in await knowledge.retrieve("keeper", 10))
+
+
+async def test_a_filter_and_tags_narrow_the_search(memory, tmp_path):
+    for name, tag in (("a", "old"), ("b", "new")):
+        (tmp_path / f"{name}.md").write_text(f"---\ntags: [{tag}]\n---\nThe keeper {name} is here.")
+    knowledge = await knowledge_of(memory, tmp_path / "a.md", tmp_path / "b.md")
+    assert [one.document for one in await knowledge.retrieve("keeper", tags=["new"])] == ["b.md"]
+    assert [one.document for one in await knowledge.retrieve("keeper", where={"document": "a.md"})] == ["a.md"]
+
+
+async def test_an_empty_collection_answers_with_nothing(memory):
+    found = await KnowledgeBase(memory).retrieve("anything")
+    assert (len(found), found.abstain) == (0, "nothing")
+
+
+@pytest.mark.parametrize("neighbours", [-1, True, 1.5, None])
+async def test_neighbours_are_a_whole_number(memory, lighthouse, neighbours):
+    knowledge = await knowledge_of(memory, lighthouse)
+    with pytest.raises(ArgumentError) as caught:
+        await knowledge.retrieve("keeper", neighbours=neighbours)
+    assert caught.value.argument == "neighbours"
+
+
+@pytest.mark.parametrize("question", ["", "  "])
+async def test_an_empty_question_is_refused(memory, lighthouse, question):
+    knowledge = await knowledge_of(memory, lighthouse)
+    with pytest.raises(ArgumentError):
+        await knowledge.retrieve(question)
+
+
+async def test_citations_quote_the_document_word_for_word(memory, lighthouse):
+    knowledge = await knowledge_of(memory, lighthouse, size=400)
+    question = "When did a storm break the lamp?"
+    (citation,) = await knowledge.cite(question, await knowledge.retrieve(question))
+    assert citation.quote == PARAGRAPHS[2]
+    assert lighthouse.read_text()[citation.start : citation.end] == citation.quote
+    assert str(citation) == "[1] lighthouse.txt"
+
+
+async def test_citations_work_on_an_empty_collection(memory):
+    assert await KnowledgeBase(memory).cite("anything", []) == []

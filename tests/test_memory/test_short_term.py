@@ -1,0 +1,98 @@
+"""Short-term memory: storage keeps everything, the policy shows part of it."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from memory.errors import ArgumentError
+from memory.messages import Message, ThinkingBlock
+from memory.policies.fixed_window import FixedWindow
+from memory.policies.keep_all import KeepAll
+from memory.short_term import ShortTermMemory
+from memory.storage.in_memory import InMemoryHistory
+
+pytestmark = pytest.mark.anyio
+
+A, B, C = Message.user("a"), Message.assistant("b"), Message.user("c")
+
+
+async def test_the_window_is_the_policys_and_the_storage_keeps_everything() -> None:
+    memory = ShortTermMemory(InMemoryHistory(), policy=FixedWindow(messages=2))
+    await memory.append(A, B, C)
+    window = await memory.window()
+    assert (window.messages, window.dropped) == ((B, C), 1)
+    assert [stored.message for stored in await memory.load()] == [A, B, C]
+
+
+async def test_without_a_policy_everything_is_shown() -> None:
+    memory = ShortTermMemory(InMemoryHistory())
+    await memory.append(A, B)
+    assert (await memory.window()).messages == (A, B)
+    assert isinstance(memory.policy, KeepAll)
+
+
+async def test_an_empty_session_has_an_empty_window() -> None:
+    assert (await ShortTermMemory(InMemoryHistory()).window()).messages == ()
+
+
+async def test_messages_are_numbered_and_numbers_are_not_reused() -> None:
+    memory = ShortTermMemory(InMemoryHistory())
+    assert await memory.append(A, B) == [1, 2]
+    assert await memory.clear() == 2
+    assert await memory.append(C) == [3]
+
+
+async def test_appending_nothing_is_nothing() -> None:
+    memory = ShortTermMemory(InMemoryHistory())
+    assert await memory.append() == []
+
+
+async def test_two_sessions_of_one_storage_do_not_see_each_other() -> None:
+    storage = InMemoryHistory()
+    one, other = ShortTermMemory(storage), ShortTermMemory(storage)
+    await one.append(A)
+    assert (await other.window()).messages == ()
+
+
+async def test_the_same_session_in_two_namespaces_is_two() -> None:
+    storage = InMemoryHistory()
+    await ShortTermMemory(storage, session="s", namespace="ann").append(A)
+    assert (await ShortTermMemory(storage, session="s", namespace="bob").window()).messages == ()
+    assert (await ShortTermMemory(storage, session="s", namespace="ann").window()).messages == (A,)
+
+
+async def test_a_session_can_be_taken_up_again() -> None:
+    storage = InMemoryHistory()
+    first = ShortTermMemory(storage)
+    await first.append(A)
+    again = ShortTermMemory(storage, session=first.session)
+    assert (await again.window()).messages == (A,)
+
+
+async def test_a_new_session_has_an_id_of_the_injected_kind() -> None:
+    fixed = uuid.UUID(int=7)
+    assert ShortTermMemory(InMemoryHistory(), ids=lambda: fixed).session == str(fixed)
+    assert uuid.UUID(ShortTermMemory(InMemoryHistory()).session)
+
+
+async def test_storage_returns_thinking_as_it_was_given() -> None:
+    memory = ShortTermMemory(InMemoryHistory())
+    message = Message.assistant([ThinkingBlock(text="hm", signature="s")])
+    await memory.append(message)
+    assert (await memory.window()).messages == (message,)
+
+
+async def test_what_is_no_message_is_an_argument_error_and_nothing_is_kept() -> None:
+    memory = ShortTermMemory(InMemoryHistory())
+    with pytest.raises(ArgumentError, match=r"messages\[1\]"):
+        await memory.append(A, "b")  # type: ignore[arg-type]
+    assert await memory.load() == []
+
+
+async def test_what_is_kept_can_be_paged_from_the_newest() -> None:
+    memory = ShortTermMemory(InMemoryHistory(), policy=FixedWindow(messages=1))
+    await memory.append(A, B, C)
+    assert [stored.sequence for stored in await memory.load(limit=1, offset=1)] == [2]
+    assert [stored.sequence for stored in await memory.load(roles=["user"])] == [1, 3]

@@ -1,0 +1,61 @@
+"""Vectors of single words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from memory.embedders import static_table
+from memory.embedders.protocol import WordVectors
+from memory.embedders.static_table import installed_table, local_available
+from memory.embedders.word_vectors import LocalWordVectors
+from memory.errors import ArgumentError
+from vectorstore import MissingExtra
+
+needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")
+
+
+@needs_local
+def test_they_keep_the_protocol() -> None:
+    vectors = LocalWordVectors()
+    assert isinstance(vectors, WordVectors)
+    assert vectors.words([]).shape == (0, vectors.dimension)
+    assert vectors.words(["a"]).dtype == np.float32
+
+
+@needs_local
+def test_each_word_has_a_unit_vector_and_a_blank_has_none() -> None:
+    rows = LocalWordVectors().words(["harbour", "Lisbon", "記憶", "", " ", "x" * 500])
+    assert np.allclose(np.linalg.norm(rows, axis=1), [1, 1, 1, 0, 0, 1], atol=1e-5)
+
+
+@needs_local
+def test_related_words_are_nearer_than_strangers() -> None:
+    rows = LocalWordVectors().words(["dog", "puppy", "interest"])
+    assert rows[0] @ rows[1] > rows[0] @ rows[2] + 0.2
+
+
+@needs_local
+def test_a_word_has_the_vector_of_the_text_with_a_space_before_it() -> None:
+    assert np.array_equal(LocalWordVectors().words(["harbour"]), installed_table().means([" harbour"]))
+
+
+@needs_local
+def test_words_and_texts_share_one_table_and_have_different_fingerprints() -> None:
+    from memory.embedders.local import LocalEmbedder
+
+    assert LocalWordVectors()._table is LocalEmbedder()._table
+    assert LocalWordVectors().fingerprint != LocalEmbedder().fingerprint
+
+
+@needs_local
+def test_what_is_no_word_is_an_argument_error() -> None:
+    with pytest.raises(ArgumentError, match=r"words\[1\]"):
+        LocalWordVectors().words(["fine", "\udfff"])
+
+
+def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_table, "find_spec", lambda name: None)
+    installed_table.cache_clear()
+    with pytest.raises(MissingExtra, match="local"):
+        LocalWordVectors()

@@ -1,0 +1,397 @@
+"""The write path in its parts: what may be remembered, what policies decide, ids, tombstones, vectors."""
+
+import asyncio
+import random
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from memory.errors import ArgumentError, EmbedderMismatch
+from memory.records import Memory, Outcome, Source, Trust
+from memory.write.checking import checked
+from memory.write.embedding import NO_EMBEDDER, NOTHING_TO_EMBED, Embedding
+from memory.write.forgetting import holds
+from memory.write.ids import TimeOrderedIds, keyed_id
+from memory.write.policies import Action, Decision, MinimumLength, StoreAlways, judge
+from memory.write.tombstone_tables import SqliteTombstones
+from memory.write.tombstones import InMemoryTombstones
+from vectorstore import Space, open_store
+from vectorstore.sqlite import Database
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+# --- what may be remembered
+
+
+def test_a_text_is_a_memory():
+    assert checked("I moved.") == Memory("I moved.")
+
+
+def test_naive_times_are_taken_in_the_configured_zone():
+    memory = checked(
+        Memory("x", occurred_at=datetime.fromisoformat("2026-07-01T12:00")), zone=ZoneInfo("Europe/Berlin")
+    )
+    assert memory.occurred_at.utcoffset() == timedelta(hours=2)
+
+
+def test_trust_may_be_given_as_a_word():
+    assert checked(Memory("x", trust="document")).trust is Trust.DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("text", ""),
+        ("text", " \n\t"),
+        ("text", "\ud800"),
+        ("text", None),
+        ("text", b"bytes"),
+        ("id", "a\0b"),
+        ("id", "x" * 1001),
+        ("id", 5),
+        ("kind", ""),
+        ("kind", None),
+        ("speaker", " "),
+        ("session", 7),
+        ("key", ""),
+        ("tags", "tag"),
+        ("tags", [1]),
+        ("tags", [""]),
+        ("tags", {"a": 1}),
+        ("scopes", {"user": 1}),
+        ("scopes", []),
+        ("metadata", {"x": float("inf")}),
+        ("metadata", {"x": {1, 2}}),
+        ("metadata", {"x": {3: 4}}),
+        ("metadata", {"x": ["\ud800"]}),
+        ("metadata", {1: 2}),
+        ("metadata", []),
+        ("importance", 1.5),
+        ("importance", -0.1),
+        ("importance", float("nan")),
+        ("importance", True),
+        ("importance", "high"),
+        ("sequence", -1),
+        ("sequence", True),
+        ("sequence", 1.0),
+        ("trust", "god"),
+        ("trust", None),
+        ("actor", "robot"),
+        ("actor", []),
+        ("pinned", 1),
+        ("disabled", None),
+        ("derived_from", "abc"),
+        ("occurred_at", "yesterday"),
+        ("expires_at", 5),
+        ("retired_at", NOW),
+        ("source", "a.md"),
+        ("source", Source(page=0)),
+        ("source", Source(start=-1)),
+        ("source", Source(heading="Install")),
+        ("caption", None),
+    ],
+)
+def test_a_bad_field_is_named_with_its_value(field, value):
+    with pytest.raises(ArgumentError) as error:
+        checked(replace(Memory("fine"), **{field: value}))
+    assert field in error.value.argument
+    assert error.value.expected
+
+
+def test_a_validity_that_ends_before_it_begins_is_refused():
+    with pytest.raises(ArgumentError, match="valid_to"):
+        checked(Memory("x", valid_from=NOW, valid_to=NOW - timedelta(seconds=1)))
+
+
+def test_metadata_may_not_be_bottomless():
+    deep = []
+    for _ in range(200):
+        deep = [deep]
+    with pytest.raises(ArgumentError, match="levels"):
+        checked(Memory("x", metadata={"deep": deep}))
+
+
+@pytest.mark.parametrize("bad", [None, 5, b"x", ["x"]])
+def test_only_texts_and_memories_are_remembered(bad):
+    with pytest.raises(ArgumentError, match="item"):
+        checked(bad)
+
+
+# --- policies
+
+
+class Says:
+    """A policy that always decides the same."""
+
+    def __init__(self, action, reason="", memory=None):
+        self.decision = Decision(action, reason, memory)
+
+    def decide(self, memory):
+        return self.decision
+
+
+def test_without_policies_everything_is_stored():
+    assert judge(Memory("ok"), ()).outcome is Outcome.STORED
+    assert judge(Memory("ok"), [StoreAlways()]).memory == Memory("ok")
+
+
+def test_what_is_too_short_is_rejected_with_the_reason():
+    judged = judge(Memory("  ok  "), [MinimumLength(3)])
+    assert (judged.memory, judged.outcome, judged.reason) == (None, Outcome.REJECTED, "too short")
+    assert judge(Memory("yes"), [MinimumLength(3)]).outcome is Outcome.STORED
+
+
+def test_the_first_rejection_ends_it():
+    judged = judge(Memory("x"), [Says(Action.REJECT, "first"), Says(Action.REJECT, "second")])
+    assert judged.reason == "first"
+
+
+def test_the_next_policy_sees_what_the_last_one_made():
+    longer = Says(Action.TRANSFORM, "spelled out", Memory("a longer text"))
+    judged = judge(Memory("x"), [longer, MinimumLength(5)])
+    assert (judged.memory.text, judged.outcome, judged.reason) == (
+        "a longer text",
+        Outcome.STORED,
+        "spelled out",
+    )
+
+
+def test_a_redacted_memory_is_reported_as_such():
+    judged = judge(Memory("my key is abc"), [Says(Action.REDACT, "secret", Memory("my key is ***"))])
+    assert (judged.memory.text, judged.outcome, judged.reason) == (
+        "my key is ***",
+        Outcome.REDACTED,
+        "secret",
+    )
+
+
+def test_a_rerouted_memory_is_stored_as_another_kind():
+    judged = judge(Memory("x"), [Says(Action.REROUTE, "small talk", Memory("x", kind="note"))])
+    assert (judged.memory.kind, judged.outcome) == ("note", Outcome.STORED)
+
+
+@pytest.mark.parametrize("memory", [None, Memory(" ")])
+def test_a_policy_that_gives_nothing_to_store_is_named(memory):
+    with pytest.raises(ArgumentError, match="Says"):
+        judge(Memory("x"), [Says(Action.TRANSFORM, "", memory)])
+
+
+def test_a_length_that_rejects_nothing_is_refused():
+    with pytest.raises(ArgumentError, match="characters"):
+        MinimumLength(0)
+
+
+# --- ids
+
+
+def test_ids_are_short_and_rise_with_time():
+    now = [NOW]
+    ids = TimeOrderedIds(clock=lambda: now[0])
+    given = []
+    for _ in range(50):
+        given.append(ids())
+        now[0] += timedelta(milliseconds=random.Random(len(given)).choice([0, 1, 500]))
+    assert given == sorted(set(given))
+    assert {len(one) for one in given} == {16}
+
+
+def test_ids_rise_when_the_clock_steps_back():
+    moments = iter([NOW, NOW - timedelta(days=1), NOW + timedelta(days=1)])
+    ids = TimeOrderedIds(clock=lambda: next(moments))
+    given = [ids(), ids(), ids()]
+    assert given == sorted(set(given))
+
+
+def test_processes_differ_in_the_random_part():
+    one = TimeOrderedIds(clock=lambda: NOW, token=lambda count: b"\x00" * count)()
+    other = TimeOrderedIds(clock=lambda: NOW, token=lambda count: b"\xff" * count)()
+    assert one[:9] == other[:9]
+    assert one[9:] == "0000000"
+    assert other[9:] == "zzzzzzz"
+
+
+def test_a_key_names_the_same_memory_wherever_the_file_is_open():
+    assert keyed_id(b"s" * 32, "n", "k") == keyed_id(b"s" * 32, "n", "k")
+    others = [(b"t" * 32, "n", "k"), (b"s" * 32, "m", "k"), (b"s" * 32, "n", "l"), (b"s" * 32, "nk", "")]
+    assert len({keyed_id(b"s" * 32, "n", "k"), *(keyed_id(*one) for one in others)}) == 5
+
+
+# --- tombstones
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def tombstones(request, tmp_path):
+    if request.param == "memory":
+        yield InMemoryTombstones()
+    else:
+        database = Database(tmp_path / "m.db")
+        yield SqliteTombstones(database)
+        database.close()
+
+
+def test_a_forgotten_id_is_known_in_its_lane_only(tombstones):
+    tombstones.add("/conversation", ["a", "b"], NOW)
+    assert tombstones.which("/conversation", ["a", "c"]) == {"a"}
+    assert tombstones.which("x/conversation", ["a"]) == set()
+    tombstones.lift("/conversation", ["a", "z"])
+    assert tombstones.which("/conversation", ["a", "b"]) == {"b"}
+
+
+def test_forgotten_words_are_known_by_when_not_by_what(tombstones):
+    tombstones.add_words("n", ["The code is 4417"], NOW)
+    tombstones.add_words("n", ["The code is 4417"], NOW + timedelta(hours=1))
+    assert tombstones.words_at("n", " The code is 4417\n") == NOW + timedelta(hours=1)
+    assert tombstones.words_at("n", "The code is") is None
+    assert tombstones.words_at("m", "The code is 4417") is None
+
+
+def test_the_key_of_a_file_stays_and_is_its_own(tmp_path):
+    first = Database(tmp_path / "a.db")
+    key = SqliteTombstones(first).key
+    first.close()
+    again, other = Database(tmp_path / "a.db"), Database(tmp_path / "b.db")
+    assert SqliteTombstones(again).key == key
+    assert len(key) == 32
+    assert SqliteTombstones(other).key != key
+    assert again.verify() == []
+    again.close()
+    other.close()
+
+
+def test_no_words_are_in_the_tables_of_tombstones(tmp_path):
+    database = Database(tmp_path / "m.db")
+    SqliteTombstones(database).add_words("n", ["canary words 4417"], NOW)
+    database.close()
+    assert b"canary" not in (tmp_path / "m.db").read_bytes()
+
+
+def test_a_key_that_is_damaged_or_gone_is_found(tmp_path):
+    database = Database(tmp_path / "m.db")
+    SqliteTombstones(database).add_words("n", ["words"], NOW)
+    with database.write() as connection:
+        connection.execute("UPDATE memory_facts SET value = x'00'")
+    assert [finding.what for finding in database.verify()] == ["the key of the file is not whole"]
+    with database.write() as connection:
+        connection.execute("DELETE FROM memory_facts")
+    assert [finding.what for finding in database.verify()] == ["the key of the file is missing"]
+    database.close()
+
+
+def test_tombstones_are_salvaged(tmp_path):
+    database = Database(tmp_path / "m.db")
+    tombstones = SqliteTombstones(database)
+    tombstones.add("/conversation", ["a"], NOW)
+    tombstones.add_words("n", ["words"], NOW)
+    database.salvage(tmp_path / "saved.db")
+    database.close()
+    saved = Database(tmp_path / "saved.db")
+    kept = SqliteTombstones(saved)
+    assert kept.which("/conversation", ["a"]) == {"a"}
+    assert kept.words_at("n", "words") == NOW
+    saved.close()
+
+
+# --- words held by a text
+
+
+def test_a_longer_text_is_held_wherever_it_stands():
+    assert holds("you said: my code is 4417!", ["my code is 4417"])
+    assert holds("xCANARY123y", ["CANARY123"])
+    assert not holds("my code is 441", ["my code is 4417"])
+
+
+def test_a_short_text_must_stand_by_itself():
+    assert holds("it is 4417, he said", ["4417"])
+    assert holds("ok", ["ok"])
+    assert not holds("a book", ["ok"])
+    assert holds("a book is ok", ["ok"])
+    assert not holds("", ["ok"])
+
+
+# --- vectors
+
+
+class Counting:
+    """An embedder whose vectors say how long a text is; blank-looking texts get zeros."""
+
+    fingerprint = "counting/1"
+    dimension = 2
+
+    def __init__(self, answer=None, error=None):
+        self.answer = answer
+        self.error = error
+
+    async def embed(self, texts, kind="document"):
+        if self.error is not None:
+            raise self.error
+        if self.answer is not None:
+            return self.answer
+        return np.array([[len(text), 1] if text.isprintable() else [0, 0] for text in texts], dtype=np.float32)
+
+
+def test_the_first_vectors_set_the_space_of_the_store():
+    store = open_store("numpy:")
+    made = asyncio.run(Embedding(store, Counting()).vectors(["ab", "\0"]))
+    assert store.space == Space("counting/1", 2)
+    assert made.vectors[0].tolist() == [2, 1]
+    assert made.vectors[1] is None
+    assert made.reasons == (None, NOTHING_TO_EMBED)
+    assert made.deferred is None
+
+
+@pytest.mark.parametrize(
+    "embedder",
+    [
+        Counting(error=RuntimeError("boom")),
+        Counting(answer=np.zeros((5, 2), dtype=np.float32)),
+        Counting(answer=np.full((1, 2), np.nan, dtype=np.float32)),
+        Counting(answer=[[1.0], [2.0]]),
+        Counting(answer="nonsense"),
+    ],
+)
+def test_an_embedder_that_fails_or_talks_nonsense_defers(embedder):
+    store = open_store("numpy:")
+    made = asyncio.run(Embedding(store, embedder).vectors(["text"]))
+    assert made.vectors == (None,)
+    assert made.reasons == (None,)
+    assert "the embedder failed" in made.deferred
+    assert store.space is None
+
+
+def test_without_an_embedder_vectors_are_still_to_come():
+    made = asyncio.run(Embedding(open_store("numpy:"), None).vectors(["a"]))
+    assert (made.vectors, made.deferred) == ((None,), NO_EMBEDDER)
+
+
+def test_an_embedder_of_another_space_is_refused():
+    store = open_store("numpy:", space=Space("other/1", 2))
+    with pytest.raises(EmbedderMismatch, match="other/1"):
+        Embedding(store, Counting())
+
+
+def test_vectors_of_another_length_than_the_spaces_are_deferred():
+    store = open_store("numpy:", space=Space("counting/1", 3))
+    made = asyncio.run(Embedding(store, Counting()).vectors(["a"]))
+    assert "dimensions" in made.deferred
+
+
+def test_a_space_that_another_process_has_set_meanwhile_defers():
+    store = open_store("numpy:")
+
+    class Late(Counting):
+        async def embed(self, texts, kind="document"):
+            store.set_space(Space("other/1", 2))
+            return await super().embed(texts, kind)
+
+    embedding = Embedding(store, Late())
+    assert "other/1" in asyncio.run(embedding.vectors(["a"])).deferred
+    assert asyncio.run(embedding.vectors([])).vectors == ()
+
+
+def test_cancelling_the_embedder_cancels_the_write():
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(Embedding(open_store("numpy:"), Counting(error=asyncio.CancelledError())).vectors(["a"]))
