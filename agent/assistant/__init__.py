@@ -1,0 +1,1 @@
+"""The persistent assistant: configuration, wiring, and the command line."""

@@ -1,0 +1,109 @@
+"""The tree of commands, the options that hold for all of them, and the way in.
+
+Nothing of the library is imported here: ``--help`` and ``--version`` cost no more than typer does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from agent.assistant.cli.ask import ask
+from agent.assistant.cli.chat import chat
+from agent.assistant.cli.context import Invocation
+from agent.assistant.cli.correct import correct
+from agent.assistant.cli.doctor import doctor
+from agent.assistant.cli.documents import documents
+from agent.assistant.cli.failures import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
+from agent.assistant.cli.forget import forget
+from agent.assistant.cli.ingest import ingest
+from agent.assistant.cli.memories import history, list_memories, look, show
+from agent.assistant.cli.output import note
+from agent.assistant.cli.recall import recall
+from agent.assistant.cli.remember import remember
+
+app = typer.Typer(
+    name="mneme",
+    help="A memory for AI agents that you own: one file on your disk, found again with its source.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+memories = typer.Typer(help="Look at what is remembered.", rich_markup_mode=None)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"mneme {version('mneme')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="The memory file (else MNEME_MEMORY, else in the data folder)."),
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories; none sees another's.")] = None,
+    offline: Annotated[bool | None, typer.Option("--offline", help="Open no connection beyond this machine.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What answers (else MNEME_MODEL); 'none' answers by quotes."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Remember, ingest and ask; options before the command hold for all commands."""
+    flags = {"memory": memory, "namespace": namespace, "offline": offline, "model": model}
+    context.obj = Invocation(flags=flags, debug=debug)
+
+
+app.command()(chat)
+app.command()(ask)
+app.command()(ingest)
+app.command()(remember)
+app.command()(recall)
+app.command()(correct)
+app.command()(forget)
+app.command()(documents)
+app.command()(doctor)
+memories.callback(invoke_without_command=True)(look)
+memories.command("list")(list_memories)
+memories.command()(show)
+memories.command()(history)
+app.add_typer(memories, name="memories")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; None takes the arguments of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # no text of a memory may fail for the encoding of a terminal
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(args=arguments, prog_name="mneme", standalone_mode=False)
+        sys.stdout.flush()
+    except UsageProblem as error:
+        if str(error).startswith("Usage:"):
+            typer.echo(str(error))  # no command at all: the message is the help
+            return USAGE
+        return say_wrong_usage(error, getattr(getattr(error, "ctx", None), "command_path", "mneme"))
+    except typer.Abort:
+        note("mneme: nothing was done")
+        return FAILED
+    except BrokenPipeError:
+        let_reader_go()
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """Run the command line as a process does."""
+    sys.exit(run())

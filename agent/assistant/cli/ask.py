@@ -1,0 +1,55 @@
+"""``mneme ask``: one question, one answer with its citations. The memory is only read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from agent.assistant.cli.failures import reported
+from agent.assistant.cli.inputs import given_text
+from agent.assistant.cli.opened import opened_assistant
+from agent.assistant.cli.output import note, print_json, say
+from agent.assistant.cli.printable import one_line
+from agent.assistant.cli.shapes import citation_json
+
+
+@reported
+def ask(
+    context: typer.Context,
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="What you want to know; '-' reads it from standard input.")
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Answer QUESTION from what is known, with citations.
+
+    Nothing is stored; a conversation that is kept is `mneme chat`.
+    """
+    words = given_text(question, name="QUESTION", what="a question")
+    from memory import run_sync
+
+    with opened_assistant(context, reads_only=True) as assistant:
+        result = run_sync(assistant.agent.run(words, store=False))
+        model = assistant.settings.model
+    if json:
+        print_json(
+            {
+                "question": words,
+                "answer": result.text,
+                "citations": [citation_json(item) for item in result.citations],
+                "abstain": result.abstain,
+                "model": model,
+                "ending": result.ending,
+                "warnings": list(result.warnings),
+                "notes": list(result.notes),
+            }
+        )
+        return
+    say(result.text)
+    if result.citations:
+        say()
+    for item in result.citations:
+        say(f"[{item.number}] {one_line(item.where)}")
+    for warning in (*result.warnings, *result.notes):
+        note(warning)

@@ -1,0 +1,180 @@
+"""What ``mneme doctor`` looks at: the installation, the settings, the endpoints, the memory file. Prints nothing.
+
+Secrets are never shown, and nothing is made: a memory file that is not there stays away.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.assistant.cli.failures import ENDPOINT, FAILED, FILE, USAGE, described
+
+if TYPE_CHECKING:
+    from agent.assistant.config import Configuration, Settings
+    from memory import LongTermMemory
+    from memory.http import HttpClient
+
+_FINDINGS_SHOWN = 20
+_ENOUGH_ROOM = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: fine or not, what was seen, what to do; *code* is the exit code where it is not fine."""
+
+    name: str
+    fine: bool
+    seen: str
+    remedy: str = ""
+    code: int = FAILED
+
+
+def check_installation() -> Iterator[Check]:
+    """Look at Python, at the packages that it finds under our names, and at the libraries below."""
+    import apsw
+
+    from memory import local_available
+
+    yield Check("python", True, f"{sys.version.split()[0]} ({sys.executable})")
+    yield Check("sqlite", True, apsw.sqlite_lib_version())
+    own = Path(__file__).resolve().parents[3]
+    for package in ("agent", "memory", "vectorstore"):
+        spec = find_spec(package)
+        place = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
+        shadowed = "something else of that name comes first on Python's path; give Mneme an environment of its own"
+        yield Check(f"package {package}", place == own, str(place), "" if place == own else shadowed)
+    for library in ("sqlite-vec", "tiktoken"):
+        yield _library(library)
+    local, pdf = local_available(), find_spec("pypdf") is not None
+    meaning = "" if local else "words alone are searched; for meaning: pip install 'mneme[local]'"
+    yield Check("local embedder", True, "installed" if local else "not installed", meaning)
+    yield Check("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install 'mneme[docs]'")
+
+
+def check_settings(configuration: Configuration) -> Iterator[Check]:
+    """Tell what is set and where each setting came from; a file with a key in it must be private."""
+    from agent.providers.openai_compatible import shown
+
+    settings, origins, path = configuration.settings, configuration.origins, configuration.path
+    yield Check("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")
+    asked = settings.model is not None
+    values = (
+        ("model", settings.model or "none: statements are kept, questions are answered by quotes"),
+        ("base_url", shown(settings.endpoint) if asked else "not used"),
+        ("api_key", "set" if settings.api_key else "not set"),
+        ("embedder", settings.embedder),
+        ("namespace", settings.namespace or "(the usual one)"),
+        ("offline", "yes: only this machine may be asked" if settings.offline else "no"),
+    )
+    for name, value in values:
+        yield Check(name, True, value + (f" (from {origins[name]})" if name in origins else ""))
+    keys = [name for name in ("api_key", "embedding_api_key") if origins.get(name) == str(path)]
+    if keys and os.name == "posix" and path.stat().st_mode & 0o077:
+        yield Check("configuration", False, "it holds a key, and others may read it", f"chmod 600 {path}", USAGE)
+
+
+def check_endpoints(settings: Settings) -> Iterator[Check]:
+    """Ask the model's endpoint which models it has, and the embedder for one vector."""
+    from memory import run_sync
+
+    async def model() -> str:
+        from agent.assistant.wiring import make_provider
+        from agent.providers.openai_compatible import list_models
+
+        async with _impatient(settings) as client:
+            make_provider(settings, client)
+            names = await list_models(settings.endpoint, api_key=settings.key, client=client)
+        known = settings.model in names
+        return "it answers, and has the model" if known else f"it answers, without {settings.model} in its list"
+
+    async def embedder() -> str:
+        from agent.assistant.wiring import make_embedder
+
+        async with _impatient(settings) as client:
+            chosen = make_embedder(settings, client)
+            assert chosen is not None
+            (vector,) = await chosen.embed(["probe"])
+        return f"it answers, with vectors of {len(vector)} numbers"
+
+    for name, wanted, probe in (
+        ("model's endpoint", settings.model is not None, model),
+        ("embedder's endpoint", settings.embedder == "openai", embedder),
+    ):
+        if wanted:
+            try:
+                yield Check(name, True, run_sync(probe()))
+            except Exception as error:  # whatever keeps it from answering is what this command is asked to say
+                code, line = described(error)
+                yield Check(name, False, line, "is it running, and are address and key right?", code or ENDPOINT)
+
+
+def check_file(settings: Settings) -> Iterator[Check]:
+    """Open the memory file that is there, read every row of it, and tell what it holds."""
+    path = settings.memory
+    if not path.exists() and not path.is_symlink():
+        yield Check("memory file", True, f"{path} (not there yet; the first write makes it)")
+        return
+    from agent.assistant.wiring import open_settings_memory
+    from memory import run_sync
+
+    try:
+        place = open_settings_memory(settings, create=False)
+    except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
+        yield Check("memory file", False, described(error)[1], "restore a backup, or name another file", FILE)
+        return
+    try:
+        yield Check("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
+        yield from _access(path)
+        yield from _content(place.memory, settings.namespace)
+    finally:
+        run_sync(place.close())
+
+
+def _library(name: str) -> Check:
+    try:
+        return Check(name, True, version(name))
+    except PackageNotFoundError:
+        return Check(name, False, "not installed", f"pip install {name}")
+
+
+def _access(path: Path) -> Iterator[Check]:
+    if os.name == "posix":
+        mode = path.stat().st_mode & 0o777
+        private = not mode & 0o077
+        yield Check("private", private, f"mode {mode:04o}", "" if private else f"chmod 600 {path}", FILE)
+    free = shutil.disk_usage(path.parent).free
+    fine = free >= _ENOUGH_ROOM
+    yield Check("disk", fine, f"{free / 1e9:.1f} GB free", "" if fine else "make room: writing may fail soon", FILE)
+
+
+def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
+    from memory import run_sync
+    from vectorstore import LifecycleStore
+
+    yield Check("memories", True, f"{run_sync(memory.count(namespace=namespace))} in this namespace")
+    waiting = run_sync(memory.pending())
+    remedy = "the next write with a working embedder fills them" if waiting else ""
+    yield Check("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
+    store = memory.store
+    if isinstance(store, LifecycleStore):
+        if store.pending_erasure():
+            yield Check("erasure", True, "bytes of what was forgotten wait for another process to leave")
+        findings = store.verify()
+        for finding in findings[:_FINDINGS_SHOWN]:
+            yield Check("content", False, str(finding), "restore a backup", FILE)
+        if not findings:
+            yield Check("content", True, "every row is as it was written")
+
+
+def _impatient(settings: Settings) -> HttpClient:
+    from memory.http import HttpClient, Timeouts
+
+    return HttpClient(timeout=Timeouts(connect=5, read=10, write=10, total=20), retries=0, offline=settings.offline)

@@ -1,0 +1,37 @@
+"""``mneme correct``: what was wrong is put right; the old version stays in the history."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from agent.assistant.cli.failures import reported
+from agent.assistant.cli.inputs import given_text
+from agent.assistant.cli.opened import opened_memory
+from agent.assistant.cli.output import note, print_json, say
+from agent.assistant.cli.shapes import report_json
+
+
+@reported
+def correct(
+    context: typer.Context,
+    id: Annotated[str, typer.Argument(metavar="ID", help="Which memory; recall and memories list show ids.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What it should say; '-' reads it from standard input.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Put TEXT in the place of memory ID.
+
+    The old version stays in its history.
+    """
+    words = given_text(text, name="TEXT", what="what it should say")
+    from memory import run_sync
+
+    with opened_memory(context) as place:
+        report = run_sync(place.memory.correct(id, words, namespace=place.namespace))
+    if json:
+        print_json(report_json(report))
+        return
+    say(f"corrected {report.id}" + (f": {report.reason}" if report.reason else ""))
+    if report.deferred:
+        note(f"found by its words only for now: {report.deferred}")

@@ -1,0 +1,77 @@
+"""``mneme recall``: the memories and passages about a question, each with its place, its time and its score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.assistant.cli.failures import reported
+from agent.assistant.cli.inputs import given_text
+from agent.assistant.cli.opened import opened_memory
+from agent.assistant.cli.output import day, note, print_json, say
+from agent.assistant.cli.printable import one_line
+from agent.assistant.cli.shapes import found_json
+
+if TYPE_CHECKING:
+    from memory import Found, Hit
+
+_DOUBTS = {
+    "nothing": "nothing here seems to be about that; the nearest is:",
+    "other": "something like it was said, but by or about someone else:",
+}
+
+
+@reported
+def recall(
+    context: typer.Context,
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="What you want to know; '-' reads it from standard input.")
+    ],
+    k: Annotated[int, typer.Option("-k", metavar="COUNT", help="How many hits at most.", min=1)] = 5,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what is known about QUESTION, best first."""
+    words = given_text(question, name="QUESTION", what="a question")
+    from memory import run_sync
+
+    with opened_memory(context) as place:
+        found = run_sync(
+            place.memory.recall(words, k, namespace=place.namespace, tags=tuple(tag or ()), explain=explain)
+        )
+    if json:
+        print_json(found_json(found, explain=explain))
+    else:
+        _show(found, explain=explain)
+
+
+def _show(found: Found, *, explain: bool) -> None:
+    for text in found.notes:
+        note(text)
+    if not found.hits:
+        say("Nothing is remembered about that.")
+    elif found.abstain is not None:
+        note(_DOUBTS[found.abstain])
+    for number, hit in enumerate(found, start=1):
+        mark = f"{number}. "
+        # Further lines stand deeper than the line below: no text can pass for its own origin.
+        say(mark + hit.memory.text, indent=" " * (len(mark) + 2))
+        say(" " * len(mark) + _origin(hit))
+        if explain:
+            parts = "  ".join(f"{name} {value:+.3f}" for name, value in hit.parts.items())
+            say(" " * len(mark) + parts)
+
+
+def _origin(hit: Hit) -> str:
+    """Return where a hit comes from, when it was said, its score and its id, in one line."""
+    memory, source = hit.memory, hit.memory.source
+    if source is not None and source.document is not None:
+        page = f", p. {source.page}" if source.page is not None else ""
+        parts = [source.document + page, " > ".join(source.heading)]
+    else:
+        parts = [memory.speaker or memory.role or memory.kind, day(memory.occurred_at or memory.recorded_at)]
+    return " · ".join(one_line(part) for part in (*parts, f"score {hit.score:.2f}", memory.id) if part)

@@ -1,0 +1,134 @@
+"""The JSON objects that ``--json`` promises: their keys are stable, and listed in the manual."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent.items import Citation
+    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Report
+
+
+def memory_json(memory: Memory) -> dict[str, Any]:
+    """Return one memory."""
+    source = memory.source
+    return {
+        "id": memory.id,
+        "text": memory.text,
+        "kind": memory.kind,
+        "role": memory.role,
+        "speaker": memory.speaker,
+        "session": memory.session,
+        "sequence": memory.sequence,
+        "tags": list(memory.tags),
+        "key": memory.key,
+        "importance": memory.importance,
+        "pinned": memory.pinned,
+        "trust": memory.trust.value,
+        "actor": memory.actor,
+        "occurred_at": memory.occurred_at,
+        "recorded_at": memory.recorded_at,
+        "retired_at": memory.retired_at,
+        "valid_from": memory.valid_from,
+        "valid_to": memory.valid_to,
+        "expires_at": memory.expires_at,
+        "source": None if source is None else source.document,
+        "title": None if source is None else source.title,
+        "page": None if source is None else source.page,
+        "heading": [] if source is None else list(source.heading),
+        "start": None if source is None else source.start,
+        "end": None if source is None else source.end,
+        "metadata": dict(memory.metadata),
+        "revision": memory.revision,
+    }
+
+
+def found_json(found: Found, *, explain: bool) -> dict[str, Any]:
+    """Return what a recall found."""
+    return {
+        "hits": [_hit(hit, explain=explain) for hit in found],
+        "confidence": found.confidence,
+        "abstain": found.abstain,
+        "notes": list(found.notes),
+    }
+
+
+def citation_json(citation: Citation) -> dict[str, Any]:
+    """Return where an answer, or a part of it, comes from."""
+    return {
+        "number": citation.number,
+        "id": citation.id,
+        "quote": citation.quote,
+        "source": citation.source or None,
+        "title": citation.title or None,
+        "page": citation.page,
+        "heading": list(citation.heading),
+        "start": citation.start,
+        "end": citation.end,
+        "speaker": citation.speaker or None,
+        "session": citation.session,
+        "date": citation.date,
+        "lane": citation.lane,
+        "score": citation.score,
+    }
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """Return what became of something that was to be remembered."""
+    return {"id": report.id, "outcome": report.outcome, "reason": report.reason, "deferred": report.deferred}
+
+
+def receipt_json(receipt: Forgotten) -> dict[str, Any]:
+    """Return what was forgotten: ids and counts, never words."""
+    return {
+        "memories": list(receipt.memories),
+        "versions": receipt.versions,
+        "derived": list(receipt.derived),
+        "also": list(receipt.also),
+        "messages": receipt.messages,
+        "named": list(receipt.named),
+        "pending": receipt.pending,
+        "dry_run": receipt.dry_run,
+    }
+
+
+def ingest_json(report: IngestReport) -> dict[str, Any]:
+    """Return what became of each document."""
+    return {
+        "documents": [
+            {
+                "source": line.source,
+                "action": line.action,
+                "reason": line.reason,
+                "chunks": line.chunks,
+                "embedded": line.embedded,
+                "pending": line.pending,
+                "erased": line.erased,
+                "forgotten": line.forgotten,
+                "notes": list(line.notes),
+            }
+            for line in report.lines
+        ],
+        "totals": {action.value: count for action, count in report.totals.items()},
+        "chunks": report.chunks,
+        "embedded": report.embedded,
+        "pending": report.pending,
+        "changed": report.changed,
+    }
+
+
+def document_json(document: DocumentInfo) -> dict[str, Any]:
+    """Return one document that was ingested."""
+    return {
+        "source": document.source,
+        "title": document.title,
+        "location": document.location,
+        "chunks": document.chunks,
+        "modified": document.modified,
+        "ingested": document.ingested,
+    }
+
+
+def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
+    answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane}
+    return {**answer, "parts": dict(hit.parts)} if explain else answer

@@ -1,0 +1,168 @@
+"""Configuration of the assistant: a flag beats the environment, which beats the file, which beats the default.
+
+The file is TOML (``config.toml`` in the platform's configuration folder, or where ``MNEME_CONFIG`` says). Keys are
+the fields of ``Settings``. Secrets are never shown: not in a repr, an error or the output of ``doctor``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from agent.assistant.endpoints import http_address, ollama_address
+from agent.errors import ConfigurationError
+
+ENVIRONMENT: Mapping[str, str] = {
+    "memory": "MNEME_MEMORY",
+    "namespace": "MNEME_NAMESPACE",
+    "offline": "MNEME_OFFLINE",
+    "model": "MNEME_MODEL",
+    "base_url": "OPENAI_BASE_URL",
+    "api_key": "OPENAI_API_KEY",
+    "embedder": "MNEME_EMBEDDER",
+    "embedding_model": "MNEME_EMBEDDING_MODEL",
+    "embedding_base_url": "MNEME_EMBEDDING_BASE_URL",
+    "embedding_api_key": "MNEME_EMBEDDING_API_KEY",
+    "token_budget": "MNEME_TOKEN_BUDGET",
+    "system": "MNEME_SYSTEM",
+}
+CONFIG_VARIABLE = "MNEME_CONFIG"
+OLLAMA_VARIABLE = "OLLAMA_HOST"
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+NO_MODEL = "none"
+_NOT_SHOWN = frozenset({"api_key", "base_url", "embedding_api_key", "embedding_base_url"})
+
+
+class Settings(BaseModel):
+    """Everything that can be set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory: Path = Field(default_factory=lambda: platformdirs.user_data_path("mneme") / "memory.db")
+    namespace: str = ""
+    offline: bool = False
+    model: str | None = None
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    embedder: Literal["auto", "local", "openai"] = "auto"
+    embedding_model: str | None = None
+    embedding_base_url: str | None = None
+    embedding_api_key: SecretStr | None = None
+    token_budget: int = Field(default=16_000, ge=500)
+    system: str = ""
+
+    @property
+    def endpoint(self) -> str:
+        """Where the model is asked."""
+        return self.base_url or DEFAULT_BASE_URL
+
+    @property
+    def embedding_endpoint(self) -> str:
+        """Where texts are embedded, if an endpoint embeds them."""
+        return self.embedding_base_url or self.endpoint
+
+    @property
+    def key(self) -> str | None:
+        """The model's key itself, for its endpoint alone."""
+        return _secret(self.api_key)
+
+    @property
+    def embedding_key(self) -> str | None:
+        """The embedder's key itself. The model's serves where the endpoint is the same, and nowhere else."""
+        same = self.embedding_endpoint == self.endpoint
+        return _secret(self.embedding_api_key or (self.api_key if same else None))
+
+    @field_validator("memory", mode="before")
+    @classmethod
+    def _path(cls, value: object) -> object:
+        if isinstance(value, (str, Path)) and not str(value).strip():
+            raise ValueError("the path of a file is needed")
+        return Path(value).expanduser() if isinstance(value, (str, Path)) else value
+
+    @field_validator("model")
+    @classmethod
+    def _model(cls, value: str | None) -> str | None:
+        return None if value is None or value.strip().lower() in ("", NO_MODEL) else value.strip()
+
+    @field_validator("base_url", "embedding_base_url")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        return None if value is None else http_address(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The settings, and where each that is not a default came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    path: Path
+
+
+def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Configuration:
+    """Put the settings together; *flags* that are None were not given.
+
+    Raises ``ConfigurationError`` naming the setting, where it came from and what would be right.
+    """
+    given = environ.get(CONFIG_VARIABLE)
+    path = Path(given).expanduser() if given else platformdirs.user_config_path("mneme") / "config.toml"
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer in (
+        _from_file(path, required=bool(given)),
+        _from_environment(environ),
+        {name: (value, f"--{name}") for name, value in flags.items() if value is not None},
+    ):
+        values.update({name: value for name, (value, _) in layer.items()})
+        origins.update({name: origin for name, (_, origin) in layer.items()})
+    if "base_url" not in values and "api_key" not in values and environ.get(OLLAMA_VARIABLE):
+        # Only where nothing else names an endpoint or holds a key: a key is never sent to a host it is not for.
+        values["base_url"], origins["base_url"] = ollama_address(environ[OLLAMA_VARIABLE]), OLLAMA_VARIABLE
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        raise ConfigurationError(_complaint(error, values, origins)) from None
+    return Configuration(settings, origins, path)
+
+
+def _complaint(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    problem = error.errors(include_input=False, include_url=False)[0]
+    name = str(problem["loc"][0])
+    if problem["type"] == "extra_forbidden":
+        return f"{name} (from {origins[name]}): no such setting; there are {', '.join(Settings.model_fields)}"
+    message = problem["msg"].removeprefix("Value error, ")
+    shown = "" if name in _NOT_SHOWN else f", got {values[name]!r}"
+    return f"{name} (from {origins[name]}): {message}{shown}"
+
+
+def _from_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if required:
+            raise ConfigurationError(f"{path}: the file that {CONFIG_VARIABLE} names is not there") from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: the configuration cannot be read ({error})") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: not TOML: {error}") from error
+    if isinstance(values.get("memory"), str) and values["memory"].strip():
+        # A path in the file is meant from where the file stands, whatever folder the command runs in.
+        values["memory"] = path.parent / Path(values["memory"]).expanduser()
+    return {name: (value, str(path)) for name, value in values.items()}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+    return {name: (environ[key], key) for name, key in ENVIRONMENT.items() if environ.get(key)}
+
+
+def _secret(value: SecretStr | None) -> str | None:
+    return None if value is None else value.get_secret_value()

@@ -1,0 +1,133 @@
+"""What can go wrong in the agent; one tree, each error with its data and what to do.
+
+AgentError
+├── ArgumentError         a value given by the caller (also a ValueError): argument, value, expected
+├── ConfigurationError    a setting of the assistant is missing or unusable
+├── AgentClosed           a run was asked of a closed agent
+├── ProviderError         a model's endpoint failed: provider, status, retry_after
+├── ToolFailed            raised by a tool on purpose: its text is told to the model
+├── StopRun               raised by a tool on purpose: the run ends
+└── RunError              a run ended without an answer: result (what there was), see ``Ending``
+    ├── IterationCap      the model still called tools in the last round (the turn is stored)
+    ├── EmptyReply        the model said nothing, asked again or not
+    ├── DeadlinePassed    the time of the whole run was over
+    ├── ProviderFailed    the model's endpoint failed (also a ProviderError)
+    ├── RunStopped        a tool ended the run
+    └── MemoryUnavailable memory could not be read, and ``on_memory_error`` is "raise"
+"""
+
+from __future__ import annotations
+
+from agent.results import Ending, RunResult
+
+
+class AgentError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ArgumentError(AgentError, ValueError):
+    """A caller's value is unusable; nothing was done."""
+
+    def __init__(self, argument: str, value: object, expected: str) -> None:
+        self.argument = argument
+        self.value = value
+        self.expected = expected
+        text = repr(value)
+        super().__init__(f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
+
+
+class ConfigurationError(AgentError):
+    """A setting of the assistant is missing or unusable."""
+
+
+class AgentClosed(AgentError):
+    """The agent was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("this agent is closed; make a new one")
+
+
+class ProviderError(AgentError):
+    """A model's endpoint failed, or answered what cannot be understood; *status* is HTTP's, where there was one."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        provider: str = "",
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.provider = provider
+        self.status = status
+        self.retry_after = retry_after
+        super().__init__(f"{provider}: {problem}" if provider else problem)
+
+
+class ToolFailed(AgentError):
+    """Raise it in a tool to tell the model, in your words, why the call failed and what would work."""
+
+
+class StopRun(AgentError):
+    """Raise it in a tool to end the whole run; the model is not told."""
+
+
+class RunError(AgentError):
+    """A run ended without an answer; *result* holds what there was."""
+
+    def __init__(self, problem: str, result: RunResult) -> None:
+        self.problem = problem
+        self.result = result
+        super().__init__(problem)
+
+
+class IterationCap(RunError):
+    """The model still called tools in the last round; raise ``max_rounds``, or set ``last_round_answers``."""
+
+
+class EmptyReply(RunError):
+    """The model said nothing, as often as it was asked."""
+
+
+class DeadlinePassed(RunError):
+    """The time given to the whole run was over."""
+
+
+class ProviderFailed(RunError, ProviderError):
+    """The model's endpoint failed; the error it raised is the cause."""
+
+    def __init__(self, problem: str, result: RunResult, cause: Exception | None = None) -> None:
+        RunError.__init__(self, problem, result)
+        known = cause if isinstance(cause, ProviderError) else None
+        self.provider = known.provider if known else ""
+        self.status = known.status if known else None
+        self.retry_after = known.retry_after if known else None
+        self.__cause__ = cause
+
+
+class RunStopped(RunError):
+    """A tool ended the run."""
+
+
+class MemoryUnavailable(RunError):
+    """Memory could not be read, and the run was not to go on without it."""
+
+
+def error_of(result: RunResult, problem: str, cause: Exception | None = None) -> RunError | None:
+    """Return the error that an ending without an answer is raised as; None for an answer."""
+    if result.ending.is_answer:
+        return None
+    if result.ending is Ending.PROVIDER_ERROR:
+        return ProviderFailed(problem, result, cause)
+    error = _ERRORS[result.ending](problem, result)
+    error.__cause__ = cause
+    return error
+
+
+_ERRORS: dict[Ending, type[RunError]] = {
+    Ending.ITERATION_CAP: IterationCap,
+    Ending.EMPTY_REPLY: EmptyReply,
+    Ending.DEADLINE: DeadlinePassed,
+    Ending.STOPPED: RunStopped,
+    Ending.MEMORY_ERROR: MemoryUnavailable,
+}

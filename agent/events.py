@@ -1,0 +1,95 @@
+"""What happens in a run, as it happens. Values only; the last event of a stream is always ``RunEnded``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.errors import RunError
+from agent.items import ContextItem
+from agent.results import RunResult, ToolRun, Usage
+from memory import LeftOut, Report, ToolCallBlock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Base of all: which agent, in which round (*step*, from 1; 0 outside the loop), seconds since the run began."""
+
+    agent: str = ""
+    step: int = 0
+    elapsed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecalled(Event):
+    """Memory was read: what is shown to the model, what was found and left out, and *notes* on how it was found."""
+
+    items: tuple[ContextItem, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStarted(Event):
+    """The model is about to be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta(Event):
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta(Event):
+    """A piece of the model's reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded(Event):
+    """The model has spoken; *usage* is that of this round."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted(Event):
+    """A tool is about to be called."""
+
+    call: ToolCallBlock
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded(Event):
+    """A tool has answered, or failed. They come in the order of the calls, after all have ended."""
+
+    run: ToolRun
+
+
+@dataclass(frozen=True, slots=True)
+class Nudged(Event):
+    """The model said nothing and is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned(Event):
+    """Something was done differently than asked, and the run goes on."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStored(Event):
+    """The turn was stored; a line for each message."""
+
+    reports: tuple[Report, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded(Event):
+    """The one terminal event: *result* in any case, *error* where ``run`` would raise."""
+
+    result: RunResult
+    error: RunError | None = None

@@ -1,0 +1,124 @@
+"""Answers without a model: a question by quotes of what is remembered, a statement by saying what is kept.
+
+It reads what was recalled as data (``Request.context``) and invents no word about it. It calls no tools and never
+quotes the present turn.
+
+    >>> from agent import ContextItem, Message, Request, run_sync
+    >>> from agent.providers.collecting import complete
+    >>> item = ContextItem(1, "m1", "I moved to Lisbon in May.", speaker="Ana")
+    >>> request = Request((Message.user("Where do I live?"),), context=(item,))
+    >>> print(run_sync(complete(QuotingProvider(), request)).text)
+    “I moved to Lisbon in May.” [1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+from agent.errors import ArgumentError
+from agent.items import Citation, ContextItem, cited
+from agent.providers.protocol import CitationPiece, Delta, KeptAs, Request, Stop, TextPiece
+from agent.providers.questions import is_question
+from agent.results import StopReason
+from memory import Passage, cite
+from vectorstore import Analyser
+
+NOTHING = "Nothing here is about this."
+DOUBTFUL = "Nothing here seems to be about this; the nearest is:"
+OTHER = "Something like it was said, but by or about someone else:"
+_SHOWN = 200
+_NEAR = 1 / 3
+"""Share of the question's telling words that a memory must hold to be shown as the nearest one, in doubt."""
+
+
+class QuotingProvider:
+    """A provider for working alone: no key, no download, no server.
+
+    At most *quotes* memories or passages are quoted, each with at most *limit* characters; those that scored less
+    than *share* of the best one are left out.
+    """
+
+    def __init__(self, *, quotes: int = 3, limit: int = 400, share: float = 0.5) -> None:
+        if type(quotes) is not int or quotes < 1:
+            raise ArgumentError("quotes", quotes, "at least 1 is needed")
+        if type(limit) is not int or limit < 40:
+            raise ArgumentError("limit", limit, "at least 40 characters are needed")
+        if not 0 <= share <= 1:
+            raise ArgumentError("share", share, "a number in [0, 1] is needed")
+        self._quotes = quotes
+        self._limit = limit
+        self._share = share
+        self._analyser = Analyser()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """As the protocol says."""
+        question = (request.question or _last_words(request)).strip()
+        if request.remembers and not is_question(question):
+            yield TextPiece(_acknowledged(question))
+            yield KeptAs(note="acknowledged")
+        else:
+            quotes = self._chosen(question, request)
+            if quotes and request.abstain is not None:
+                yield TextPiece((OTHER if request.abstain == "other" else DOUBTFUL) + "\n")
+            for place, quote in enumerate(quotes):
+                yield TextPiece(("\n" if place else "") + _line(quote, request))
+                yield CitationPiece(quote)
+            if not quotes:
+                yield TextPiece(NOTHING)
+            yield KeptAs(note="quoted" if quotes else "nothing found")
+        yield Stop(StopReason.STOP)
+
+    def _chosen(self, question: str, request: Request) -> list[Citation]:
+        """Return what is quoted, best first; in doubt the best one, and only if it may be about the question."""
+        asked = _folded(question)
+        items = [item for item in request.context if _folded(item.text) != asked]
+        told = [item for item in items if not _asks(item)]
+        best = told or items
+        if not best:
+            return []
+        if request.abstain == "nothing":
+            best = best[:1] if self._near(question, best[0]) else []
+        top = max((item.score for item in best), default=0.0)
+        floor = top * self._share if top > 0 else top
+        chosen = [item for item in best if item.score >= floor][: self._quotes]
+        return [citation for item in chosen if (citation := self._quoted(question, item)).quote]
+
+    def _near(self, question: str, item: ContextItem) -> bool:
+        wanted = set(self._analyser.terms(question))
+        held = wanted.intersection(self._analyser.terms(item.text))
+        return bool(held) and len(held) >= _NEAR * len(wanted)
+
+    def _quoted(self, question: str, item: ContextItem) -> Citation:
+        """Return the part of *item* that is about *question*; a short memory whole."""
+        if item.lane == "conversation" and len(item.text) <= self._limit:
+            return cited(item)
+        passage = Passage(id=item.id, text=item.text, document=item.source)
+        found = cite(question, [passage], terms=self._analyser.terms, limit=self._limit)
+        return cited(item, found[0].start, found[0].end)
+
+
+def _line(quote: Citation, request: Request) -> str:
+    """Return a quote as it is shown: its words on one line, its number, and who said it, where that is not clear."""
+    words = " ".join(quote.quote.split())
+    where = f" ({quote.where})" if request.abstain == "other" and quote.speaker else ""
+    return f"“{words}” [{quote.number}]{where}"
+
+
+def _acknowledged(statement: str) -> str:
+    words = " ".join(statement.split())
+    shown = words if len(words) <= _SHOWN else words[: _SHOWN - 1].rstrip() + "…"
+    return f"Noted: “{shown}”"
+
+
+def _asks(item: ContextItem) -> bool:
+    """Whether *item* is a question that was asked once: it answers nothing."""
+    return item.lane == "conversation" and item.text.rstrip().endswith(("?", "\uff1f", "\u061f"))
+
+
+def _folded(text: str) -> str:
+    return " ".join("".join(character if character.isalnum() else " " for character in text.casefold()).split())
+
+
+def _last_words(request: Request) -> str:
+    users: Sequence[str] = [message.text for message in request.messages if message.role == "user"]
+    return users[-1] if users else ""

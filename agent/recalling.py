@@ -1,0 +1,156 @@
+"""What memory and documents have for a prompt, as items; how reading them fails is said, not raised.
+
+Reading only; what is kept of a turn is ``storing``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, TypeVar
+
+from agent.items import ContextItem, item_of, passage_item
+from agent.storing import shown_again
+from memory import (
+    Clock,
+    Found,
+    HistoryStorage,
+    Hit,
+    LongTermMemory,
+    Memory,
+    Message,
+    Passages,
+    StoredMessage,
+)
+
+T = TypeVar("T")
+
+_PINNED_LIMIT = 50
+
+
+class Knowledge(Protocol):
+    """Documents that passages can be retrieved from, such as ``memory.KnowledgeBase``."""
+
+    async def retrieve(self, question: str, k: int = 5) -> Passages:
+        """Return the passages that are most about *question*, best first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What was read. *problems* are what could not be, *notes* what recall did differently than asked."""
+
+    history: tuple[Message, ...] = ()
+    sequences: tuple[int, ...] = ()
+    pinned: tuple[ContextItem, ...] = ()
+    recalled: tuple[ContextItem, ...] = ()
+    abstain: Literal["nothing", "other"] | None = None
+    notes: tuple[str, ...] = ()
+    problems: tuple[Exception, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReader:
+    """Reads, for each prompt: the session's history, the pinned memories, and *k* memories and passages about it."""
+
+    memory: LongTermMemory | None
+    history: HistoryStorage | None
+    knowledge: Knowledge | None
+    clock: Clock
+    namespace: str = ""
+    k: int = 10
+    history_limit: int = 200
+
+    async def gather(self, question: str, session: str) -> Gathered:
+        """Read everything at once; what fails is left out and named."""
+        no_history: tuple[tuple[Message, int], ...] = ()
+        no_memories: tuple[Memory, ...] = ()
+        read = await asyncio.gather(
+            _tried(lambda: self._conversation(session), no_history),
+            _tried(self._pinned, no_memories),
+            _tried(lambda: self._memories(question), Found(())),
+            _tried(lambda: self._passages(question), Passages(())),
+        )
+        history, pinned, found, passages = read[0][0], read[1][0], read[2][0], read[3][0]
+        problems = tuple(problem for _, problem in read if problem is not None)
+        items, abstain = self._merged(found, passages)
+        number = len(items)
+        profile = tuple(item_of(Hit(memory, 0.0), number + place) for place, memory in enumerate(pinned, start=1))
+        seen = {item.id for item in items}
+        return Gathered(
+            history=tuple(message for message, _ in history),
+            sequences=tuple(sequence for _, sequence in history),
+            pinned=tuple(item for item in profile if item.id not in seen),
+            recalled=items,
+            abstain=abstain,
+            notes=tuple(dict.fromkeys((*found.notes, *passages.notes))),
+            problems=problems,
+        )
+
+    async def _conversation(self, session: str) -> tuple[tuple[Message, int], ...]:
+        if self.memory is None:
+            if self.history is None:
+                return ()
+            stored = await self.history.load(session, limit=self.history_limit, namespace=self.namespace)
+            return tuple((one.message, one.sequence) for one in stored)
+        conversations = self.memory.conversations
+        stored = await conversations.load(session, limit=self.history_limit, namespace=self.namespace)
+        return await self._with_words(self.memory, stored)
+
+    async def _with_words(
+        self, memory: LongTermMemory, stored: Sequence[StoredMessage]
+    ) -> tuple[tuple[Message, int], ...]:
+        """Return the messages; those that were kept as pointers to what they quoted, with the words of today."""
+        ids = list(dict.fromkeys(id for one in stored for id in shown_again(one.message).ids))
+        found = await memory.get(ids, namespace=self.namespace) if ids else []
+        texts = {one.id: one.text for one in found if one is not None}
+        return tuple((shown_again(one.message).worded(texts), one.sequence) for one in stored)
+
+    async def _pinned(self) -> tuple[Memory, ...]:
+        if self.memory is None:
+            return ()
+        where = {"pinned": True, "disabled": {"$ne": True}}
+        found = await self.memory.list(where=where, limit=_PINNED_LIMIT, namespace=self.namespace)
+        now = self.clock()
+        return tuple(
+            one
+            for one in found
+            if (one.expires_at is None or one.expires_at > now) and (one.valid_to is None or one.valid_to > now)
+        )
+
+    async def _memories(self, question: str) -> Found:
+        if self.memory is None or not question.strip():
+            return Found(())
+        return await self.memory.recall(question, self.k, namespace=self.namespace)
+
+    async def _passages(self, question: str) -> Passages:
+        if self.knowledge is None or not question.strip():
+            return Passages(())
+        return await self.knowledge.retrieve(question, self.k)
+
+    def _merged(
+        self, found: Found, passages: Passages
+    ) -> tuple[tuple[ContextItem, ...], Literal["nothing", "other"] | None]:
+        """Return items of both, best first, each once. One side that has nothing about it yields to the other."""
+        sides = []
+        if self.memory is not None:
+            sides.append(([item_of(hit, 0) for hit in found], found.abstain))
+        if self.knowledge is not None:
+            sides.append(([passage_item(passage) for passage in passages], passages.abstain))
+        sure = [side for side in sides if side[0] and side[1] is None]
+        chosen = sure or sides
+        by_id: dict[str, ContextItem] = {}
+        for item in (item for side, _ in chosen for item in side):
+            by_id.setdefault(item.id, item)
+        both = sorted(by_id.values(), key=lambda item: -item.score)[: self.k]
+        doubts = [abstain for _, abstain in chosen if abstain is not None]
+        numbered = tuple(replace(item, number=place) for place, item in enumerate(both, start=1))
+        return numbered, None if sure or not doubts else max(doubts)
+
+
+async def _tried(reading: Callable[[], Awaitable[T]], instead: T) -> tuple[T, Exception | None]:
+    try:
+        return await reading(), None
+    except Exception as error:  # a store, an embedder, a disk: the run goes on without, and says so
+        return instead, error

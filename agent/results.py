@@ -1,0 +1,119 @@
+"""What a run ends with: its ending, its answer, and what it cost. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from agent.items import Citation, ContextItem
+from memory import LeftOut, Message, Report, ToolCallBlock, ToolResultBlock
+
+
+class StopReason(StrEnum):
+    """Why a model stopped speaking."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    MAX_TOKENS = "max_tokens"
+    REFUSAL = "refusal"
+    CONTENT_FILTER = "content_filter"
+
+
+class Ending(StrEnum):
+    """How a run ended. The first five are answers; with the others ``run`` raises."""
+
+    FINAL = "final"
+    LAST_ROUND = "last_round"
+    """The answer of the last round, which was asked for without tools."""
+    TOKEN_LIMIT = "token_limit"  # noqa: S105 - an ending, not a secret
+    """The answer is cut: the model reached its limit of output tokens."""
+    REFUSAL = "refusal"
+    CONTENT_FILTER = "content_filter"
+    ITERATION_CAP = "iteration_cap"
+    EMPTY_REPLY = "empty_reply"
+    PROVIDER_ERROR = "provider_error"
+    DEADLINE = "deadline"
+    STOPPED = "stopped"
+    """A tool ended the run."""
+    MEMORY_ERROR = "memory_error"
+    """Memory could not be read, and the agent was told not to go on without it."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether ``run`` returns with it."""
+        return self in _ANSWERS
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the turn is kept: all answers, and what was reached at the iteration cap."""
+        return self in _ANSWERS or self is Ending.ITERATION_CAP
+
+
+_ANSWERS = frozenset({Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER})
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens, as the provider counted them.
+
+    *input* is all that was read, with *cache_read* and *cache_write* among it; *output* is all that was written,
+    with *reasoning* among it. They add up over calls.
+    """
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.reasoning + other.reasoning,
+        )
+
+    @property
+    def total(self) -> int:
+        """Input and output together."""
+        return self.input + self.output
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """One call of a tool: what was asked, what it answered, and its time in seconds."""
+
+    call: ToolCallBlock
+    result: ToolResultBlock
+    elapsed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gives, whether it is returned or carried by the error that is raised.
+
+    *text* is the answer, or what there was of it. *messages* are what this turn adds to the conversation, the
+    prompt first. *memories* were shown to the model, *left_out* were found and not shown; *stored* has a line
+    for each message kept. *abstain* says why what was found may not answer ("nothing": it is about something else,
+    "other": it is about someone else). *warnings* say what was done differently than asked, *notes* how memory was
+    searched.
+    """
+
+    ending: Ending
+    text: str
+    session: str
+    messages: tuple[Message, ...] = ()
+    steps: int = 0
+    tool_runs: tuple[ToolRun, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    memories: tuple[ContextItem, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    stored: tuple[Report, ...] = ()
+    abstain: Literal["nothing", "other"] | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    elapsed: float = 0.0

@@ -1,0 +1,162 @@
+"""What every provider must do, as tests: subclass ``ProviderContract`` and say how to serve scripted replies.
+
+class TestMyProvider(ProviderContract):
+    @contextmanager
+    def serving(self, *replies):
+        with OpenAIServer(*replies) as server:
+            yield MyProvider(server.url)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from agent.errors import ProviderError
+from agent.providers.collecting import Response, complete, streaming
+from agent.providers.protocol import Delta, Provider, Request, Stop, TextPiece, ThinkingPiece, ToolSpec, UsagePiece
+from agent.providers.settings import ModelSettings
+from agent.results import StopReason, Usage
+from agent.testing.scripted import Reply, call
+from memory import Message, ThinkingBlock, ToolCallBlock, ToolResultBlock
+
+_ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+
+
+class ProviderContract:
+    """The contract of ``Provider``. Give ``serving``; override nothing else."""
+
+    def serving(self, *replies: Reply) -> AbstractContextManager[Provider]:
+        """Return a context in which a provider gets *replies* from its server, in order."""
+        raise AssertionError("a contract's subclass says how its provider is served")
+
+    def test_the_pieces_of_text_are_the_text(self) -> None:
+        text = "Zürich, 東京 🚀\n\n“quoted”\ttabs"
+        deltas = self._streamed(Reply(text, piece=1))
+        assert "".join(delta.text for delta in deltas if isinstance(delta, TextPiece)) == text
+
+    def test_complete_gives_what_stream_gives(self) -> None:
+        reply = Reply("Hello there", calls=(call("add", a=1),))
+        deltas = self._streamed(reply)
+        response = self._completed(reply)
+        assert response.text == "".join(delta.text for delta in deltas if isinstance(delta, TextPiece))
+        assert [asked.arguments for asked in response.message.tool_calls] == [{"a": 1}]
+
+    def test_a_stop_comes_exactly_once_and_after_the_text(self) -> None:
+        deltas = self._streamed(Reply("One two three"))
+        places = [place for place, delta in enumerate(deltas) if isinstance(delta, Stop)]
+        assert len(places) == 1
+        assert not any(isinstance(delta, TextPiece) for delta in deltas[places[0] :])
+
+    def test_each_reason_to_stop_is_told(self) -> None:
+        for reason in (StopReason.STOP, StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.REFUSAL):
+            assert self._completed(Reply("Well", stop=reason)).stop is reason
+
+    def test_calls_keep_their_order_ids_and_arguments(self) -> None:
+        calls = tuple(call(name, text="ä\n" * 20, nested={"list": [1, None, True]}) for name in ("one", "two", "three"))
+        response = self._completed(Reply(calls=calls))
+        assert response.message.tool_calls == calls
+        assert response.stop is StopReason.TOOL_CALLS
+
+    def test_a_call_without_arguments_has_none(self) -> None:
+        assert self._completed(Reply(calls=(call("now"),))).message.tool_calls[0].arguments == {}
+
+    def test_arguments_that_are_no_json_object_are_kept_as_they_are(self) -> None:
+        for text in ('{"a": ', "[1, 2]", '"text"', '{"a": NaN}'):
+            broken = ToolCallBlock(id="c1", name="add", invalid=text)
+            asked = self._completed(Reply(calls=(broken,))).message.tool_calls[0]
+            assert (asked.invalid, asked.arguments) == (text, {})
+
+    def test_two_calls_with_one_id_get_ids_of_their_own(self) -> None:
+        calls = (ToolCallBlock(id="same", name="one"), ToolCallBlock(id="same", name="two"))
+        asked = self._completed(Reply(calls=calls)).message.tool_calls
+        assert len({one.id for one in asked}) == 2
+
+    def test_thinking_is_told_apart_from_the_answer(self) -> None:
+        deltas = self._streamed(Reply("4", thinking="two and two"))
+        assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingPiece)) == "two and two"
+        assert self._completed(Reply("4", thinking="two and two")).text == "4"
+
+    def test_all_five_counts_of_tokens_are_told(self) -> None:
+        usage = Usage(input=100, output=50, cache_read=60, cache_write=20, reasoning=30)
+        deltas = self._streamed(Reply("Hi", usage=usage))
+        assert [delta.usage for delta in deltas if isinstance(delta, UsagePiece)][-1] == usage
+
+    def test_a_failure_in_the_middle_raises_after_what_was_said(self) -> None:
+        said: list[str] = []
+
+        async def read() -> None:
+            with self.serving(Reply("Half an", error=ProviderError("overloaded"))) as provider:
+                async with streaming(provider, _request()) as deltas:
+                    async for delta in deltas:
+                        said.extend([delta.text] if isinstance(delta, TextPiece) else [])
+
+        error = _raised(read())
+        assert isinstance(error, ProviderError)
+        assert "".join(said) == "Half an"
+
+    def test_a_stream_left_early_leaves_the_provider_usable(self) -> None:
+        async def read() -> str:
+            with self.serving(Reply("x" * 2000), Reply("second")) as provider:
+                async with streaming(provider, _request()) as deltas:
+                    await anext(deltas)
+                return (await complete(provider, _request())).text
+
+        assert asyncio.run(read()) == "second"
+
+    def test_replies_can_be_read_at_the_same_time(self) -> None:
+        async def read() -> list[str]:
+            with self.serving(*(Reply("same words") for _ in range(5))) as provider:
+                responses = await asyncio.gather(*(complete(provider, _request()) for _ in range(5)))
+                return [response.text for response in responses]
+
+        assert asyncio.run(read()) == ["same words"] * 5
+
+    def test_event_loops_one_after_the_other_are_served(self) -> None:
+        with self.serving(Reply("first"), Reply("second")) as provider:
+            texts = [asyncio.run(complete(provider, _request())).text for _ in range(2)]
+        assert texts == ["first", "second"]
+
+    def test_a_whole_conversation_with_tools_can_be_sent(self) -> None:
+        asked = call("add", a=1)
+        messages = (
+            Message.user("Add one."),
+            Message.assistant([ThinkingBlock(text="easy", signature="s"), asked]),
+            Message.tool([ToolResultBlock(call_id=asked.id, name="add", is_error=True)]),
+        )
+        request = Request(messages, system="Be brief.", tools=(_ADD,), settings=ModelSettings(temperature=0, seed=0))
+
+        async def read() -> Response:
+            with self.serving(Reply("2")) as provider:
+                return await complete(provider, request)
+
+        assert asyncio.run(read()).text == "2"
+
+    def _streamed(self, reply: Reply) -> list[Delta]:
+        async def read() -> list[Delta]:
+            with self.serving(reply) as provider:
+                async with streaming(provider, _request()) as deltas:
+                    return [delta async for delta in deltas]
+
+        return asyncio.run(read())
+
+    def _completed(self, reply: Reply) -> Response:
+        async def read() -> Response:
+            with self.serving(reply) as provider:
+                return await complete(provider, _request())
+
+        return asyncio.run(read())
+
+
+def _request(messages: Sequence[Message] = (Message.user("Hello"),)) -> Request:
+    return Request(tuple(messages))
+
+
+def _raised(work: Any) -> BaseException | None:
+    try:
+        asyncio.run(work)
+    except ProviderError as error:
+        return error
+    return None

@@ -1,0 +1,134 @@
+"""A provider that says what a test wrote for it, and complains about what the test did not foresee.
+
+with ScriptedProvider(Reply(calls=(call("add", a=1, b=2),)), Reply("3", expect="3")) as provider:
+    assert (await Agent(provider, tools=[add]).run("1 + 2?")).text == "3"
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from agent.providers.protocol import Delta, Request, Stop, TextPiece, ThinkingPiece, ToolCallPiece, UsagePiece
+from agent.results import StopReason, Usage
+from memory import ToolCallBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One reply of a model, whatever the wire.
+
+    *text* comes in pieces of *piece* characters. *stop* is told from the calls unless given. *error* is raised after
+    all else, in place of the end. *expect* is a text that the request's last message must hold, or a test of the
+    request. *before* is awaited before the first piece.
+    """
+
+    text: str = ""
+    calls: tuple[ToolCallBlock, ...] = ()
+    thinking: str = ""
+    signature: str | None = None
+    stop: StopReason | None = None
+    usage: Usage = field(default_factory=lambda: Usage(input=10, output=5))
+    error: Exception | None = None
+    expect: str | Callable[[Request], bool] | None = None
+    before: Callable[[], Awaitable[object]] | None = None
+    piece: int = 4
+
+    @property
+    def reason(self) -> StopReason:
+        """Why it stops."""
+        return self.stop or (StopReason.TOOL_CALLS if self.calls else StopReason.STOP)
+
+    @property
+    def pieces(self) -> list[str]:
+        """The text as it is streamed."""
+        return pieces(self.text, self.piece)
+
+
+_numbers = itertools.count(1)
+
+
+def call(name: str, /, **arguments: Any) -> ToolCallBlock:
+    """Return a call of the tool *name*, with an id of its own."""
+    return ToolCallBlock(id=f"call-{next(_numbers)}", name=name, arguments=arguments)
+
+
+def pieces(text: str, size: int) -> list[str]:
+    """Return *text* cut into pieces of *size* characters."""
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+class ScriptedProvider:
+    """Gives *replies* in order. A request too many, or one that a reply did not expect, raises ``AssertionError``;
+    so does leaving the ``with`` block with replies that nobody asked for. ``requests`` are those that came.
+    """
+
+    def __init__(self, *replies: Reply) -> None:
+        self._replies = replies
+        self._unexpected: AssertionError | None = None
+        self.requests: list[Request] = []
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """As the protocol says."""
+        self.requests.append(request)
+        reply = self._reply(request)
+        if reply.before is not None:
+            await reply.before()
+        if reply.thinking or reply.signature:
+            for piece in pieces(reply.thinking, reply.piece):
+                yield ThinkingPiece(piece)
+            yield ThinkingPiece(signature=reply.signature)
+        for piece in reply.pieces:
+            yield TextPiece(piece)
+        for index, asked in enumerate(reply.calls):
+            yield ToolCallPiece(index, asked.id, asked.name)
+            for piece in pieces(arguments_of(asked), max(reply.piece, 1) * 4):
+                yield ToolCallPiece(index, arguments=piece)
+        yield UsagePiece(reply.usage)
+        if reply.error is not None:
+            raise reply.error
+        yield Stop(reply.reason)
+
+    def check(self) -> None:
+        """Raise if a request came that was not expected, or a reply was never asked for."""
+        if self._unexpected is not None:
+            raise self._unexpected
+        unused = len(self._replies) - len(self.requests)
+        if unused > 0:
+            raise AssertionError(f"{unused} of {len(self._replies)} replies were never asked for")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._unexpected is not None or error is None:
+            self.check()
+
+    def _reply(self, request: Request) -> Reply:
+        place = len(self.requests) - 1
+        if place >= len(self._replies):
+            raise self._wrong(f"request {place + 1}, but only {len(self._replies)} replies are scripted")
+        reply = self._replies[place]
+        if isinstance(reply.expect, str):
+            last = request.messages[-1]
+            shown = "\n".join([last.text, *(result.text for result in last.tool_results)])
+            if reply.expect not in shown:
+                raise self._wrong(f"request {place + 1}: {reply.expect!r} is not in its last message {shown!r}")
+        elif reply.expect is not None and not reply.expect(request):
+            raise self._wrong(f"request {place + 1} is not what the reply expects: {request!r}")
+        return reply
+
+    def _wrong(self, problem: str) -> AssertionError:
+        self._unexpected = self._unexpected or AssertionError(problem)
+        return self._unexpected
+
+
+def arguments_of(asked: ToolCallBlock) -> str:
+    """Return a call's arguments as a model writes them."""
+    return asked.invalid if asked.invalid is not None else json.dumps(asked.arguments)

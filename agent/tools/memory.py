@@ -1,0 +1,137 @@
+"""Memory as tools: a model searches, reads, notes, corrects and forgets in one user's memory.
+
+What a model writes carries its own trust, never the user's; and it changes or removes nothing that the user said,
+unless that is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from agent.errors import ArgumentError, ToolFailed
+from agent.items import item_of
+from agent.rendering import rendered
+from agent.tools.function import FunctionTool
+from agent.tools.protocol import ToolContext
+from memory import Hit, LongTermMemory, Memory, MemoryLayerError, Outcome, Trust
+
+DEFAULT = ("search_memory", "get_memory", "remember")
+ALL = (*DEFAULT, "correct_memory", "forget_memory")
+_OWN = frozenset({Trust.ASSISTANT, Trust.TOOL})
+
+Ids = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
+
+
+def memory_tools(
+    memory: LongTermMemory,
+    *,
+    namespace: str = "",
+    include: Iterable[str] = DEFAULT,
+    users_words: bool = False,
+) -> tuple[FunctionTool, ...]:
+    """Return tools over *memory*, those named in *include*; correcting and forgetting only where they are named.
+
+    What the user said (or a document) is corrected or forgotten by a model only with *users_words*.
+    """
+    tools = _MemoryTools(memory, namespace, users_words)
+    functions: dict[str, Callable[..., Any]] = {
+        "search_memory": tools.search_memory,
+        "get_memory": tools.get_memory,
+        "remember": tools.remember,
+        "correct_memory": tools.correct_memory,
+        "forget_memory": tools.forget_memory,
+    }
+    wanted = list(include)
+    for name in wanted:
+        if name not in functions:
+            raise ArgumentError("include", name, f"names among {', '.join(ALL)} are needed")
+    return tuple(FunctionTool(functions[name]) for name in wanted)
+
+
+class _MemoryTools:
+    def __init__(self, memory: LongTermMemory, namespace: str, users_words: bool) -> None:
+        self._memory = memory
+        self._namespace = namespace
+        self._users_words = users_words
+
+    async def search_memory(
+        self,
+        question: Annotated[str, Field(min_length=1, description="What to look for, in plain words.")],
+        limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
+    ) -> str:
+        """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
+        found = await self._memory.recall(question, limit, namespace=self._namespace)
+        if not found:
+            return "Nothing is remembered about this."
+        note = "none of these may be about it" if found.abstain is not None else f"{len(found)} found"
+        return _shown(list(found), f"Memories ({note})")
+
+    async def get_memory(self, ids: Ids) -> str:
+        """Read memories whole, by their ids."""
+        memories = [one for one in await self._memory.get(ids, namespace=self._namespace) if one is not None]
+        gone = [id for id in ids if id not in {one.id for one in memories}]
+        text = _shown([Hit(one, 0.0) for one in memories], "Memories")
+        missing = f"No memory has the id {', '.join(gone)}." if gone else ""
+        return "\n".join(part for part in (text, missing) if part)
+
+    async def remember(
+        self,
+        text: Annotated[str, Field(min_length=1, description="One fact, understandable by itself.")],
+        context: ToolContext,
+        tags: Annotated[list[str] | None, Field(description="Words to find it by.")] = None,
+    ) -> str:
+        """Note something in the long-term memory that will matter in later conversations."""
+        note = Memory(
+            text=text,
+            kind="note",
+            tags=tuple(tags or ()),
+            session=context.session or None,
+            trust=Trust.ASSISTANT,
+            actor="assistant",
+        )
+        try:
+            report = await self._memory.remember(note, namespace=self._namespace)
+        except MemoryLayerError as error:
+            raise ToolFailed(str(error)) from error
+        if report.outcome is Outcome.REJECTED:
+            raise ToolFailed(f"not stored: {report.reason}")
+        return f"Stored as {report.id}."
+
+    async def correct_memory(
+        self,
+        id: Annotated[str, Field(min_length=1, description="Id of the memory.")],
+        text: Annotated[str, Field(min_length=1, description="What it should say, whole.")],
+    ) -> str:
+        """Put right what a memory says; the old version stays in its history."""
+        await self._allowed([id])
+        try:
+            report = await self._memory.correct(id, text, namespace=self._namespace)
+        except MemoryLayerError as error:
+            raise ToolFailed(str(error)) from error
+        return f"Corrected {report.id}."
+
+    async def forget_memory(self, ids: Ids) -> str:
+        """Remove memories for good. This cannot be undone."""
+        await self._allowed(ids)
+        try:
+            receipt = await self._memory.forget(ids, namespace=self._namespace)
+        except MemoryLayerError as error:
+            raise ToolFailed(str(error)) from error
+        return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
+
+    async def _allowed(self, ids: Sequence[str]) -> None:
+        """Refuse to touch what is not there, and what is not the model's own."""
+        for id, one in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
+            if one is None:
+                raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
+            if one.trust not in _OWN and not self._users_words:
+                raise ToolFailed(f"{id} is not a note of yours; only the user can change or remove it")
+
+
+def _shown(hits: Sequence[Hit], heading: str) -> str:
+    items = [item_of(hit, place) for place, hit in enumerate(hits, start=1)]
+    return rendered([replace(item, score=0.0) for item in items], heading)

@@ -1,0 +1,48 @@
+"""What a tool is, and what it is told about the call. Making one from a function is ``function``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from agent.providers.protocol import ToolSpec
+from memory import ImageBlock, TextBlock
+
+ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """The call that a tool serves: its id, the session, the agent's name, the round, and when the run must end
+    (*deadline*, in the event loop's time)."""
+
+    call_id: str = ""
+    session: str = ""
+    agent: str = ""
+    step: int = 0
+    deadline: float | None = None
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """Something that a model may call.
+
+    - ``call`` checks *arguments* itself; what it refuses, or cannot do for a reason that the model should read,
+      raises ``ToolFailed``. ``StopRun`` ends the run. Anything else it raises is told to the model as a failure.
+    - Calls may run at the same time. A cancelled call leaves nothing half-done that matters.
+    """
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that one call may take; None: what the agent allows."""
+        ...
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """Do it, and return what the model is to read."""
+        ...

@@ -1,0 +1,111 @@
+"""A function's signature as a JSON schema, and arguments checked against it. Knows neither tools nor calls."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+from agent.errors import ArgumentError, ToolFailed
+from agent.tools.docstrings import described
+from agent.tools.protocol import ToolContext
+
+_PROBLEMS_SHOWN = 8
+_VALUE_SHOWN = 60
+
+
+class _Untitled(GenerateJsonSchema):
+    """Leaves out the titles, which repeat the names and cost tokens."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+class Parameters:
+    """The parameters of *function*: their ``schema``, and ``checked`` arguments for calling it.
+
+    A parameter annotated ``ToolContext`` is filled in with the call's and not shown to the model. Types are strict:
+    a number written as text is refused, what JSON has no type for (dates, enums) is read from text.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.description, texts = described(function)
+        self._context: str | None = None
+        self._model = self._modelled(function, texts)
+        try:
+            schema = self._model.model_json_schema(schema_generator=_Untitled)
+        except PydanticUserError as error:
+            raise ArgumentError("function", function, f"its parameters have no JSON schema ({error})") from error
+        schema.pop("title", None)
+        schema.pop("description", None)
+        self.schema: dict[str, Any] = schema
+
+    def checked(self, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Return the arguments to call with; raise ``ToolFailed``, saying what is wrong and what would be right."""
+        try:
+            model = self._model.model_validate_json(json.dumps(arguments), strict=True)
+        except ValidationError as error:
+            raise ToolFailed(self._complaint(error)) from error
+        names = {field.alias or name: name for name, field in self._model.model_fields.items()}
+        given = {shown: getattr(model, name) for shown, name in names.items()}
+        return given if self._context is None else {**given, self._context: context}
+
+    def _modelled(self, function: Callable[..., Any], texts: Mapping[str, str]) -> type[BaseModel]:
+        try:
+            hints = typing.get_type_hints(function, include_extras=True)
+        except (NameError, TypeError) as error:
+            raise ArgumentError("function", function, f"its annotations cannot be resolved ({error})") from error
+        fields: dict[str, Any] = {}
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise ArgumentError("function", function, f"a tool cannot have the parameter {parameter}")
+            if name not in hints:
+                raise ArgumentError("function", function, f"its parameter {name} needs a type")
+            if hints[name] is ToolContext:
+                self._context = name
+                continue
+            # Own field names, so that a parameter may be called "schema" or "_x" without hiding a method.
+            fields[f"parameter_{len(fields)}"] = (hints[name], _field(name, parameter, hints[name], texts))
+        config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
+        try:
+            return create_model("Arguments", __config__=config, **fields)
+        except (PydanticUserError, TypeError) as error:
+            raise ArgumentError("function", function, f"its parameters have no JSON schema ({error})") from error
+
+    def _complaint(self, error: ValidationError) -> str:
+        lines = []
+        for problem in error.errors(include_url=False)[:_PROBLEMS_SHOWN]:
+            name = ".".join(str(part) for part in problem["loc"]) or "arguments"
+            if problem["type"] == "extra_forbidden":
+                lines.append(f"{name}: there is no such parameter")
+            elif problem["type"] == "missing":
+                lines.append(f"{name}: is missing")
+            else:
+                lines.append(f"{name}: {problem['msg']}, got {_shown(problem['input'])}")
+        expected = json.dumps(self.schema.get("properties", {}), ensure_ascii=False)
+        return "arguments refused: " + "; ".join(lines) + f". Parameters: {expected}"
+
+
+def _field(name: str, parameter: inspect.Parameter, hint: Any, texts: Mapping[str, str]) -> FieldInfo:
+    default: Any = ... if parameter.default is parameter.empty else parameter.default
+    if isinstance(default, FieldInfo):
+        default.alias = default.validation_alias = default.serialization_alias = name
+        return default
+    options: dict[str, Any] = {"alias": name}
+    annotated = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
+    if name in texts and not any(isinstance(one, FieldInfo) and one.description for one in annotated):
+        options["description"] = texts[name]
+    field: FieldInfo = Field(default, **options)
+    return field
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _VALUE_SHOWN else text[: _VALUE_SHOWN - 1] + "…"

@@ -1,0 +1,491 @@
+"""The agent: memory read before the loop and written after it, and endings that keep or leave the turn."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import pytest
+
+from agent.agent import Agent, new_session
+from agent.errors import (
+    AgentClosed,
+    ArgumentError,
+    DeadlinePassed,
+    EmptyReply,
+    IterationCap,
+    MemoryUnavailable,
+    ProviderError,
+    ProviderFailed,
+    RunStopped,
+    StopRun,
+)
+from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, Warned
+from agent.providers.quoting import QuotingProvider
+from agent.results import Ending, StopReason, Usage
+from agent.testing import Reply, ScriptedProvider, call
+from agent.tools.function import tool
+from memory import (
+    DocumentBlock,
+    ImageBlock,
+    InMemoryHistory,
+    KnowledgeBase,
+    LongTermMemory,
+    Memory,
+    Passage,
+    Passages,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from vectorstore import BusyError, open_store
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 5, 3, 10, 30, tzinfo=UTC)
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def leave() -> str:
+    """End the run."""
+    raise StopRun("enough")
+
+
+@pytest.fixture
+async def memory():
+    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    yield opened
+    await opened.close()
+
+
+async def texts(memory: LongTermMemory, session: str) -> list[tuple[str, str]]:
+    return [(one.message.role, one.message.text) for one in await memory.conversations.load(session)]
+
+
+async def remembered(memory: LongTermMemory) -> list[str]:
+    return [one.text for one in await memory.list()]
+
+
+class Failing:
+    """A memory whose named methods fail; the others are those of *memory*."""
+
+    def __init__(self, memory: LongTermMemory, *names: str) -> None:
+        self._memory = memory
+        self.failing = set(names)
+
+    def __getattr__(self, name: str):
+        if name in self.failing:
+
+            async def fail(*args, **options):
+                raise BusyError("the file is busy")
+
+            return fail
+        return getattr(self._memory, name)
+
+
+async def test_a_turn_is_stored_and_found_by_the_next(memory) -> None:
+    async with Agent(QuotingProvider(), memory=memory) as agent:
+        told = await agent.run("The spare key of the shed lies under the blue pot.")
+        found = await agent.run("Where is the spare key of the shed?")
+    assert "blue pot" in told.text
+    assert found.text == "“The spare key of the shed lies under the blue pot.” [1]"
+    assert found.citations[0].id == told.stored[0].id
+
+
+async def test_a_question_is_answered_from_earlier_turns_and_never_from_itself(memory) -> None:
+    async with Agent(QuotingProvider(), memory=memory) as agent:
+        await agent.run("The spare key of the shed lies under the blue pot.")
+        for _ in range(3):
+            result = await agent.run("Where is the spare key of the shed?")
+            assert [one.quote for one in result.citations] == ["The spare key of the shed lies under the blue pot."]
+
+
+async def test_a_quoting_answer_is_kept_as_pointers_and_shown_with_todays_words(memory) -> None:
+    async with Agent(QuotingProvider(), memory=memory) as agent:
+        told = await agent.run("The spare key of the shed lies under the blue pot.", session="s")
+        await agent.run("Where is the spare key of the shed?", session="s")
+    stored = await memory.conversations.load("s")
+    assert stored[3].message.blocks == ()
+    assert stored[3].message.metadata["quotes"] == [{"id": told.stored[0].id, "start": 0, "end": 50}]
+    assert len(await remembered(memory)) == 2
+    with ScriptedProvider(Reply("fine")) as provider:
+        await Agent(provider, memory=memory).run("And the house?", session="s")
+    window = provider.requests[0].messages
+    assert [message.role for message in window] == ["user", "assistant", "user", "assistant", "user"]
+    assert window[1].text == "(noted)"
+    assert window[3].text == "“The spare key of the shed lies under the blue pot.”"
+
+
+async def test_forgetting_takes_the_words_out_of_the_window_too(memory) -> None:
+    async with Agent(QuotingProvider(), memory=memory) as agent:
+        told = await agent.run("The spare key of the shed lies under the blue pot.", session="s")
+        await agent.run("Where is the spare key of the shed?", session="s")
+    await memory.forget([told.stored[0].id])
+    with ScriptedProvider(Reply("fine")) as provider:
+        await Agent(provider, memory=memory).run("And now?", session="s")
+    shown = "\n".join(message.text for message in provider.requests[0].messages)
+    assert "pot" not in shown
+
+
+async def test_recalled_memories_are_shown_as_data_and_the_prompt_stored_alone(memory) -> None:
+    await memory.remember(Memory(text="The garden party begins at seven.", speaker="Ana"))
+    with ScriptedProvider(Reply("At seven [1].", expect="The garden party begins at seven.")) as provider:
+        result = await Agent(provider, memory=memory).run("When does the garden party begin?", session="s")
+    assert await texts(memory, "s") == [("user", "When does the garden party begin?"), ("assistant", "At seven [1].")]
+    assert [one.quote for one in result.citations] == ["The garden party begins at seven."]
+    assert provider.requests[0].context[0].speaker == "Ana"
+    assert provider.requests[0].question == "When does the garden party begin?"
+
+
+async def test_pinned_memories_stand_before_everything_said(memory) -> None:
+    await memory.remember(Memory(text="My name is Ana.", pinned=True))
+    await memory.remember(Memory(text="Old address", pinned=True, expires_at=datetime(2020, 1, 1, tzinfo=UTC)))
+    with ScriptedProvider(Reply("Hello")) as provider:
+        await Agent(provider, memory=memory).run("xyzzy")
+    first = provider.requests[0].messages[0].blocks[0]
+    assert "My name is Ana." in first.text
+    assert "Old address" not in first.text
+
+
+async def test_a_session_goes_on_where_it_was(memory) -> None:
+    with ScriptedProvider(Reply("Hello Ana"), Reply("Ana")) as provider:
+        agent = Agent(provider, memory=memory)
+        first = await agent.run("I am Ana.")
+        await agent.run("Who am I?", session=first.session)
+    shown = provider.requests[1].messages
+    assert [message.role for message in shown] == ["user", "assistant", "user"]
+    assert shown[0].text == "I am Ana."
+
+
+async def test_another_session_shows_no_history_but_recalls(memory) -> None:
+    with ScriptedProvider(Reply("Noted"), Reply("Rex")) as provider:
+        agent = Agent(provider, memory=memory)
+        await agent.run("My dog is called Rex.")
+        await agent.run("How is my dog called?")
+    assert len(provider.requests[1].messages) == 1
+    assert any("Rex" in one.text for one in provider.requests[1].context)
+
+
+async def test_namespaces_do_not_see_each_other(memory) -> None:
+    await Agent(QuotingProvider(), memory=memory, namespace="ana").run("My dog is called Rex.")
+    other = await Agent(QuotingProvider(), memory=memory, namespace="ben").run("How is my dog called?")
+    assert other.citations == ()
+
+
+async def test_nothing_is_kept_when_storing_is_off(memory) -> None:
+    result = await Agent(QuotingProvider(), memory=memory).run("My dog is called Rex.", session="s", store=False)
+    assert (await texts(memory, "s"), await remembered(memory), result.stored) == ([], [], ())
+    assert "Noted" not in result.text
+
+
+async def test_thinking_is_not_kept(memory) -> None:
+    with ScriptedProvider(Reply("Four.", thinking="two and two", signature="x")) as provider:
+        result = await Agent(provider, memory=memory).run("2+2", session="s")
+    stored = await memory.conversations.load("s")
+    assert [type(block) for block in stored[1].message.blocks] == [TextBlock]
+    assert isinstance(result.messages[1].blocks[0], ThinkingBlock)
+
+
+@pytest.mark.parametrize(
+    ("trace", "roles"),
+    [(True, ["user", "assistant", "tool", "assistant"]), (False, ["user", "assistant"])],
+)
+async def test_the_trace_of_tools_is_kept_or_left(memory, trace: bool, roles: list[str]) -> None:
+    with ScriptedProvider(Reply("Let me add.", calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
+        await Agent(provider, tools=[add], memory=memory, trace=trace).run("1+2?", session="s")
+    stored = await memory.conversations.load("s")
+    assert [one.message.role for one in stored] == roles
+    assert stored[-1].message.text == "3"
+
+
+@pytest.mark.parametrize("trace", [True, False])
+async def test_a_turn_that_reached_the_cap_is_kept_whole(memory, trace: bool) -> None:
+    with ScriptedProvider(Reply("Still adding.", calls=(call("add", a=1, b=2),))) as provider:
+        agent = Agent(provider, tools=[add], memory=memory, max_rounds=1, trace=trace)
+        with pytest.raises(IterationCap) as caught:
+            await agent.run("1+2?", session="s")
+    assert caught.value.result.text == "Still adding."
+    stored = await memory.conversations.load("s")
+    assert stored[0].message.text == "1+2?"
+    assert stored[1].message.text == "Still adding."
+    assert [one.message.role for one in stored] == (["user", "assistant", "tool"] if trace else ["user", "assistant"])
+
+
+ENDINGS = [
+    (Reply("x", stop=StopReason.MAX_TOKENS), Ending.TOKEN_LIMIT, None),
+    (Reply("x", stop=StopReason.REFUSAL), Ending.REFUSAL, None),
+    (Reply("x", stop=StopReason.CONTENT_FILTER), Ending.CONTENT_FILTER, None),
+    (Reply(""), Ending.EMPTY_REPLY, EmptyReply),
+    (Reply("x", error=ProviderError("overloaded", status=529, retry_after=3)), Ending.PROVIDER_ERROR, ProviderFailed),
+    (Reply("x", calls=(ToolCallBlock(id="c", name="leave"),)), Ending.STOPPED, RunStopped),
+    (Reply("x", before=lambda: asyncio.sleep(600)), Ending.DEADLINE, DeadlinePassed),
+]
+
+
+@pytest.mark.parametrize(("reply", "ending", "error"), ENDINGS)
+async def test_each_ending_is_returned_or_raised_with_the_same_result(memory, reply, ending, error) -> None:
+    agent = Agent(ScriptedProvider(reply), tools=[leave], memory=memory, nudges=0, deadline=0.3)
+    if error is None:
+        result = await agent.run("Go on", session="s")
+    else:
+        with pytest.raises(error) as caught:
+            await agent.run("Go on", session="s")
+        result = caught.value.result
+    assert result.ending is ending
+    assert bool(await texts(memory, "s")) is ending.is_stored
+
+
+@pytest.mark.parametrize(("reply", "ending", "error"), ENDINGS)
+async def test_a_stream_ends_in_one_terminal_event_and_raises_nothing(memory, reply, ending, error) -> None:
+    agent = Agent(ScriptedProvider(reply), tools=[leave], memory=memory, nudges=0, deadline=0.3)
+    events = [event async for event in agent.stream("Go on")]
+    assert [isinstance(event, RunEnded) for event in events] == [False] * (len(events) - 1) + [True]
+    assert events[-1].result.ending is ending
+    assert type(events[-1].error) is (error or type(None))
+
+
+async def test_a_failed_provider_is_a_provider_error_with_its_data() -> None:
+    agent = Agent(ScriptedProvider(Reply(error=ProviderError("overloaded", status=529, retry_after=3))))
+    with pytest.raises(ProviderError) as caught:
+        await agent.run("Hello")
+    assert (caught.value.status, caught.value.retry_after) == (529, 3)
+    assert "overloaded" in str(caught.value)
+
+
+async def test_memory_that_cannot_be_read_is_done_without_and_said(memory) -> None:
+    broken = Failing(memory, "recall", "list")
+    with ScriptedProvider(Reply("Hello")) as provider:
+        events = [event async for event in Agent(provider, memory=broken).stream("Hello", session="s")]
+    result = events[-1].result
+    assert (result.ending, result.text) == (Ending.FINAL, "Hello")
+    assert any("the file is busy" in event.text for event in events if isinstance(event, Warned))
+    assert "answered without" in result.warnings[0]
+    assert await texts(memory, "s") == [("user", "Hello"), ("assistant", "Hello")]
+
+
+async def test_memory_that_cannot_be_read_ends_the_run_where_that_is_wanted(memory) -> None:
+    with ScriptedProvider() as provider:
+        agent = Agent(provider, memory=Failing(memory, "recall"), on_memory_error="raise")
+        with pytest.raises(MemoryUnavailable, match="busy"):
+            await agent.run("Hello")
+
+
+async def test_a_turn_that_cannot_be_written_waits_and_is_written_with_the_next(memory) -> None:
+    broken = Failing(memory, "remember_turn")
+    with ScriptedProvider(Reply("One"), Reply("Two")) as provider:
+        agent = Agent(provider, memory=broken)
+        first = await agent.run("First", session="s")
+        assert (first.text, first.stored, agent.unsaved) == ("One", (), 1)
+        assert "not stored yet" in first.warnings[0]
+        broken.failing.clear()
+        second = await agent.run("Second", session="s")
+    assert (agent.unsaved, len(second.stored), second.warnings) == (0, 2, ())
+    assert [text for _, text in await texts(memory, "s")] == ["First", "One", "Second", "Two"]
+
+
+async def test_closing_writes_what_waits_and_closes_the_provider_once(memory) -> None:
+    class Closing(ScriptedProvider):
+        closed = 0
+
+        async def aclose(self) -> None:
+            self.closed += 1
+
+    broken = Failing(memory, "remember_turn")
+    provider = Closing(Reply("One"))
+    agent = Agent(provider, memory=broken)
+    await agent.run("First", session="s")
+    broken.failing.clear()
+    await agent.aclose()
+    await agent.aclose()
+    assert provider.closed == 1
+    assert len(await texts(memory, "s")) == 2
+    with pytest.raises(AgentClosed):
+        await agent.run("Again")
+
+
+async def test_events_tell_what_memory_gave_and_took(memory) -> None:
+    await memory.remember("The garden party begins at seven.")
+    agent = Agent(QuotingProvider(), memory=memory, name="mneme")
+    events = [event async for event in agent.stream("When does the garden party begin?")]
+    recalled = next(event for event in events if isinstance(event, MemoryRecalled))
+    stored = next(event for event in events if isinstance(event, MemoryStored))
+    assert [one.text for one in recalled.items] == ["The garden party begins at seven."]
+    assert len(stored.reports) == 2
+    assert {event.agent for event in events} == {"mneme"}
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == events[-1].result.text
+
+
+async def test_cancelled_at_any_place_nothing_or_the_whole_turn_is_kept(memory) -> None:
+    replies = (Reply("Hm", calls=(call("add", a=1, b=2),), piece=1), Reply("Three.", piece=1))
+    total = len([event async for event in Agent(ScriptedProvider(*replies), tools=[add]).stream("1+2?")])
+    before, outcomes = asyncio.all_tasks(), set()
+    for place in range(total + 2):
+        for ticks in (0, 1, 2, 5):
+            session, reached = f"s{place}-{ticks}", asyncio.Event()
+            agent = Agent(ScriptedProvider(*replies), tools=[add], memory=memory)
+
+            async def read(agent=agent, session=session, place=place, reached=reached) -> None:
+                async with aclosing(agent.stream("1+2?", session=session)) as events:
+                    number = 0
+                    async for _ in events:
+                        number += 1
+                        if number == place:
+                            reached.set()
+                reached.set()
+
+            task = asyncio.create_task(read())
+            if place:
+                await reached.wait()
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            assert asyncio.all_tasks() == before
+            assert agent.unsaved == 0
+            kept = [role for role, _ in await texts(memory, session)]
+            assert kept in ([], ["user", "assistant", "tool", "assistant"])
+            outcomes.add((task.cancelled(), len(kept)))
+    assert {(True, 0), (False, 4)} <= outcomes
+
+
+async def test_a_stream_that_its_reader_leaves_keeps_nothing(memory) -> None:
+    with ScriptedProvider(Reply("A long answer")) as provider:
+        async with aclosing(Agent(provider, memory=memory).stream("Hello", session="s")) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    break
+    assert await texts(memory, "s") == []
+
+
+class Shelf:
+    """Documents of another place: gives *passages* for any question."""
+
+    def __init__(self, *passages: Passage, abstain=None) -> None:
+        self._found = Passages(passages, abstain=abstain)
+
+    async def retrieve(self, question: str, k: int = 5) -> Passages:
+        return self._found
+
+
+BRIDGE = Passage(id="c1", text="The bridge was opened in 1932.", document="bridge.md", start=40, end=70, score=0.9)
+
+
+async def test_documents_of_another_place_are_quoted_beside_memory(memory) -> None:
+    await memory.remember("My dog is called Rex.")
+    agent = Agent(QuotingProvider(), memory=memory, knowledge=Shelf(BRIDGE))
+    result = await agent.run("When was the bridge opened?")
+    assert [(one.source, one.start) for one in result.citations] == [("bridge.md", 40)]
+    assert len({one.number for one in result.memories}) == len(result.memories)
+
+
+async def test_a_side_that_has_nothing_about_it_yields_to_the_other(memory) -> None:
+    await memory.remember("The spare key of the shed lies under the blue pot.")
+    shelf = Shelf(BRIDGE, abstain="nothing")
+    result = await Agent(QuotingProvider(), memory=memory, knowledge=shelf).run("Where is the spare key of the shed?")
+    assert [one.lane for one in result.memories] == ["conversation"]
+    assert "blue pot" in result.text
+
+
+async def test_where_no_side_has_anything_about_it_nothing_is_quoted() -> None:
+    result = await Agent(QuotingProvider(), knowledge=Shelf(BRIDGE, abstain="nothing")).run("Who am I?")
+    assert result.citations == ()
+
+
+async def test_what_is_found_on_both_sides_is_shown_once(memory, tmp_path) -> None:
+    (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932 by the mayor.\n")
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(tmp_path)
+    result = await Agent(QuotingProvider(), memory=memory, knowledge=knowledge).run("When was the bridge opened?")
+    assert [one.source for one in result.memories] == ["bridge.md"]
+
+
+async def test_many_runs_of_one_agent_keep_apart(memory) -> None:
+    with ScriptedProvider(*(Reply("ok") for _ in range(20))) as provider:
+        agent = Agent(provider, memory=memory)
+        results = await asyncio.gather(*(agent.run(f"Number {place}", session=f"s{place}") for place in range(20)))
+    for place, result in enumerate(results):
+        assert result.session == f"s{place}"
+        assert await texts(memory, f"s{place}") == [("user", f"Number {place}"), ("assistant", "ok")]
+
+
+async def test_without_memory_a_history_keeps_the_conversation() -> None:
+    history = InMemoryHistory()
+    with ScriptedProvider(
+        Reply("Hello Ana"), Reply("Ana", expect=lambda request: len(request.messages) == 3)
+    ) as provider:
+        agent = Agent(provider, history=history)
+        first = await agent.run("I am Ana.")
+        await agent.run("Who am I?", session=first.session)
+    assert len(await history.load(first.session)) == 4
+
+
+async def test_without_both_each_run_stands_alone() -> None:
+    with ScriptedProvider(Reply("One"), Reply("Two")) as provider:
+        agent = Agent(provider, system="Be brief.")
+        await agent.run("1", session="s")
+        await agent.run("2", session="s")
+    assert provider.requests[1].messages[0].text == "2"
+    assert provider.requests[0].system == "Be brief."
+    assert not provider.requests[0].remembers
+
+
+async def test_a_prompt_may_hold_images_and_documents(memory) -> None:
+    picture = ImageBlock(media_type="image/png", data=b"png")
+    paper = DocumentBlock(media_type="text/plain", data=b"text", name="a.txt")
+    with ScriptedProvider(Reply("A cat.")) as provider:
+        await Agent(provider, memory=memory).run([TextBlock(text="What is this?"), picture, paper], session="s")
+    assert provider.requests[0].messages[-1].blocks[-2:] == (picture, paper)
+    assert (await memory.conversations.load("s"))[0].message.blocks == (TextBlock(text="What is this?"), picture, paper)
+
+
+async def test_usage_steps_and_tools_are_in_the_result(memory) -> None:
+    with ScriptedProvider(Reply(calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
+        result = await Agent(provider, tools=[add]).run("1+2?")
+    assert (result.steps, result.usage, len(result.tool_runs)) == (2, Usage(20, 10), 1)
+    assert [message.role for message in result.messages] == ["user", "assistant", "tool", "assistant"]
+
+
+async def test_messages_are_dated_by_the_clock(memory) -> None:
+    with ScriptedProvider(Reply("Hello")) as provider:
+        await Agent(provider, memory=memory, clock=lambda: NOW).run("Hello", session="s")
+    assert [one.message.at for one in await memory.conversations.load("s")] == [NOW, NOW]
+
+
+def test_plain_scripts_can_run_it() -> None:
+    agent = Agent(ScriptedProvider(Reply("One"), Reply("Two")))
+    assert [agent.run_sync("Hello").text for _ in range(2)] == ["One", "Two"]
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n", [], "\ud800", [ToolCallBlock(id="c", name="x")]])
+async def test_a_prompt_that_is_none_is_refused_before_anything(memory, prompt) -> None:
+    with ScriptedProvider() as provider, pytest.raises(ArgumentError):
+        Agent(provider, memory=memory).stream(prompt)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"provider": "gpt"},
+        {"token_budget": 0},
+        {"recall": -1},
+        {"max_rounds": 0},
+        {"deadline": 0},
+        {"tool_timeout": -1},
+        {"on_memory_error": "ignore"},
+        {"tools": [add, add]},
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict) -> None:
+    with pytest.raises(ArgumentError):
+        Agent(options.pop("provider", ScriptedProvider()), **options)
+
+
+def test_sessions_have_ids_of_their_own() -> None:
+    assert new_session() != new_session()

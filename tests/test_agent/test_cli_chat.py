@@ -1,0 +1,115 @@
+"""``mneme chat``, and what a model changes: turns, commands, failures that do not end a conversation."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agent.assistant.cli.app import run
+from agent.testing import OpenAIServer, RawReply, Reply
+
+CITATION_KEYS = {
+    "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
+    "lane", "score",
+}  # fmt: skip
+REFUSAL = RawReply([b'{"error": {"message": "the key sk-canary is wrong"}}'], 401, "application/json")
+
+
+class Mneme:
+    """The command line on a memory file of its own; *text* is standard input."""
+
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path, self._capsys, self._monkeypatch = path, capsys, monkeypatch
+
+    def __call__(self, *arguments: object, text: str | bytes = "") -> SimpleNamespace:
+        data = text if isinstance(text, bytes) else text.encode()
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+        code = run(["--memory", str(self.path), *map(str, arguments)])
+        captured = self._capsys.readouterr()
+        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
+
+    def json(self, *arguments: object, text: str = "") -> dict:
+        done = self(*arguments, "--json", text=text)
+        assert (done.code, done.err) == (0, "")
+        (line,) = done.out.splitlines()
+        return json.loads(line)
+
+
+@pytest.fixture
+def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Mneme:
+    monkeypatch.chdir(tmp_path)
+    return Mneme(tmp_path / "m.db", capsys, monkeypatch)
+
+
+def test_chat_keeps_statements_and_answers_from_them(mneme: Mneme) -> None:
+    done = mneme("chat", text="My bicycle lock has the code 4711.\n\nWhat is the code of my bicycle lock?\n")
+    lines = done.out.splitlines()
+    assert (done.code, done.err) == (0, "")
+    assert lines[0] == "Noted: “My bicycle lock has the code 4711.”"
+    assert lines[1] == "“My bicycle lock has the code 4711.” [1]"
+    assert lines[2].startswith("[1] user, ")
+
+
+def test_chat_json_is_an_object_a_turn(mneme: Mneme) -> None:
+    done = mneme("chat", "--json", "--session", "s1", text="I live in Porto.\nWhere do I live?\n")
+    first, second = map(json.loads, done.out.splitlines())
+    keys = {"session", "question", "answer", "citations", "stored", "warnings", "error"}
+    assert set(first) == set(second) == keys
+    assert first["session"] == second["session"] == "s1"
+    assert (first["error"], first["question"]) == (None, "I live in Porto.")
+    assert set(second["citations"][0]) == CITATION_KEYS
+    assert first["stored"] == [second["citations"][0]["id"]]
+
+
+def test_chat_obeys_its_commands(mneme: Mneme) -> None:
+    done = mneme("chat", "--json", text="/session\nI am here.\n/new\nI am there.\n/frob\n/help\n/quit\nNever said.\n")
+    first, second = map(json.loads, done.out.splitlines())
+    assert first["session"] != second["session"]
+    assert done.err.splitlines()[0] == first["session"]
+    assert "there is no /frob" in done.err
+    assert mneme.json("memories")["total"] == 2
+
+
+def test_a_turn_that_fails_is_said_and_the_conversation_goes_on(mneme: Mneme, monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer(Reply("Hello."), REFUSAL, Reply("Again.")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+        monkeypatch.setenv("MNEME_MODEL", "any")
+        done = mneme("chat", "--json", text="One.\nTwo.\nThree.\n")
+    turns = [json.loads(line) for line in done.out.splitlines()]
+    assert [turn["answer"] for turn in turns] == ["Hello.", "", "Again."]
+    assert [bool(turn["error"]) for turn in turns] == [False, True, False]
+    assert done.code == 4
+    assert done.err.count("mneme: ") == 1
+    assert "sk-canary" not in done.out + done.err
+
+
+def test_chat_refuses_a_pipe_that_is_no_text(mneme: Mneme) -> None:
+    done = mneme("chat", text=b"I am here.\n\xff\xfe\n")
+    assert done.code == 2
+    assert "line 2 of standard input is not UTF-8" in done.err
+    assert mneme.json("memories")["total"] == 1
+
+
+def test_a_model_answers_where_one_is_set(mneme: Mneme, monkeypatch: pytest.MonkeyPatch) -> None:
+    mneme.json("remember", "The shed has the code 2580.")
+    with OpenAIServer(Reply("It is 2580 [1].")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("MNEME_MODEL", "any")
+        answer = mneme.json("ask", "What is the code of the shed?")
+    assert (answer["answer"], answer["model"], answer["ending"]) == ("It is 2580 [1].", "any", "final")
+    assert answer["citations"][0]["quote"] == "The shed has the code 2580."
+
+
+def test_an_answer_of_a_model_cannot_command_the_terminal(mneme: Mneme, monkeypatch: pytest.MonkeyPatch) -> None:
+    mneme.json("remember", "The shed has the code 2580.")
+    with OpenAIServer(Reply("\x1b]0;owned\x07It is."), Reply("\x1b]0;owned\x07It is.")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("MNEME_MODEL", "any")
+        assert mneme("ask", "What is it?").out == "\\x1b]0;owned\\x07It is.\n"
+        assert "\x1b" not in mneme("chat", text="What is it?\n").out

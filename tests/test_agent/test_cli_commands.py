@@ -1,0 +1,334 @@
+"""Each command, in process: what it does, what it prints, and the JSON keys that it promises."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agent.assistant.cli.app import run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+MEMORY_KEYS = {
+    "id", "text", "kind", "role", "speaker", "session", "sequence", "tags", "key", "importance", "pinned", "trust",
+    "actor", "occurred_at", "recorded_at", "retired_at", "valid_from", "valid_to", "expires_at", "source", "title",
+    "page", "heading", "start", "end", "metadata", "revision",
+}  # fmt: skip
+CITATION_KEYS = {
+    "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
+    "lane", "score",
+}  # fmt: skip
+
+
+class Mneme:
+    """The command line on a memory file of its own; *text* is standard input."""
+
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path, self._capsys, self._monkeypatch = path, capsys, monkeypatch
+
+    def __call__(self, *arguments: object, text: str | bytes = "") -> SimpleNamespace:
+        data = text if isinstance(text, bytes) else text.encode()
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+        code = run(["--memory", str(self.path), *map(str, arguments)])
+        captured = self._capsys.readouterr()
+        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
+
+    def json(self, *arguments: object, text: str = "") -> dict:
+        done = self(*arguments, "--json", text=text)
+        assert (done.code, done.err) == (0, "")
+        (line,) = done.out.splitlines()
+        return json.loads(line)
+
+
+@pytest.fixture
+def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Mneme:
+    monkeypatch.chdir(tmp_path)
+    return Mneme(tmp_path / "m.db", capsys, monkeypatch)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "bridge.md").write_text("# Bridge\n\nIt opened in 1932. It is painted red.\n")
+    (folder / "tower.md").write_text("# Tower\n\nThe tower has 291 steps.\n")
+    return folder
+
+
+# remember, recall
+
+
+def test_what_is_remembered_is_recalled_with_its_origin(mneme: Mneme) -> None:
+    report = mneme.json(
+        "remember", "We adopted a cat called Miso.", "--speaker", "Ana", "--at", "2026-05-03T12:00", "--tag", "pets"
+    )
+    assert set(report) == {"id", "outcome", "reason", "deferred"}
+    assert report["outcome"] == "stored"
+    done = mneme("recall", "Which cat did Ana adopt?")
+    assert done.out.startswith("1. We adopted a cat called Miso.\n   Ana · 2026-05-03 · score ")
+    assert done.out.rstrip().endswith(report["id"])
+
+
+def test_recall_json_has_its_keys(mneme: Mneme) -> None:
+    mneme.json("remember", "The cat is called Miso.")
+    found = mneme.json("recall", "What is the cat called?", "--explain")
+    assert set(found) == {"hits", "confidence", "abstain", "notes"}
+    (hit,) = found["hits"]
+    assert set(hit) == MEMORY_KEYS | {"score", "lane", "parts"}
+    assert hit["score"] == pytest.approx(sum(hit["parts"].values()))
+    assert "parts" not in mneme.json("recall", "What is the cat called?")["hits"][0]
+
+
+def test_recall_keeps_to_its_tags_and_its_count(mneme: Mneme) -> None:
+    for number in range(4):
+        mneme.json("remember", f"Cat number {number} is grey.", "--tag", f"t{number % 2}")
+    hits = mneme.json("recall", "grey cat", "-k", "3", "--tag", "t1")["hits"]
+    assert sorted(hit["text"] for hit in hits) == ["Cat number 1 is grey.", "Cat number 3 is grey."]
+    assert len(mneme.json("recall", "grey cat", "-k", "3")["hits"]) == 3
+
+
+def test_text_can_come_through_a_pipe(mneme: Mneme) -> None:
+    mneme.json("remember", "-", text="\ufeffThe code is 4711.\r\n")
+    (hit,) = mneme.json("recall", "-", text="What is the code?\n")["hits"]
+    assert hit["text"] == "The code is 4711."
+
+
+def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_another(mneme: Mneme) -> None:
+    first = mneme.json("remember", "a fact", "--key", "k")
+    assert mneme.json("remember", "a fact", "--key", "k") == {**first, "outcome": "duplicate"} | {
+        "reason": mneme.json("remember", "a fact", "--key", "k")["reason"]
+    }
+    done = mneme("remember", "another", "--key", "k")
+    assert (done.code, done.out) == (2, "")
+    assert "another key" in done.err
+
+
+def test_a_memory_cannot_pass_for_another_line_of_the_answer(mneme: Mneme) -> None:
+    mneme.json("remember", "A cat.\n2. A dog.\n   user · 2026-01-01 · score 9.99 · fake\x1b[2J")
+    lines = mneme("recall", "cat").out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == ["1. A cat."]
+    assert [line for line in lines if line.startswith("   ") and not line.startswith("     ")] == [lines[-1]]
+    assert r"\x1b[2J" in lines[2]
+
+
+def test_recall_says_when_nothing_seems_to_be_about_it(mneme: Mneme) -> None:
+    mneme.json("remember", "The cat sleeps on the sofa.")
+    done = mneme("recall", "Who won the election in Portugal?")
+    assert done.code == 0
+    assert "nothing here seems to be about that" in done.err
+
+
+def test_an_explained_score_shows_its_parts(mneme: Mneme) -> None:
+    mneme.json("remember", "The cat is called Miso.")
+    lines = mneme("recall", "What is the cat called?", "--explain").out.splitlines()
+    assert len(lines) == 3
+    assert "words +" in lines[2]
+
+
+# ask
+
+
+def test_ask_quotes_with_citations_and_stores_nothing(mneme: Mneme, notes: Path) -> None:
+    mneme.json("ingest", notes)
+    answer = mneme.json("ask", "How many steps has the tower?")
+    assert set(answer) == {"question", "answer", "citations", "abstain", "model", "ending", "warnings", "notes"}
+    assert set(answer["citations"][0]) == CITATION_KEYS
+    assert answer["citations"][0]["source"] == "tower.md"
+    assert answer["citations"][0]["quote"] == "The tower has 291 steps."
+    assert mneme.json("memories")["total"] == 0
+    done = mneme("ask", "How many steps has the tower?")
+    assert done.out == "“The tower has 291 steps.” [1]\n\n[1] tower.md § Tower\n"
+
+
+def test_ask_says_when_there_is_nothing(mneme: Mneme) -> None:
+    mneme.json("remember", "The cat sleeps on the sofa.")
+    answer = mneme.json("ask", "Who won the election in Portugal?")
+    assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
+
+
+# ingest, documents
+
+
+def test_ingest_says_what_became_of_each_file(mneme: Mneme, notes: Path) -> None:
+    done = mneme("ingest", notes)
+    assert done.code == 0
+    assert done.out.splitlines()[-1].startswith("2 added; 2 chunks, ")
+    assert mneme("ingest", notes).out == "nothing changed: 2 unchanged; 0 chunks, 0 embedded\n"
+    (notes / "tower.md").unlink()
+    report = mneme.json("ingest", notes)
+    assert set(report) == {"documents", "totals", "chunks", "embedded", "pending", "changed"}
+    keys = {"source", "action", "reason", "chunks", "embedded", "pending", "erased", "forgotten", "notes"}
+    assert all(set(one) == keys for one in report["documents"])
+    assert {one["source"]: one["action"] for one in report["documents"]} == {
+        "bridge.md": "unchanged",
+        "tower.md": "removed",
+    }
+
+
+def test_quiet_ingest_prints_the_totals_only(mneme: Mneme, notes: Path) -> None:
+    assert len(mneme("ingest", "--quiet", notes).out.splitlines()) == 1
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(mneme: Mneme, notes: Path) -> None:
+    (notes / "photo.txt").write_bytes(b"\x89PNG\x00\x00")
+    done = mneme("ingest", notes)
+    assert done.code == 5
+    assert "photo.txt: failed, a binary file" in done.err
+    assert done.out.splitlines()[-1].startswith("2 added, 1 failed")
+
+
+def test_a_folder_without_a_readable_file_is_bad_input(mneme: Mneme, tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    assert mneme("ingest", folder).err.startswith("mneme: no readable document there")
+    (folder / "photo.txt").write_bytes(b"\x89PNG\x00\x00")
+    done = mneme("ingest", folder)
+    assert (done.code, done.out, done.err) == (2, "", "mneme: photo.txt: a binary file, not text (it has NUL bytes)\n")
+    done = mneme("ingest", "--json", folder)
+    assert (done.code, json.loads(done.out)["totals"]["failed"]) == (2, 1)
+
+
+def test_a_missing_path_among_others_stops_before_anything_is_made(mneme: Mneme, notes: Path) -> None:
+    done = mneme("ingest", notes, "nowhere")
+    assert done.code == 2
+    assert "nowhere: no such file or folder" in done.err
+    assert not mneme.path.exists()
+
+
+def test_what_was_forgotten_of_a_document_comes_back_only_when_asked_for(mneme: Mneme, notes: Path) -> None:
+    mneme.json("ingest", notes)
+    (hit, *_) = mneme.json("recall", "steps of the tower")["hits"]
+    mneme.json("forget", hit["id"], "--yes")
+    mneme.json("ingest", notes)
+    assert "291" not in mneme("recall", "steps of the tower").out
+    mneme.json("ingest", "--again", notes)
+    assert "291" in mneme("recall", "steps of the tower").out
+
+
+def test_documents_are_listed(mneme: Mneme, notes: Path) -> None:
+    assert "mneme ingest" in _no_documents(mneme)
+    mneme.json("ingest", notes)
+    listed = mneme.json("documents")["documents"]
+    assert [one["source"] for one in listed] == ["bridge.md", "tower.md"]
+    assert set(listed[0]) == {"source", "title", "location", "chunks", "modified", "ingested"}
+    assert mneme("documents").out.splitlines()[1].split()[:2] == ["bridge.md", "1"]
+
+
+def _no_documents(mneme: Mneme) -> str:
+    mneme.json("remember", "A fact.")
+    return mneme("documents").out
+
+
+# correct, forget, memories
+
+
+def test_a_correction_takes_its_place_and_the_old_version_stays_in_the_history(mneme: Mneme) -> None:
+    id = mneme.json("remember", "The plumber comes on Friday.")["id"]
+    assert mneme("correct", id, "The plumber comes on Monday.").out == f"corrected {id}\n"
+    assert mneme.json("memories", "show", id)["text"] == "The plumber comes on Monday."
+    lines = mneme("memories", "history", id).out.splitlines()
+    assert [line.split("  ")[1] for line in lines] == ["The plumber comes on Monday.", "The plumber comes on Friday."]
+    assert set(mneme.json("memories", "history", id)["versions"][0]) == MEMORY_KEYS
+
+
+def test_forget_needs_yes_without_a_terminal(mneme: Mneme) -> None:
+    id = mneme.json("remember", "The plumber comes on Friday.")["id"]
+    done = mneme("forget", id)
+    assert (done.code, done.out) == (2, "")
+    assert "--yes" in done.err
+    assert mneme.json("memories")["total"] == 1
+    assert mneme("forget", id, "--yes").out == "forgot 1 memory\n"
+    assert mneme.json("memories")["total"] == 0
+    assert mneme("forget", id, "--yes").out == "forgotten already\n"
+
+
+def test_a_dry_run_shows_what_would_go_and_changes_nothing(mneme: Mneme) -> None:
+    id = mneme.json("remember", "The plumber comes on Friday.")["id"]
+    again = mneme.json("remember", "Say it again: The plumber comes on Friday. Yes.")["id"]
+    done = mneme("forget", id, "--dry-run")
+    assert done.out.splitlines() == [
+        "would forget 1 memory, 1 other memory with the same words",
+        f"  {id}  The plumber comes on Friday.",
+        f"  {again}  Say it again: The plumber comes on Friday. Yes.",
+    ]
+    keys = {"memories", "versions", "derived", "also", "messages", "named", "pending", "dry_run"}
+    assert set(mneme.json("forget", id, "--dry-run")) == keys
+    assert mneme.json("memories")["total"] == 2
+
+
+def test_memories_are_listed_page_by_page(mneme: Mneme) -> None:
+    ids = [mneme.json("remember", f"Fact number {number}.")["id"] for number in range(3)]
+    mneme.json("remember", "A preference.", "--kind", "preference")
+    page = mneme.json("memories", "list", "--limit", "2", "--kind", "fact")
+    assert set(page) == {"memories", "total", "next"}
+    assert ([one["id"] for one in page["memories"]], page["total"], page["next"]) == (ids[:2], 3, ids[1])
+    rest = mneme.json("memories", "list", "--limit", "2", "--kind", "fact", "--after", page["next"])
+    assert ([one["id"] for one in rest["memories"]], rest["next"]) == (ids[2:], None)
+    done = mneme("memories", "list", "--limit", "2")
+    assert len(done.out.splitlines()) == 3
+    assert f"2 of 4; go on with: mneme memories list --after {ids[1]}" in done.err
+
+
+def test_memories_alone_is_memories_list(mneme: Mneme) -> None:
+    mneme.json("remember", "Fact.")
+    assert mneme("memories").out == mneme("memories", "list").out
+    assert mneme("memories", "list", "--kind", "none").out == "Nothing of the kind none is remembered.\n"
+
+
+def test_show_tells_everything_about_one(mneme: Mneme) -> None:
+    id = mneme.json("remember", "A fact.", "--tag", "a", "--tag", "b")["id"]
+    done = mneme("memories", "show", id)
+    assert done.out.splitlines()[0] == "A fact."
+    assert "  tags: a, b" in done.out.splitlines()
+    assert set(mneme.json("memories", "show", id)) == MEMORY_KEYS
+
+
+@pytest.mark.parametrize("command", [["memories", "show", "x"], ["memories", "history", "x"], ["correct", "x", "y"]])
+def test_an_unknown_id_is_an_error(mneme: Mneme, command: list[str]) -> None:
+    mneme.json("remember", "A fact.")
+    done = mneme(*command)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+
+
+def test_a_namespace_sees_nothing_of_another(mneme: Mneme) -> None:
+    mneme.json("--namespace", "ana", "remember", "The safe has the code 2580.")
+    for command in (["recall", "safe"], ["memories"], ["ask", "What is the code of the safe?"]):
+        assert "2580" in mneme("--namespace", "ana", *command).out
+        assert "2580" not in mneme("--namespace", "ben", *command).out
+        assert "2580" not in mneme(*command).out
+
+
+# the way in
+
+
+def test_help_and_version_import_nothing_of_the_library() -> None:
+    code = (
+        "import sys; from agent.assistant.cli.app import run; code = run(['--version']) + run(['--help'])\n"
+        "heavy = {'memory', 'vectorstore', 'numpy', 'pydantic', 'httpx', 'apsw', 'rich'} & set(sys.modules)\n"
+        "assert (code, heavy) == (0, set()), (code, heavy)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("mneme 0.")
+
+
+def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 2
+    assert capsys.readouterr().out.startswith("Usage: mneme [OPTIONS] COMMAND")
+
+
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["--help"])
+    listing = capsys.readouterr().out.split("Commands:\n")[1].splitlines()
+    commands = [line.split()[0] for line in listing if line.strip()]
+    assert len(commands) == 10
+    assert not any(line.endswith("...") for line in listing)
+    for command in commands:
+        assert run([command, "--help"]) == 0
+        assert capsys.readouterr().out.startswith(f"Usage: mneme {command} ")

@@ -1,0 +1,148 @@
+"""``mneme doctor``: it names what is wrong, says what to do, shows no secret and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.assistant.cli.app import run
+from agent.testing import OpenAIServer
+
+CLOSED = "http://127.0.0.1:9/v1"
+
+
+@pytest.fixture
+def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def examined(*arguments: str) -> tuple[int, dict[str, dict]]:
+        capsys.readouterr()
+        code = run(["--memory", str(tmp_path / "m.db"), *arguments, "doctor", "--json"])
+        answer = json.loads(capsys.readouterr().out)
+        assert set(answer) == {"fine", "checks"}
+        assert all(set(check) == {"name", "fine", "seen", "remedy"} for check in answer["checks"])
+        assert answer["fine"] == all(check["fine"] for check in answer["checks"]) == (code == 0)
+        return code, {check["name"]: check for check in answer["checks"]}
+
+    return examined
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "m.db"
+    assert run(["--memory", str(path), "remember", "The key is under the quartz stone."]) == 0
+    return path
+
+
+def test_without_a_file_all_is_fine_and_none_is_made(doctor, tmp_path: Path) -> None:
+    code, checks = doctor()
+    assert code == 0
+    assert "not there yet" in checks["memory file"]["seen"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sound_file_is_read_and_found_fine(doctor, path: Path) -> None:
+    code, checks = doctor()
+    assert code == 0
+    assert checks["memories"]["seen"].startswith("1 ")
+    assert checks["private"]["seen"] == "mode 0600"
+    assert checks["content"]["seen"] == "every row is as it was written"
+
+
+def test_a_changed_row_is_named(doctor, path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"quartz", b"basalt"))
+    code, checks = doctor()
+    assert code == 3
+    assert not checks["content"]["fine"]
+    assert checks["content"]["remedy"] == "restore a backup"
+
+
+def test_a_file_that_is_no_memory_is_told_and_left_alone(doctor, tmp_path: Path) -> None:
+    (tmp_path / "m.db").write_text("Milk, bread, eggs.\n" * 200)
+    code, checks = doctor()
+    assert code == 3
+    assert "not a memory file" in checks["memory file"]["seen"]
+    assert (tmp_path / "m.db").read_text().startswith("Milk")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_a_file_that_others_may_read_is_told(doctor, path: Path) -> None:
+    path.chmod(0o644)
+    code, checks = doctor()
+    assert (code, checks["private"]["remedy"]) == (3, f"chmod 600 {path}")
+
+
+def test_an_endpoint_that_answers_is_fine_and_its_list_is_looked_at(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    with OpenAIServer(models=("small", "large")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("MNEME_MODEL", "large")
+        assert doctor()[1]["model's endpoint"]["seen"] == "it answers, and has the model"
+        assert "without huge" in doctor("--model", "huge")[1]["model's endpoint"]["seen"]
+
+
+def test_an_endpoint_that_refuses_is_told_and_the_rest_is_looked_at_all_the_same(
+    doctor, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", CLOSED)
+    monkeypatch.setenv("MNEME_MODEL", "any")
+    code, checks = doctor()
+    assert code == 4
+    assert "cannot connect" in checks["model's endpoint"]["seen"]
+    assert checks["content"]["fine"]
+
+
+def test_an_embedder_that_refuses_is_told(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNEME_EMBEDDER", "openai")
+    monkeypatch.setenv("MNEME_EMBEDDING_MODEL", "e")
+    monkeypatch.setenv("MNEME_EMBEDDING_BASE_URL", CLOSED)
+    code, checks = doctor()
+    assert code == 4
+    assert "cannot connect" in checks["embedder's endpoint"]["seen"]
+
+
+def test_a_model_without_a_key_is_told_without_a_connection(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MNEME_MODEL", "any")
+    code, checks = doctor()
+    assert code == 2
+    assert "OPENAI_API_KEY" in checks["model's endpoint"]["seen"]
+
+
+def test_settings_are_shown_with_their_origin_and_without_secrets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://user:pa55@127.0.0.1:9/v1?token=t0ken")
+    monkeypatch.setenv("MNEME_NAMESPACE", "ana")
+    run(["--memory", str(tmp_path / "m.db"), "--model", "any", "doctor"])
+    printed = "".join(capsys.readouterr())
+    assert "model: any (from --model)" in printed
+    assert "api_key: set (from OPENAI_API_KEY)" in printed
+    assert "namespace: ana (from MNEME_NAMESPACE)" in printed
+    assert not [secret for secret in ("sk-canary", "pa55", "t0ken") if secret in printed]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_a_key_in_a_file_that_others_may_read_is_told(doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('api_key = "sk-canary"\n')
+    file.chmod(0o644)
+    monkeypatch.setenv("MNEME_CONFIG", str(file))
+    code, checks = doctor()
+    assert (code, checks["configuration"]["remedy"]) == (2, f"chmod 600 {file}")
+    file.chmod(0o600)
+    assert doctor()[0] == 0
+
+
+def test_a_package_that_another_shadows_is_told(doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import importlib.machinery
+
+    from agent.assistant.cli import checks as examined
+
+    elsewhere = importlib.machinery.ModuleSpec("memory", None, origin=str(tmp_path / "memory.py"))
+    found = examined.find_spec
+    monkeypatch.setattr(examined, "find_spec", lambda name: elsewhere if name == "memory" else found(name))
+    code, checks = doctor()
+    assert code == 1
+    assert not checks["package memory"]["fine"]
+    assert "an environment of its own" in checks["package memory"]["remedy"]

@@ -1,0 +1,193 @@
+"""What goes wrong is one line and a documented exit code; the traceback only where it is asked for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import agent
+import memory
+import vectorstore
+from agent.assistant.cli import app as way_in
+from agent.assistant.cli.app import run
+from agent.assistant.cli.failures import ENDPOINT, FAILED, FILE, INTERRUPTED, USAGE, described
+from agent.errors import MemoryUnavailable, ProviderFailed
+from agent.results import Ending, RunResult
+
+ROOT = Path(__file__).resolve().parents[2]
+MNEME = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (agent.ConfigurationError("x"), USAGE),
+        (agent.ArgumentError("a", 1, "b"), USAGE),
+        (memory.ArgumentError("a", 1, "b"), USAGE),
+        (memory.NoSuchMemory("x"), USAGE),
+        (memory.DuplicateKey("k", "i"), USAGE),
+        (memory.EmbedderMismatch("a", "b"), USAGE),
+        (vectorstore.ArgumentError("a", 1, "b"), USAGE),
+        (vectorstore.MissingExtra("PDF", "docs"), USAGE),
+        (vectorstore.NotAStore("p", "why"), FILE),
+        (vectorstore.NewerFile("p", "format", 2, 1), FILE),
+        (vectorstore.BusyError("busy"), FILE),
+        (vectorstore.StorageFull("full"), FILE),
+        (vectorstore.StorageUnwritable("read only"), FILE),
+        (vectorstore.DamageError("rows"), FILE),
+        (memory.HttpConnectError("http://a", "nothing there"), ENDPOINT),
+        (memory.EmbedderError("nonsense"), ENDPOINT),
+        (agent.ProviderError("no"), ENDPOINT),
+        (ProviderFailed("no", NOTHING), ENDPOINT),
+        (agent.AgentClosed(), FAILED),
+        (ZeroDivisionError("x"), FAILED),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+def test_each_error_has_its_exit_code_and_its_line(error: Exception, code: int) -> None:
+    found, line = described(error)
+    assert found == code
+    assert line
+    assert "\n" not in line
+
+
+def test_memory_that_cannot_be_read_is_told_by_its_cause() -> None:
+    error = MemoryUnavailable("memory could not be read", NOTHING)
+    error.__cause__ = vectorstore.DamageError("row 7")
+    assert described(error) == (FILE, "damaged data: row 7")
+
+
+def test_an_error_with_escapes_or_several_lines_is_one_harmless_line() -> None:
+    assert described(agent.ConfigurationError("a\n b\x1b[2J"))[1] == r"a b\x1b[2J"
+
+
+def test_an_unexpected_failure_says_how_to_see_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("deep inside")
+
+    monkeypatch.setattr("agent.assistant.wiring.open_settings_memory", broken)
+    assert run(["--memory", str(tmp_path / "m.db"), "recall", "x"]) == FAILED
+    assert capsys.readouterr().err == "mneme: unexpected ZeroDivisionError: deep inside (mneme --debug shows where)\n"
+    with pytest.raises(ZeroDivisionError):
+        run(["--debug", "--memory", str(tmp_path / "m.db"), "recall", "x"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["frob"], "No such command 'frob'"),
+        (["recall"], "Missing argument 'QUESTION' (see mneme recall --help)"),
+        (["recall", "a", "b"], "(see mneme recall --help)"),
+        (["recall", "x", "-k", "0"], "'-k'"),
+        (["recall", "x", "--offline"], "--offline goes before the command"),
+        (["recall", "x", "--memory", "m.db"], "--memory goes before the command"),
+        (["--memory"], "--memory"),
+        (["remember", "x", "--at", "yesterday"], "--at: a time such as 2026-05-03"),
+        (["remember", "bad \udcff byte"], "TEXT: is not UTF-8 text"),
+        (["chat", "--session", " "], "--session: the id of a session is needed"),
+        (["memories", "--json", "show", "x"], "--json: belongs after show"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_it(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == USAGE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("mneme: ")
+    assert words in line
+
+
+def test_a_question_that_cannot_read_its_memory_is_not_answered_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.db"
+    assert run(["--memory", str(path), "remember", "The key is under the quartz stone."]) == 0
+    data = path.read_bytes()
+    assert data.count(b"quartz")
+    path.write_bytes(data.replace(b"quartz", b"basalt"))
+    capsys.readouterr()
+    assert run(["--memory", str(path), "ask", "Where is the key, under which stone?"]) == FILE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "damaged" in captured.err
+
+
+def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    run(["--memory", str(path), "remember", "A fact that is told at length. " * 5000])
+    with subprocess.Popen(
+        [*MNEME, "--memory", str(path), "memories", "list"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as listing:
+        assert listing.stdout is not None
+        assert listing.stderr is not None
+        listing.stdout.read(5)
+        listing.stdout.close()
+        assert listing.stderr.read() == b""
+    assert listing.returncode == 0
+
+
+def test_an_interrupt_is_a_line_and_130(tmp_path: Path) -> None:
+    chat = subprocess.Popen(
+        [*MNEME, "--memory", str(tmp_path / "m.db"), "chat"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with chat:
+        assert chat.stdin is not None
+        assert chat.stdout is not None
+        assert chat.stderr is not None
+        chat.stdin.write("I am here.\n")
+        chat.stdin.flush()
+        assert chat.stdout.readline() == "Noted: “I am here.”\n"
+        while chat.poll() is None:  # one that comes just before it reads on is noticed with the next one
+            os.kill(chat.pid, signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                chat.wait(5)
+        problems = chat.stderr.read()
+    assert (chat.returncode, problems) == (INTERRUPTED, "\nmneme: interrupted\n")
+
+
+def test_text_that_the_output_cannot_encode_is_spelled_out(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    run(["--memory", str(path), "remember", "漢字 größer"])
+    done = subprocess.run(
+        [*MNEME, "--memory", str(path), "memories"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\\u6f22\\u5b57 größer".encode("latin-1") in done.stdout
+
+
+def test_the_exit_codes_are_those_of_the_manual() -> None:
+    manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for code in (0, FAILED, USAGE, FILE, ENDPOINT, 5, INTERRUPTED):
+        assert f"\n| {code} | " in manual
+
+
+def test_the_manual_names_every_command_and_every_variable() -> None:
+    from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT, OLLAMA_VARIABLE
+
+    manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for variable in (*ENVIRONMENT.values(), CONFIG_VARIABLE, OLLAMA_VARIABLE):
+        assert f"`{variable}`" in manual
+    commands = {command.name or command.callback.__name__ for command in way_in.app.registered_commands}
+    assert len(commands) == 9
+    for command in commands:
+        assert f"`{command}" in manual

@@ -1,0 +1,109 @@
+"""What the command line prints: nothing that a terminal obeys, JSON that stays the same, tables that fit."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.assistant.cli.output import counted, print_json, say
+from agent.assistant.cli.printable import one_line, safe_json, visible
+from agent.assistant.cli.tables import print_table
+
+HARMFUL = [
+    ("\x1b[2J", r"\x1b[2J"),
+    ("\x9b31m", r"\x9b31m"),
+    ("a\rb", r"a\x0db"),
+    ("\x07\x08\x7f", r"\x07\x08\x7f"),
+    ("\u202etxt.exe\u202c", r"\u202etxt.exe\u202c"),
+    ("\u2066\u2069\u200f\u061c", r"\u2066\u2069\u200f\u061c"),
+    ("zero\u200bwidth\ufeff", r"zero\u200bwidth\ufeff"),
+    ("\u2028line", r"\u2028line"),
+    ("\U000e0041tag", r"\U000e0041tag"),
+    ("half \ud800", r"half \ud800"),
+]
+
+
+class Terminal(io.TextIOWrapper):
+    """A standard output that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("text", "shown"), HARMFUL)
+def test_what_a_terminal_would_obey_or_hide_is_spelled_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "Größe", "日本語", "👩‍👩‍👧", "می‌خواهم", "שלום"])
+def test_ordinary_text_of_any_language_stays_as_it_is(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_line_ends_of_windows_are_line_ends() -> None:
+    assert visible("one\r\ntwo") == "one\ntwo"
+
+
+@given(st.text())
+def test_nothing_printed_holds_a_control_or_a_direction_mark(text: str) -> None:
+    shown = visible(text)
+    assert not set(shown) & set("\x1b\x07\x08\r\x7f\x9b\u202e\u2066\u200b\ufeff")
+    assert visible(shown) == shown
+    assert "\n" not in one_line(text)
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_json_keeps_its_value_and_is_safe_to_print(text: str) -> None:
+    printed = safe_json(json.dumps({"text": text}, ensure_ascii=False))
+    assert json.loads(printed) == {"text": text}
+    assert visible(printed) == printed
+    printed.encode()
+
+
+def test_json_is_one_line_with_times_in_iso_8601(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"at": datetime(2026, 5, 3, 18, 30, tzinfo=UTC), "text": "a\nb", "none": None})
+    assert capsys.readouterr().out == '{"at": "2026-05-03T18:30:00+00:00", "text": "a\\nb", "none": null}\n'
+
+
+def test_json_has_no_form_for_what_is_no_value() -> None:
+    with pytest.raises(TypeError, match="object has no JSON form"):
+        print_json({"thing": object()})
+
+
+def test_json_is_ascii_where_the_output_is_not_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1"))
+    print_json({"text": "日本"})
+    assert written.getvalue() == b'{"text": "\\u65e5\\u672c"}\n'
+
+
+def test_further_lines_are_indented(capsys: pytest.CaptureFixture[str]) -> None:
+    say("first\nsecond", indent="    ")
+    assert capsys.readouterr().out == "first\n    second\n"
+
+
+def test_a_table_that_is_piped_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "word " * 100
+    print_table(("id", "text"), [("a", long), ("bcd", "x\ny")])
+    assert capsys.readouterr().out.splitlines() == ["id   text", f"a    {long.strip()}", "bcd  x y"]
+
+
+def test_a_table_on_a_terminal_fits_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Terminal(written, encoding="utf-8"))
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table(("id", "who", "text"), [("a", "a very long name of somebody else", "漢字" * 40), ("b", "Ana", "short")])
+    lines = written.getvalue().decode().splitlines()
+    assert [line.count("…") for line in lines] == [0, 2, 0]
+    assert lines[0].index("text") == lines[2].index("short")
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")])
+def test_counts_are_words(count: int, words: str) -> None:
+    assert counted(count, "memory", "memories") == words

@@ -1,0 +1,219 @@
+"""The command line on a terminal: it asks, shows progress, edits lines, and can be interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from agent.assistant.cli.app import run
+from agent.testing import OpenAIServer, RawReply, Reply
+
+pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+
+ROOT = Path(__file__).resolve().parents[2]
+MNEME = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
+
+
+class Terminal:
+    """A process whose standard streams are a terminal; what it prints is collected in ``shown``."""
+
+    def __init__(self, *arguments: object, **more: str) -> None:
+        self._ours, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30", **more}
+        self.process = subprocess.Popen(
+            [*MNEME, *map(str, arguments)],
+            cwd=ROOT,
+            env=environment,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=lambda: _controlled_by(theirs),
+        )
+        os.close(theirs)
+        self.shown = ""
+
+    def until(self, words: str, *, timeout: float = 30) -> str:
+        """Read until *words* are on the screen."""
+        end = time.monotonic() + timeout
+        while words not in self.shown:
+            assert self._read(end), f"{words!r} did not come; the screen shows:\n{self.shown}"
+        return self.shown
+
+    def type(self, keys: str) -> None:
+        """Press *keys*; what was shown before is put away."""
+        self.shown = ""
+        os.write(self._ours, keys.encode())
+
+    def interrupt(self, words: str) -> None:
+        """Press Ctrl-C until *words* come: one pressed just before a prompt waits is noticed with the next key."""
+        self.shown = ""
+        for _ in range(15):
+            os.write(self._ours, b"\x03")
+            end = time.monotonic() + 2
+            while words not in self.shown and self._waits(end) and self._read(end):
+                pass
+            if words in self.shown:
+                return
+        raise AssertionError(f"{words!r} did not come; the screen shows:\n{self.shown}")
+
+    def ended(self, *, timeout: float = 30) -> int:
+        """Read to the end, and return the exit code."""
+        end = time.monotonic() + timeout
+        while self._read(end):
+            pass
+        os.close(self._ours)
+        return self.process.wait(timeout)
+
+    def _read(self, end: float) -> bool:
+        if not self._waits(end):
+            self.process.kill()
+            raise AssertionError(f"nothing more came; the screen shows:\n{self.shown}")
+        try:
+            data = os.read(self._ours, 65536)
+        except OSError:  # Linux says so when the other side has closed
+            return False
+        self.shown += ESCAPE.sub("", data.decode(errors="replace")).replace("\r\n", "\n")
+        return bool(data)
+
+    def _waits(self, end: float) -> bool:
+        """Whether something to read comes before *end*."""
+        return bool(select.select([self._ours], [], [], max(end - time.monotonic(), 0))[0])
+
+
+class Stalled(Sequence[bytes]):
+    """The bytes of an answer that begins and then hangs until it is released."""
+
+    def __init__(self, released: threading.Event) -> None:
+        self._released = released
+
+    def __iter__(self):
+        chunk = {"choices": [{"index": 0, "delta": {"content": "It is very "}, "finish_reason": None}]}
+        yield f"data: {json.dumps(chunk)}\n\n".encode()
+        self._released.wait(30)
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, place):
+        raise IndexError(place)
+
+
+def _controlled_by(terminal: int) -> None:
+    """Make *terminal* the controlling one of this new session, so that Ctrl-C reaches it."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    path = tmp_path / "m.db"
+    assert run(["--memory", str(path), "remember", "The plumber comes on Friday.", "--key", "plumber"]) == 0
+    capsys.readouterr()
+    return path
+
+
+def known(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
+    """Return the id of the first memory and how many there are."""
+    run(["--memory", str(path), "memories", "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    return (answer["memories"] or [{"id": ""}])[0]["id"], answer["total"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "left"), [("y\n", 0, 0), ("yes\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1), ("\x04", 1, 1)]
+)
+def test_forget_shows_what_goes_and_asks(
+    path: Path, capsys: pytest.CaptureFixture[str], answer: str, code: int, left: int
+) -> None:
+    id, _ = known(path, capsys)
+    terminal = Terminal("--memory", path, "forget", id)
+    assert "The plumber comes on Friday." in terminal.until("1 memory will be gone for good. Go on? [y/N]")
+    terminal.type(answer)
+    assert terminal.ended() == code
+    assert known(path, capsys)[1] == left
+    assert ("forgot 1 memory" if code == 0 else "nothing was forgotten") in terminal.shown
+
+
+def test_an_interrupt_at_the_question_forgets_nothing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal("--memory", path, "forget", known(path, capsys)[0])
+    terminal.until("[y/N]")
+    terminal.interrupt("mneme: interrupted\n")
+    assert terminal.ended() == 130
+    assert known(path, capsys)[1] == 1
+
+
+def test_chat_talks_and_ctrl_d_leaves(path: Path) -> None:
+    terminal = Terminal("--memory", path, "chat")
+    assert "no model: statements are kept" in terminal.until("> ")
+    terminal.type("My bicycle lock has the code 4711.\n")
+    terminal.until("Noted: “My bicycle lock has the code 4711.”\n> ")
+    terminal.type("When does the plumber come?\n")
+    terminal.until("“The plumber comes on Friday.” [1]\n")
+    terminal.until("> ")
+    terminal.type("\x04")
+    assert terminal.ended() == 0
+
+
+def test_an_interrupt_at_the_prompt_leaves_with_a_line_and_130(path: Path) -> None:
+    terminal = Terminal("--memory", path, "chat")
+    terminal.until("> ")
+    terminal.interrupt("mneme: interrupted\n")
+    assert terminal.ended() == 130
+    assert terminal.shown.count("mneme: interrupted\n") == 1
+
+
+def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    released = threading.Event()
+    with OpenAIServer(RawReply(Stalled(released)), Reply("Here I am.")) as server:
+        more = {"OPENAI_BASE_URL": server.url, "MNEME_MODEL": "any"}
+        terminal = Terminal("--memory", path, "chat", **more)
+        terminal.until("> ")
+        terminal.type("How late is it?\n")
+        terminal.until("It is very")
+        terminal.interrupt("stopped; nothing of this turn is kept\n> ")
+        terminal.type("Are you there?\n")
+        terminal.until("Here I am.\n> ")
+        terminal.type("/quit\n")
+        assert terminal.ended() == 0
+        released.set()
+    run(["--memory", str(path), "memories"])
+    assert "How late" not in capsys.readouterr().out
+
+
+def test_ingest_shows_a_bar_and_leaves_no_trace_of_it(path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number in range(130):
+        (folder / f"n{number:03}.md").write_text(f"# Note {number}\n\nIt rained {number} times.\n")
+    terminal = Terminal("--memory", path, "ingest", "--quiet", folder)
+    assert terminal.ended() == 0
+    assert "ingesting" not in terminal.shown
+    terminal = Terminal("--memory", path, "ingest", "--again", folder)
+    assert terminal.ended() == 0
+    assert "ingesting" in terminal.shown
+    assert "/130" in terminal.shown
+    assert terminal.shown.splitlines()[-1].startswith(("130 ", "nothing changed: 130 "))
+
+
+def test_lines_on_a_terminal_are_cut_to_its_width(path: Path) -> None:
+    run(["--memory", str(path), "remember", "word " * 100])
+    terminal = Terminal("--memory", path, "memories")
+    assert terminal.ended() == 0
+    assert max(map(len, terminal.shown.splitlines())) <= 100
+    assert "…" in terminal.shown

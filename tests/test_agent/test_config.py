@@ -1,0 +1,172 @@
+"""Where settings come from, which of them wins, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.assistant.config import ENVIRONMENT, Settings, load_configuration
+from agent.assistant.endpoints import http_address, ollama_address
+from agent.errors import ConfigurationError
+
+
+def load(*, file: Path | None = None, flags: dict | None = None, **environ: str):
+    """Load with a file that is named, so that no other file of the machine is read."""
+    if file is not None:
+        environ["MNEME_CONFIG"] = str(file)
+    return load_configuration(flags=flags or {}, environ=environ)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text('namespace = "file"\nmodel = "from-the-file"\ntoken_budget = 900\n')
+    return path
+
+
+def test_nothing_set_gives_the_defaults() -> None:
+    found = load()
+    assert (found.settings.namespace, found.settings.model, found.settings.offline) == ("", None, False)
+    assert found.settings.memory.name == "memory.db"
+    assert found.origins == {}
+
+
+def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default(file: Path) -> None:
+    found = load(file=file, flags={"namespace": "flag", "model": None}, MNEME_NAMESPACE="env", MNEME_MODEL="env")
+    assert (found.settings.namespace, found.settings.model, found.settings.token_budget) == ("flag", "env", 900)
+    assert found.origins == {"namespace": "--namespace", "model": "MNEME_MODEL", "token_budget": str(file)}
+    assert found.settings.embedder == "auto"
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: Path) -> None:
+    values = {"offline": "1", "token_budget": "700", "embedder": "local", "memory": str(tmp_path / "a.db")}
+    values |= {"base_url": "http://localhost:1/v1", "embedding_base_url": "http://localhost:2/v1"}
+    given_value = values.get(name, "given")
+    settings = load(**{ENVIRONMENT[name]: given_value}).settings
+    found = getattr(settings, name)
+    shown = found.get_secret_value() if hasattr(found, "get_secret_value") else found
+    assert shown in (given_value, True, 700, tmp_path / "a.db")
+
+
+def test_an_empty_variable_is_as_good_as_none(file: Path) -> None:
+    assert load(file=file, MNEME_NAMESPACE="").settings.namespace == "file"
+
+
+@pytest.mark.parametrize("text", ["", "none", "None"])
+def test_no_model_can_be_asked_for_although_one_is_set(text: str) -> None:
+    assert load(flags={"model": text}, MNEME_MODEL="gpt").settings.model is None
+
+
+def test_a_path_in_the_file_is_meant_from_where_the_file_stands(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('memory = "kept/m.db"\n')
+    assert load(file=path).settings.memory == tmp_path / "kept" / "m.db"
+
+
+def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load(MNEME_MEMORY="~/m.db").settings.memory == tmp_path / "m.db"
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"MNEME_TOKEN_BUDGET": "many"}, ["token_budget", "MNEME_TOKEN_BUDGET", "integer", "'many'"]),
+        ({"MNEME_TOKEN_BUDGET": "3"}, ["token_budget", "500"]),
+        ({"MNEME_OFFLINE": "maybe"}, ["offline", "MNEME_OFFLINE", "boolean"]),
+        ({"MNEME_EMBEDDER": "magic"}, ["embedder", "MNEME_EMBEDDER", "'local'"]),
+        ({"OPENAI_BASE_URL": "localhost:8080"}, ["base_url", "OPENAI_BASE_URL", "http://localhost:8080/v1"]),
+    ],
+)
+def test_a_bad_setting_is_named_with_its_origin_and_what_would_be_right(environ: dict, words: list[str]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(**environ)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_an_unknown_setting_in_the_file_is_refused_and_the_known_ones_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('modle = "gpt"\n')
+    with pytest.raises(ConfigurationError, match=r"modle.*no such setting.*memory, namespace, offline, model"):
+        load(file=path)
+
+
+@pytest.mark.parametrize(("content", "words"), [(b"model = ", "not TOML"), (b"\xff\xfe", "cannot be read")])
+def test_a_file_that_cannot_be_read_is_named(content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=words):
+        load(file=path)
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="MNEME_CONFIG"):
+        load(file=tmp_path / "none.toml")
+
+
+def test_secrets_are_in_no_text_of_the_settings() -> None:
+    found = load(OPENAI_API_KEY="sk-secret", MNEME_EMBEDDING_API_KEY="sk-other", MNEME_MODEL="m")
+    assert "sk-" not in repr(found) + str(found.settings) + found.settings.model_dump_json()
+    assert found.settings.key == "sk-secret"
+
+
+def test_a_bad_secret_is_not_shown_in_the_complaint(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("api_key = 31337\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load(file=path)
+    assert "31337" not in str(caught.value)
+
+
+def test_the_models_key_goes_to_an_embedder_at_the_same_endpoint_only() -> None:
+    same = load(OPENAI_API_KEY="sk-a", OPENAI_BASE_URL="http://a.test/v1").settings
+    other = load(
+        OPENAI_API_KEY="sk-a", OPENAI_BASE_URL="http://a.test/v1", MNEME_EMBEDDING_BASE_URL="http://b.test/v1"
+    ).settings
+    assert (same.embedding_key, other.embedding_key, other.key) == ("sk-a", None, "sk-a")
+
+
+def test_ollama_is_asked_where_nothing_else_names_an_endpoint_or_holds_a_key() -> None:
+    found = load(OLLAMA_HOST="box:1234")
+    assert found.settings.base_url == "http://box:1234/v1"
+    assert found.origins["base_url"] == "OLLAMA_HOST"
+    assert load(OLLAMA_HOST="box", OPENAI_API_KEY="sk-a").settings.base_url is None
+    assert load(OLLAMA_HOST="box", OPENAI_BASE_URL="http://a.test/v1").settings.base_url == "http://a.test/v1"
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0:8000", "http://127.0.0.1:8000/v1"),
+        (":8000", "http://127.0.0.1:8000/v1"),
+        ("box.local:8000", "http://box.local:8000/v1"),
+        ("http://box.local", "http://box.local:80/v1"),
+        ("https://box.local/", "https://box.local:443/v1"),
+        ("https://box.local:8443/ollama", "https://box.local:8443/ollama/v1"),
+        ("::1", "http://[::1]:11434/v1"),
+        ("[::1]:8000", "http://[::1]:8000/v1"),
+    ],
+)
+def test_ollamas_host_is_read_by_ollamas_own_rules(host: str, address: str) -> None:
+    assert ollama_address(host) == address
+
+
+@given(st.text(alphabet="htps:/[].%@a1 \\\t", max_size=24))
+def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
+    for written in (text, f"http://{text}"):
+        try:
+            shown = http_address(written).lower()
+        except ValueError as error:
+            shown = str(error).removeprefix("an address such as ")
+        assert shown.startswith(("http://", "https://"))
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().namespace = "other"  # type: ignore[misc]

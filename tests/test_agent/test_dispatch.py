@@ -1,0 +1,197 @@
+"""Dispatch: calls run together, answers in order, failures told, nothing left running."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from agent.dispatch import Dispatcher
+from agent.errors import ArgumentError, StopRun, ToolFailed
+from agent.testing import call
+from agent.tools.function import tool
+from agent.tools.protocol import ToolContext
+from agent.tools.toolset import Toolset
+from memory import ToolCallBlock
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+async def echo(text: str, pause: float = 0) -> str:
+    """Say it back."""
+    await asyncio.sleep(pause)
+    return text
+
+
+@tool
+async def fail(how: str) -> str:
+    """Fail."""
+    match how:
+        case "told":
+            raise ToolFailed("no such city; try Lisbon")
+        case "stop":
+            raise StopRun("the user has left")
+        case "cancelled":
+            raise asyncio.CancelledError
+        case "timeout":
+            raise TimeoutError("upstream")
+        case _:
+            raise ValueError("broken inside")
+
+
+async def run(*calls: ToolCallBlock, tools=(echo, fail), **options):
+    return await Dispatcher(Toolset(tools), **options).run(calls, ToolContext())
+
+
+async def test_calls_run_together_and_answer_in_their_order() -> None:
+    barrier = asyncio.Barrier(3)
+
+    @tool
+    async def meet(name: str) -> str:
+        """Wait for the others."""
+        await barrier.wait()
+        return name
+
+    names = ["a", "b", "c"]
+    async with asyncio.timeout(5):
+        dispatched = await run(*(call("meet", name=name) for name in names), tools=[meet])
+    assert [one.result.text for one in dispatched.runs] == names
+
+
+async def test_the_first_to_answer_does_not_come_first() -> None:
+    calls = (call("echo", text="slow", pause=0.03), call("echo", text="fast"))
+    dispatched = await run(*calls)
+    assert [one.result.text for one in dispatched.runs] == ["slow", "fast"]
+    assert [one.result.call_id for one in dispatched.runs] == [one.id for one in calls]
+
+
+async def test_no_more_run_together_than_allowed() -> None:
+    running, most = 0, 0
+
+    @tool
+    async def count() -> str:
+        """Count."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.005)
+        running -= 1
+        return "x"
+
+    await run(*(call("count") for _ in range(7)), tools=[count], parallel=3)
+    assert most == 3
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("told", "no such city; try Lisbon"),
+        ("broken", "the tool failed: ValueError: broken inside"),
+        ("cancelled", "the tool cancelled itself"),
+        ("timeout", "the tool failed: TimeoutError: upstream"),
+    ],
+)
+async def test_a_failure_is_told_and_its_siblings_go_on(how: str, told: str) -> None:
+    dispatched = await run(call("fail", how=how), call("echo", text="fine", pause=0.01))
+    assert [(one.result.text, one.result.is_error) for one in dispatched.runs] == [(told, True), ("fine", False)]
+    assert dispatched.stop is None
+
+
+async def test_an_unknown_tool_is_told_with_those_that_there_are() -> None:
+    dispatched = await run(call("ehco", text="x"))
+    assert dispatched.runs[0].result.text == "there is no tool 'ehco'; there are: echo, fail"
+    assert dispatched.runs[0].result.is_error
+
+
+async def test_arguments_that_are_no_json_are_told_as_they_were() -> None:
+    dispatched = await run(ToolCallBlock(id="c", name="echo", invalid='{"text": '))
+    assert '{"text": ' in dispatched.runs[0].result.text
+    assert dispatched.runs[0].result.is_error
+
+
+async def test_stop_ends_the_run_after_its_siblings() -> None:
+    dispatched = await run(call("fail", how="stop"), call("echo", text="fine", pause=0.01))
+    assert str(dispatched.stop) == "the user has left"
+    assert dispatched.runs[1].result.text == "fine"
+
+
+async def test_a_call_that_takes_too_long_is_given_up() -> None:
+    dispatched = await run(call("echo", text="x", pause=60), call("echo", text="y"), timeout=0.02)
+    assert "no answer within 0.02 s" in dispatched.runs[0].result.text
+    assert dispatched.runs[1].result.text == "y"
+
+
+async def test_a_tools_own_limit_goes_first() -> None:
+    @tool(timeout=0.01)
+    async def slow() -> str:
+        """Wait."""
+        await asyncio.sleep(60)
+        return "never"
+
+    dispatched = await run(call("slow"), tools=[slow], timeout=60)
+    assert "0.01 s" in dispatched.runs[0].result.text
+
+
+async def test_a_function_that_hangs_in_its_thread_is_not_waited_for() -> None:
+    let_go = threading.Event()
+
+    @tool(timeout=0.02)
+    def hang() -> str:
+        """Hang."""
+        let_go.wait(30)
+        return "late"
+
+    async with asyncio.timeout(5):
+        dispatched = await run(call("hang"), tools=[hang])
+    let_go.set()
+    assert dispatched.runs[0].result.is_error
+
+
+async def test_a_thread_that_wants_to_end_the_program_only_fails() -> None:
+    @tool
+    def leave() -> str:
+        """Leave."""
+        raise SystemExit(3)
+
+    dispatched = await run(call("leave"), tools=[leave])
+    assert "SystemExit" in dispatched.runs[0].result.text
+
+
+async def test_cancelled_dispatch_leaves_no_tool_running() -> None:
+    started, ended, before = asyncio.Event(), [], asyncio.all_tasks()
+
+    @tool
+    async def wait(name: str) -> str:
+        """Wait."""
+        try:
+            started.set()
+            await asyncio.sleep(60)
+        finally:
+            ended.append(name)
+        return "never"
+
+    task = asyncio.create_task(run(call("wait", name="a"), call("wait", name="b"), tools=[wait]))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["a", "b"]
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_tool_learns_which_call_it_serves() -> None:
+    @tool
+    def which(context: ToolContext) -> str:
+        """Tell the call."""
+        return context.call_id
+
+    asked = call("which")
+    assert (await run(asked, tools=[which])).runs[0].result.text == asked.id
+
+
+@pytest.mark.parametrize("options", [{"parallel": 0}, {"parallel": True}, {"timeout": 0}, {"timeout": float("nan")}])
+async def test_limits_that_mean_nothing_are_refused(options: dict) -> None:
+    with pytest.raises(ArgumentError):
+        Dispatcher(Toolset(), **options)

@@ -1,0 +1,289 @@
+"""The loop: rounds of model and tools, and each of its endings."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from agent.dispatch import Dispatcher
+from agent.errors import ArgumentError, ProviderError, StopRun
+from agent.events import Nudged, RoundEnded, RoundStarted, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
+from agent.loop import NUDGE, Loop, LoopEnded, LoopLimits, Outcome
+from agent.providers.protocol import Request
+from agent.results import Ending, StopReason, Usage
+from agent.testing import Reply, ScriptedProvider, call
+from agent.tools.function import tool
+from agent.tools.protocol import ToolContext
+from agent.tools.toolset import Toolset
+from memory import Message, ThinkingBlock, ToolCallBlock
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def leave() -> str:
+    """End the run."""
+    raise StopRun("enough")
+
+
+@tool
+async def wait() -> str:
+    """Wait for ever."""
+    await asyncio.sleep(600)
+    return "never"
+
+
+TOOLS = Toolset([add, leave, wait])
+
+
+async def events_of(provider, *, seconds: float | None = None, **limits) -> list:
+    loop = Loop(provider, Dispatcher(TOOLS), limits=LoopLimits(**limits))
+    deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+    request = Request((Message.user("What is 1 + 2?"),), tools=TOOLS.specs)
+    return [event async for event in loop.run(request, ToolContext(agent="ada", deadline=deadline), lambda: 1.5)]
+
+
+async def run(*replies: Reply, **options) -> Outcome:
+    with ScriptedProvider(*replies) as provider:
+        events = await events_of(provider, **options)
+    assert [type(event) is LoopEnded for event in events] == [False] * (len(events) - 1) + [True]
+    return events[-1].outcome
+
+
+async def test_an_answer_ends_it() -> None:
+    outcome = await run(Reply("Three."))
+    assert (outcome.ending, outcome.text, outcome.steps) == (Ending.FINAL, "Three.", 1)
+    assert outcome.messages == (Message.assistant("Three."),)
+
+
+async def test_tools_are_run_and_their_answers_shown_to_the_model() -> None:
+    asked = call("add", a=1, b=2)
+    outcome = await run(Reply("Let me see.", calls=(asked,)), Reply("It is 3.", expect="3"))
+    assert [message.role for message in outcome.messages] == ["assistant", "tool", "assistant"]
+    assert outcome.messages[1].tool_results[0].call_id == asked.id
+    assert outcome.text == "It is 3."
+    assert [one.result.text for one in outcome.tool_runs] == ["3"]
+
+
+async def test_events_come_in_the_order_of_what_happens() -> None:
+    with ScriptedProvider(Reply("Hm", calls=(call("add", a=1, b=2),), thinking="t"), Reply("3")) as provider:
+        events = await events_of(provider)
+    assert [type(event) for event in events] == [
+        RoundStarted,
+        ThinkingDelta,
+        TextDelta,
+        RoundEnded,
+        ToolStarted,
+        ToolEnded,
+        RoundStarted,
+        TextDelta,
+        RoundEnded,
+        LoopEnded,
+    ]
+    assert [event.step for event in events] == [1, 1, 1, 1, 1, 1, 2, 2, 2, 2]
+    assert {(event.agent, event.elapsed) for event in events} == {("ada", 1.5)}
+
+
+async def test_several_calls_are_answered_in_one_message_in_their_order() -> None:
+    calls = tuple(call("add", a=number, b=1) for number in range(5))
+    outcome = await run(Reply(calls=calls), Reply("done"))
+    assert [result.text for result in outcome.messages[1].tool_results] == ["1", "2", "3", "4", "5"]
+
+
+async def test_usage_is_summed_over_all_rounds() -> None:
+    first = Usage(input=10, output=5, cache_read=4, cache_write=3, reasoning=2)
+    outcome = await run(Reply(calls=(call("add", a=1, b=2),), usage=first), Reply("3", usage=Usage(1, 1, 1, 1, 1)))
+    assert outcome.usage == Usage(11, 6, 5, 4, 3)
+
+
+async def test_thinking_goes_back_unchanged_while_tools_are_used() -> None:
+    with ScriptedProvider(
+        Reply(calls=(call("add", a=1, b=2),), thinking="add them", signature="sig"), Reply("3")
+    ) as provider:
+        await events_of(provider)
+    assert provider.requests[1].messages[1].blocks[0] == ThinkingBlock(text="add them", signature="sig")
+
+
+async def test_the_cap_of_rounds_ends_it_with_what_there_was_and_whole_groups() -> None:
+    asked = call("add", a=1, b=2)
+    outcome = await run(Reply(calls=(call("add", a=0, b=0),)), Reply("Still at it.", calls=(asked,)), rounds=2)
+    assert (outcome.ending, outcome.text) == (Ending.ITERATION_CAP, "Still at it.")
+    assert "max_rounds" in outcome.problem
+    assert outcome.messages[-1].tool_results[0].call_id == asked.id
+    assert "not run" in outcome.messages[-1].tool_results[0].text
+    assert len(outcome.tool_runs) == 1
+
+
+async def test_the_last_round_can_be_made_to_answer() -> None:
+    with ScriptedProvider(Reply(calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
+        events = await events_of(provider, rounds=2, last_round_answers=True)
+    assert [request.tool_choice for request in provider.requests] == ["auto", "none"]
+    assert events[-1].outcome.ending is Ending.LAST_ROUND
+
+
+async def test_calls_in_a_last_round_without_tools_do_not_run() -> None:
+    outcome = await run(Reply("So", calls=(call("leave"),)), rounds=1, last_round_answers=True)
+    assert (outcome.ending, outcome.text, outcome.tool_runs) == (Ending.LAST_ROUND, "So", ())
+    assert outcome.messages == (Message.assistant("So"),)
+    silent = await run(Reply(calls=(call("leave"),)), rounds=1, last_round_answers=True)
+    assert silent.ending is Ending.ITERATION_CAP
+
+
+async def test_an_empty_reply_is_asked_again_and_leaves_no_trace() -> None:
+    with ScriptedProvider(Reply("  \n"), Reply("3", expect=NUDGE)) as provider:
+        events = await events_of(provider)
+    assert any(isinstance(event, Nudged) for event in events)
+    assert events[-1].outcome.messages == (Message.assistant("3"),)
+    assert events[-1].outcome.usage == Usage(20, 10)
+
+
+async def test_an_empty_reply_too_many_ends_it() -> None:
+    outcome = await run(Reply(""), Reply(""), Reply(""), nudges=2)
+    assert (outcome.ending, outcome.messages) == (Ending.EMPTY_REPLY, ())
+    assert "asked 3 times" in outcome.problem
+
+
+async def test_thinking_alone_is_an_empty_reply() -> None:
+    assert (await run(Reply("", thinking="hm"), nudges=0)).ending is Ending.EMPTY_REPLY
+
+
+async def test_nudges_do_not_use_up_rounds() -> None:
+    outcome = await run(Reply(""), Reply(calls=(call("add", a=1, b=2),)), Reply(""), Reply("3"), rounds=2)
+    assert outcome.ending is Ending.FINAL
+
+
+@pytest.mark.parametrize(
+    ("stop", "ending"),
+    [
+        (StopReason.MAX_TOKENS, Ending.TOKEN_LIMIT),
+        (StopReason.REFUSAL, Ending.REFUSAL),
+        (StopReason.CONTENT_FILTER, Ending.CONTENT_FILTER),
+    ],
+)
+async def test_an_answer_that_was_cut_or_refused_is_flagged(stop: StopReason, ending: Ending) -> None:
+    outcome = await run(Reply("Well", stop=stop))
+    assert (outcome.ending, outcome.text) == (ending, "Well")
+
+
+async def test_nothing_but_thinking_at_the_token_limit_is_flagged_too() -> None:
+    assert (await run(Reply("", thinking="long", stop=StopReason.MAX_TOKENS))).ending is Ending.TOKEN_LIMIT
+
+
+async def test_calls_cut_at_the_token_limit_are_not_lost() -> None:
+    cut = ToolCallBlock(id="cut", name="add", invalid='{"a": 1')
+    calls = (call("add", a=1, b=2), cut)
+    outcome = await run(Reply(calls=calls, stop=StopReason.MAX_TOKENS), Reply("3", expect="not a JSON object"))
+    assert [one.result.is_error for one in outcome.tool_runs] == [False, True]
+
+
+async def test_calls_of_a_refused_reply_do_not_run() -> None:
+    outcome = await run(Reply("No.", calls=(call("leave"),), stop=StopReason.REFUSAL))
+    assert (outcome.ending, outcome.tool_runs) == (Ending.REFUSAL, ())
+    assert outcome.messages == (Message.assistant("No."),)
+
+
+@pytest.mark.parametrize("error", [ProviderError("overloaded"), KeyError("a stranger's bug"), TimeoutError("idle")])
+async def test_a_failing_provider_ends_it_with_what_was_said(error: Exception) -> None:
+    outcome = await run(Reply("Half", error=error))
+    assert (outcome.ending, outcome.text, outcome.cause) == (Ending.PROVIDER_ERROR, "Half", error)
+    assert outcome.messages == ()
+    assert outcome.usage == Usage(10, 5)
+
+
+async def test_a_reply_that_breaks_off_is_a_failure() -> None:
+    class Silent:
+        async def stream(self, request):
+            return
+            yield
+
+    assert (await events_of(Silent()))[-1].outcome.ending is Ending.PROVIDER_ERROR
+
+
+async def test_a_tool_can_end_it_and_its_siblings_are_told_of() -> None:
+    outcome = await run(Reply("Bye", calls=(call("add", a=1, b=2), call("leave"))))
+    assert (outcome.ending, outcome.text) == (Ending.STOPPED, "Bye")
+    assert [one.result.text for one in outcome.tool_runs] == ["3", "the run was ended"]
+    assert isinstance(outcome.cause, StopRun)
+
+
+async def test_the_deadline_reaches_the_model() -> None:
+    outcome = await run(Reply("never", before=lambda: asyncio.sleep(600)), seconds=0.03)
+    assert outcome.ending is Ending.DEADLINE
+    assert "model" in outcome.problem
+
+
+async def test_the_deadline_reaches_the_tools() -> None:
+    before = asyncio.all_tasks()
+    outcome = await run(Reply("So", calls=(call("wait"),)), seconds=0.05)
+    assert (outcome.ending, outcome.text, outcome.messages) == (Ending.DEADLINE, "So", ())
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_deadline_that_is_not_reached_changes_nothing() -> None:
+    assert (await run(Reply(calls=(call("add", a=1, b=2),)), Reply("3"), seconds=60)).ending is Ending.FINAL
+
+
+class Watched(ScriptedProvider):
+    """Counts streams that are open."""
+
+    open = 0
+
+    async def stream(self, request):
+        self.open += 1
+        try:
+            async with aclosing(super().stream(request)) as deltas:
+                async for delta in deltas:
+                    await asyncio.sleep(0)
+                    yield delta
+        finally:
+            self.open -= 1
+
+
+async def test_a_stream_left_at_any_event_leaves_nothing_open() -> None:
+    replies = (Reply("Hm", calls=(call("add", a=1, b=2),), thinking="t", piece=1), Reply("3", piece=1))
+    total = len(await events_of(Watched(*replies)))
+    before = asyncio.all_tasks()
+    for place in range(total):
+        provider = Watched(*replies)
+        loop = Loop(provider, Dispatcher(TOOLS))
+        async with aclosing(loop.run(Request((Message.user("?"),)), ToolContext(), lambda: 0.0)) as events:
+            for _ in range(place + 1):
+                await anext(events)
+        assert provider.open == 0, place
+        assert asyncio.all_tasks() == before, place
+
+
+async def test_cancelled_anywhere_nothing_stays_open_and_the_cancellation_passes() -> None:
+    before = asyncio.all_tasks()
+    for ticks in range(60):
+        provider = Watched(Reply("Hm", calls=(call("add", a=1, b=2),), piece=1), Reply("3" * 8, piece=1))
+        task = asyncio.create_task(events_of(provider))
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            cancelled = True
+        else:
+            cancelled = False
+        assert provider.open == 0, ticks
+        assert asyncio.all_tasks() == before, ticks
+        if not cancelled:
+            break
+    else:
+        raise AssertionError("the run never came to its end")
+
+
+@pytest.mark.parametrize("limits", [{"rounds": 0}, {"rounds": True}, {"nudges": -1}])
+async def test_limits_that_mean_nothing_are_refused(limits: dict) -> None:
+    with pytest.raises(ArgumentError):
+        LoopLimits(**limits)

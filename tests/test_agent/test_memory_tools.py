@@ -1,0 +1,129 @@
+"""Memory and documents as tools: what a model may find, note, and must leave alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.errors import ArgumentError, ToolFailed
+from agent.tools.knowledge import knowledge_tools
+from agent.tools.memory import ALL, DEFAULT, memory_tools
+from agent.tools.protocol import ToolContext
+from memory import KnowledgeBase, LongTermMemory, Memory, Trust
+from vectorstore import open_store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def memory():
+    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    yield opened
+    await opened.close()
+
+
+async def use(memory: LongTermMemory, name: str, *, users_words: bool = False, namespace: str = "", **arguments):
+    (made,) = memory_tools(memory, include=[name], users_words=users_words, namespace=namespace)
+    return await made.call(arguments, ToolContext(call_id="c", session="s1"))
+
+
+async def test_searching_shows_memories_as_data_with_their_ids(memory) -> None:
+    report = await memory.remember(Memory(text="The party begins at seven.", speaker="Ana"))
+    shown = await use(memory, "search_memory", question="When does the party begin?")
+    assert "The party begins at seven." in shown
+    assert report.id in shown
+    assert "«begin" in shown
+
+
+async def test_searching_finds_nothing_in_another_namespace(memory) -> None:
+    await memory.remember("The party begins at seven.", namespace="ana")
+    shown = await use(memory, "search_memory", question="When does the party begin?", namespace="ben")
+    assert shown == "Nothing is remembered about this."
+
+
+async def test_reading_by_id_names_what_is_not_there(memory) -> None:
+    report = await memory.remember("The party begins at seven.")
+    shown = await use(memory, "get_memory", ids=[report.id, "gone"])
+    assert "The party begins at seven." in shown
+    assert "No memory has the id gone." in shown
+
+
+async def test_what_a_model_notes_is_its_own_word_and_never_the_users(memory) -> None:
+    said = await use(memory, "remember", text="Ana likes tea.", tags=["drinks"])
+    (note,) = await memory.list()
+    assert note.id in said
+    assert (note.trust, note.actor, note.kind, note.session, note.tags) == (
+        Trust.ASSISTANT,
+        "assistant",
+        "note",
+        "s1",
+        ("drinks",),
+    )
+
+
+async def test_a_blank_note_is_told_to_be_none(memory) -> None:
+    with pytest.raises(ToolFailed, match="not blank"):
+        await use(memory, "remember", text="   ")
+
+
+async def test_its_own_note_can_be_corrected_and_forgotten(memory) -> None:
+    await use(memory, "remember", text="Ana likes tea.")
+    (note,) = await memory.list()
+    await use(memory, "correct_memory", id=note.id, text="Ana likes coffee.")
+    assert [one.text for one in await memory.list()] == ["Ana likes coffee."]
+    assert note.id in await use(memory, "forget_memory", ids=[note.id])
+    assert await memory.list() == []
+
+
+@pytest.mark.parametrize("trust", [Trust.USER, Trust.DOCUMENT])
+async def test_the_users_words_are_not_a_models_to_change(memory, trust: Trust) -> None:
+    report = await memory.remember(Memory(text="I like tea.", trust=trust))
+    with pytest.raises(ToolFailed, match="only the user"):
+        await use(memory, "correct_memory", id=report.id, text="I like poison.")
+    with pytest.raises(ToolFailed, match="only the user"):
+        await use(memory, "forget_memory", ids=[report.id])
+    assert [one.text for one in await memory.list()] == ["I like tea."]
+
+
+async def test_one_of_the_users_memories_among_others_stops_all(memory) -> None:
+    await use(memory, "remember", text="Ana likes tea.")
+    (note,) = await memory.list()
+    report = await memory.remember("I like tea.")
+    with pytest.raises(ToolFailed):
+        await use(memory, "forget_memory", ids=[note.id, report.id])
+    assert len(await memory.list()) == 2
+
+
+async def test_the_users_words_can_be_changed_where_that_is_allowed(memory) -> None:
+    report = await memory.remember("I like tea.")
+    await use(memory, "correct_memory", id=report.id, text="I like coffee.", users_words=True)
+    assert [one.text for one in await memory.list()] == ["I like coffee."]
+
+
+async def test_what_is_not_there_is_told(memory) -> None:
+    with pytest.raises(ToolFailed, match="search_memory"):
+        await use(memory, "forget_memory", ids=["gone"])
+
+
+async def test_correcting_and_forgetting_are_there_only_when_asked_for(memory) -> None:
+    assert [one.spec.name for one in memory_tools(memory)] == list(DEFAULT)
+    assert [one.spec.name for one in memory_tools(memory, include=ALL)] == list(ALL)
+    with pytest.raises(ArgumentError, match="include"):
+        memory_tools(memory, include=["erase"])
+
+
+async def test_documents_are_searched_and_listed(memory, tmp_path) -> None:
+    (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932 by the mayor.\n")
+    knowledge = KnowledgeBase(memory)
+    search, listing = knowledge_tools(knowledge, prefix="city_")
+    assert (search.spec.name, listing.spec.name) == ("city_search_documents", "city_list_documents")
+    assert await listing.call({}, ToolContext()) == "There are no documents."
+    await knowledge.ingest(tmp_path)
+    shown = await search.call({"question": "When was the bridge opened?"}, ToolContext())
+    assert "opened in 1932" in shown
+    assert "bridge.md" in shown
+    assert "bridge.md" in await listing.call({}, ToolContext())
+
+
+async def test_documents_without_an_answer_say_so(memory) -> None:
+    search, _ = knowledge_tools(KnowledgeBase(memory))
+    assert await search.call({"question": "What?"}, ToolContext()) == "No document has anything about this."

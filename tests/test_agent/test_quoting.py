@@ -1,0 +1,188 @@
+"""Answers without a model: statements acknowledged, questions answered by quotes, nothing invented."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.errors import ArgumentError
+from agent.items import ContextItem
+from agent.providers.collecting import Response, complete
+from agent.providers.protocol import Provider, Request
+from agent.providers.questions import is_question
+from agent.providers.quoting import DOUBTFUL, NOTHING, OTHER, QuotingProvider
+from memory import Message
+
+
+def item(number: int, text: str, score: float = 1.0, **fields) -> ContextItem:
+    return ContextItem(number, f"m{number}", text, score=score, end=len(text), **fields)
+
+
+def answer(question: str, *items: ContextItem, provider: QuotingProvider | None = None, **options) -> Response:
+    request = Request((Message.user(question),), question=question, context=items, **options)
+    return asyncio.run(complete(provider or QuotingProvider(), request))
+
+
+def test_it_is_a_provider() -> None:
+    assert isinstance(QuotingProvider(), Provider)
+
+
+def test_a_question_is_answered_by_a_quote_with_its_number() -> None:
+    response = answer("Where do I live?", item(3, "I moved to Lisbon."))
+    assert response.text == "“I moved to Lisbon.” [3]"
+    assert [(one.id, one.quote, one.span) for one in response.citations] == [("m3", "I moved to Lisbon.", (0, 18))]
+
+
+def test_a_statement_is_acknowledged_with_what_will_be_stored() -> None:
+    response = answer("I moved to\nLisbon.", remembers=True)
+    assert response.text == "Noted: “I moved to Lisbon.”"
+    assert response.citations == ()
+
+
+def test_nothing_is_noted_where_nothing_is_stored() -> None:
+    assert answer("My home town", item(1, "I live in Porto."), remembers=False).text == "“I live in Porto.” [1]"
+
+
+def test_nothing_recalled_is_said_to_be_nothing() -> None:
+    assert answer("Where do I live?").text == NOTHING
+
+
+def test_what_is_not_about_it_is_not_quoted() -> None:
+    response = answer("Where do I live?", item(1, "The cat sleeps."), abstain="nothing")
+    assert (response.text, response.citations) == (NOTHING, ())
+
+
+def test_in_doubt_only_the_nearest_is_quoted_and_the_doubt_is_said() -> None:
+    near, other = item(1, "France laid siege to Montpellier in 1622."), item(2, "The siege of Montpellier ended.")
+    response = answer("When did France besiege Montpellier?", near, other, abstain="nothing")
+    assert response.text == f"{DOUBTFUL}\n“France laid siege to Montpellier in 1622.” [1]"
+
+
+def test_in_doubt_a_memory_with_few_words_of_the_question_is_not_quoted() -> None:
+    far = item(1, "The siege of Vienna was long.")
+    response = answer("Who led the third Ottoman siege across Hungary?", far, abstain="nothing")
+    assert (response.text, response.citations) == (NOTHING, ())
+
+
+def test_in_doubt_a_question_without_a_telling_word_is_answered_by_nothing() -> None:
+    assert answer("Who am I?", item(1, "I am who I am."), abstain="nothing").text == NOTHING
+
+
+def test_what_someone_else_said_is_quoted_as_that() -> None:
+    response = answer("Where do I live?", item(1, "I live in Rome.", speaker="Ben"), abstain="other")
+    assert response.text.startswith(OTHER)
+    assert "(Ben)" in response.text
+
+
+def test_the_question_asked_before_is_no_answer() -> None:
+    response = answer(
+        "Where do I live?",
+        item(1, "where do I  live", 5.0),
+        item(2, "Where did I live?", 4.0),
+        item(3, "In Porto.", 1.0),
+    )
+    assert [one.id for one in response.citations] == ["m3"]
+
+
+def test_what_scored_far_below_the_best_is_left_out() -> None:
+    items = (item(1, "In Porto.", 1.0), item(2, "Near it.", 0.6), item(3, "Far off.", 0.4), item(4, "No.", 0.1))
+    assert [one.id for one in answer("Where?", *items).citations] == ["m1", "m2"]
+
+
+def test_scores_below_zero_still_have_a_best() -> None:
+    assert [one.id for one in answer("Where?", item(1, "Here.", -1.0), item(2, "There.", -2.0)).citations] == ["m1"]
+
+
+def test_of_a_document_the_sentence_is_quoted_that_answers_with_its_place() -> None:
+    text = "Rain fell all day. The bridge was opened in 1932. It is painted grey."
+    passage = item(1, text, lane="documents", source="bridge.md", heading=("History",), page=4)
+    passage = ContextItem(**{name: getattr(passage, name) for name in passage.__slots__} | {"start": 100})
+    cited = answer("When was the bridge opened?", passage).citations[0]
+    assert cited.quote == "The bridge was opened in 1932."
+    assert text[cited.span[0] : cited.span[1]] == cited.quote
+    assert (cited.start, cited.end) == (119, 149)
+    assert cited.where == "bridge.md § History, p. 4"
+
+
+def test_a_quote_names_the_page_that_it_stands_on() -> None:
+    text = "Rain fell all day. The bridge was opened in 1932."
+    passage = item(1, text, lane="documents", source="b.pdf", page=4, page_breaks=((10, 5),))
+    assert answer("When was the bridge opened?", passage).citations[0].page == 5
+
+
+def test_history_keeps_pointers_in_place_of_others_words() -> None:
+    quoted = answer("Where?", item(1, "I live in Porto."))
+    noted = answer("I live in Porto.", remembers=True)
+    assert (quoted.kept.text, noted.kept.text) == ("", "")
+    assert "Porto" not in quoted.kept.note + noted.kept.note
+
+
+@given(st.text(min_size=1, max_size=2000).filter(str.strip), st.sampled_from(["conversation", "documents"]))
+def test_a_quote_is_the_items_own_words(text: str, lane: str) -> None:
+    response = answer("what is it?", item(1, text, lane=lane))
+    for cited in response.citations:
+        start, end = cited.span
+        assert cited.quote == text[start:end]
+        assert len(cited.quote) <= 400
+        assert " ".join(cited.quote.split()) in response.text
+
+
+def test_many_words_are_acknowledged_shortly() -> None:
+    assert len(answer("I went for a walk. " * 100, remembers=True).text) < 250
+
+
+@pytest.mark.parametrize("options", [{"quotes": 0}, {"limit": 3}, {"share": 2}])
+def test_settings_that_mean_nothing_are_refused(options: dict) -> None:
+    with pytest.raises(ArgumentError):
+        QuotingProvider(**options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where do I live?",
+        "where do i live",
+        "I moved. Do you know where?",
+        "so, what's my dog called",
+        "Tell me where I live.",
+        "Remind me what the doctor said",
+        "is my appointment tomorrow",
+        "Summarize the meeting notes",
+        "¿Dónde vivo?",
+        "wo wohne ich?",
+        "warum ist das so",
+        "où est mon chat",
+        "私はどこに住んでいますか\uff1f",
+        "أين أعيش؟",
+        "Που μένω\u037e",
+        '"Who said that?" was my question',
+    ],
+)
+def test_questions_are_told(text: str) -> None:
+    assert is_question(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I moved to Lisbon in May.",
+        "When I was young, we lived in Porto.",
+        "What a day!",
+        "My dog is called Rex",
+        "Remind me to buy milk",
+        "The link is https://example.org/?q=1 and works",
+        "Ich wohne in Berlin.",
+        "No.",
+        "",
+    ],
+)
+def test_statements_are_told(text: str) -> None:
+    assert not is_question(text)
+
+
+def test_any_text_can_be_told_in_one_pass() -> None:
+    for text in ("and " * 20_000, "?" * 50_000, " " * 50_000, "when " * 20_000, "list " + "x " * 20_000):
+        assert isinstance(is_question(text), bool)

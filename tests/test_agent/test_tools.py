@@ -1,0 +1,294 @@
+"""Tools: made from functions, checked strictly, kept in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import enum
+import functools
+import threading
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from agent.errors import ArgumentError, ToolFailed
+from agent.tools.docstrings import described
+from agent.tools.function import FunctionTool, tool
+from agent.tools.protocol import Tool, ToolContext
+from agent.tools.toolset import Toolset
+from memory import ImageBlock, TextBlock
+
+WHO = contextvars.ContextVar("who", default="nobody")
+
+
+class Unit(enum.Enum):
+    CELSIUS = "c"
+    FAHRENHEIT = "f"
+
+
+class Place(BaseModel):
+    city: str
+    country: str = "PT"
+
+
+@dataclass
+class Weather:
+    degrees: float
+    wind: str
+
+
+def called(made: FunctionTool, **arguments: object):
+    return asyncio.run(made.call(arguments, ToolContext(call_id="c1", session="s1")))
+
+
+def refused(made: FunctionTool, **arguments: object) -> str:
+    with pytest.raises(ToolFailed) as caught:
+        called(made, **arguments)
+    return str(caught.value)
+
+
+@tool
+def weather(city: str, days: int = 1, unit: Unit = Unit.CELSIUS) -> str:
+    """Tell the weather.
+
+    Slowly, but truly.
+
+    Args:
+        city: Name of the city,
+            in any language.
+        days (int): How many days ahead.
+    """
+    return f"{city} {days} {unit.value}"
+
+
+def test_name_description_and_schema_come_from_the_function() -> None:
+    assert weather.spec.name == "weather"
+    assert weather.spec.description == "Tell the weather.\n\nSlowly, but truly."
+    schema = weather.spec.parameters
+    assert schema["required"] == ["city"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["city"] == {"type": "string", "description": "Name of the city,\nin any language."}
+    assert schema["properties"]["days"] == {"type": "integer", "default": 1, "description": "How many days ahead."}
+
+
+def test_a_decorated_function_is_a_tool_and_still_a_function() -> None:
+    assert isinstance(weather, Tool)
+    assert weather("Porto", days=2) == "Porto 2 c"
+    assert weather.__name__ == "weather"
+
+
+def test_options_name_describe_and_limit_a_tool() -> None:
+    @tool(name="now", description="The time.", timeout=2)
+    def clock() -> str:
+        """Something else."""
+        return "12:00"
+
+    assert (clock.spec.name, clock.spec.description, clock.timeout) == ("now", "The time.", 2)
+
+
+def test_a_synchronous_function_runs_in_another_thread_with_the_callers_context() -> None:
+    @tool
+    def where() -> str:
+        """Tell where."""
+        return f"{WHO.get()} {threading.current_thread() is threading.main_thread()}"
+
+    WHO.set("ana")
+    assert called(where) == "ana False"
+
+
+def test_an_asynchronous_function_runs_in_the_loop() -> None:
+    @tool
+    async def where() -> str:
+        """Tell where."""
+        await asyncio.sleep(0)
+        return str(threading.current_thread() is threading.main_thread())
+
+    assert called(where) == "True"
+
+
+def test_a_method_and_a_partial_object_with_types_are_tools() -> None:
+    class Counter:
+        def add(self, n: int) -> str:
+            """Add."""
+            return str(n + 1)
+
+    assert called(FunctionTool(Counter().add), n=1) == "2"
+
+
+def test_json_types_without_a_json_form_are_read_from_text() -> None:
+    @tool
+    def plan(day: date, unit: Unit, place: Place, kinds: list[Literal["a", "b"]]) -> str:
+        """Plan."""
+        return f"{day.year} {unit.name} {place.city} {kinds}"
+
+    assert called(plan, day="2026-05-03", unit="f", place={"city": "Lisbon"}, kinds=["a"]) == (
+        "2026 FAHRENHEIT Lisbon ['a']"
+    )
+
+
+def test_a_number_written_as_text_is_refused_with_what_would_be_right() -> None:
+    said = refused(weather, city="Porto", days="2")
+    assert "days: " in said
+    assert "'2'" in said
+    assert '"type": "integer"' in said
+
+
+def test_missing_and_unknown_arguments_are_named() -> None:
+    said = refused(weather, town="Porto")
+    assert "city: is missing" in said
+    assert "town: there is no such parameter" in said
+
+
+def test_bounds_in_annotations_hold_and_are_shown() -> None:
+    @tool
+    def roll(sides: Annotated[int, Field(ge=2, description="How many sides.")] = 6) -> str:
+        """Roll."""
+        return str(sides)
+
+    assert roll.spec.parameters["properties"]["sides"]["minimum"] == 2
+    assert roll.spec.parameters["properties"]["sides"]["description"] == "How many sides."
+    assert "greater than or equal to 2" in refused(roll, sides=1)
+    assert called(roll) == "6"
+
+
+def test_parameters_may_have_names_that_models_have() -> None:
+    @tool
+    def odd(schema: str, model_config: int, copy: bool, json: str = "x") -> str:
+        """Take odd names."""
+        return f"{schema} {model_config} {copy} {json}"
+
+    assert called(odd, schema="s", model_config=1, copy=True) == "s 1 True x"
+
+
+def test_the_context_is_filled_in_and_not_shown() -> None:
+    @tool
+    def who(context: ToolContext, loud: bool = False) -> str:
+        """Tell the session."""
+        return context.session + ("!" if loud else "")
+
+    assert set(who.spec.parameters["properties"]) == {"loud"}
+    assert called(who, loud=True) == "s1!"
+    assert "no such parameter" in refused(who, context={"session": "other"})
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("as it is", "as it is"),
+        (None, "done"),
+        (3, "3"),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        ([], "[]"),
+        (Weather(21.5, "N"), '{"degrees":21.5,"wind":"N"}'),
+        (Place(city="Lisbon"), '{"city":"Lisbon","country":"PT"}'),
+        (date(2026, 5, 3), '"2026-05-03"'),
+    ],
+)
+def test_what_a_function_returns_becomes_text(value: object, shown: str) -> None:
+    async def give() -> object:
+        """Give."""
+        return value
+
+    assert called(FunctionTool(give)) == shown
+
+
+def test_blocks_stay_blocks() -> None:
+    picture = ImageBlock(media_type="image/png", data=b"x")
+
+    async def draw(both: bool) -> object:
+        """Draw."""
+        return [TextBlock(text="here"), picture] if both else picture
+
+    assert called(FunctionTool(draw), both=False) == (picture,)
+    assert called(FunctionTool(draw), both=True) == (TextBlock(text="here"), picture)
+
+
+def test_what_cannot_be_a_tool_is_refused_when_it_is_made() -> None:
+    def untyped(a):
+        """Do."""
+
+    def starred(*numbers: int) -> None:
+        """Do."""
+
+    def keywords(**numbers: int) -> None:
+        """Do."""
+
+    def strange(lock: threading.Event) -> None:
+        """Do."""
+
+    for function in (untyped, starred, keywords, strange, functools.partial(weather, "Porto"), 7):
+        with pytest.raises(ArgumentError):
+            FunctionTool(function)
+
+
+def test_the_habits_of_docstrings_are_read() -> None:
+    def google(a: int, b: int) -> None:
+        """Do it.
+
+        Args:
+            a: First.
+            b: Second, which is: longer
+                than a line.
+
+        Returns:
+            c: not a parameter.
+        """
+
+    def numpy(a: int, b: int) -> None:
+        """Do it.
+
+        Parameters
+        ----------
+        a : int
+            First.
+        b
+            Second, which is: longer
+            than a line.
+
+        Returns
+        -------
+        c
+            not a parameter.
+        """
+
+    def sphinx(a: int, b: int) -> None:
+        """Do it.
+
+        :param int a: First.
+        :param b: Second, which is: longer
+            than a line.
+        :returns: not a parameter.
+        """
+
+    expected = ("Do it.", {"a": "First.", "b": "Second, which is: longer\nthan a line."})
+    assert described(google) == described(numpy) == described(sphinx) == expected
+
+
+def test_tools_keep_their_order() -> None:
+    made = [tool(name=name)(lambda: "x") for name in ("b", "a", "c")]
+    assert [spec.name for spec in Toolset(made).specs] == ["b", "a", "c"]
+
+
+def test_a_name_given_twice_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="name of its own"):
+        Toolset([weather, weather])
+
+
+def test_replacing_keeps_the_place() -> None:
+    first, second, other = (tool(name=name)(lambda: "x") for name in ("a", "b", "a"))
+    replaced = Toolset([first, second]).replacing(other)
+    assert list(replaced) == [other, second]
+
+
+@pytest.mark.parametrize("name", ["", "two words", "ü", "x" * 65])
+def test_a_name_that_providers_refuse_is_refused(name: str) -> None:
+    with pytest.raises(ArgumentError):
+        Toolset([tool(name=name)(lambda: "x")])
+
+
+def test_what_is_no_tool_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="@tool"):
+        Toolset([lambda: "x"])

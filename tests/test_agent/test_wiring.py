@@ -1,0 +1,182 @@
+"""What the settings become: which provider answers, which embedder embeds, and what is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from agent.assistant.config import Settings
+from agent.assistant.wiring import (
+    make_client,
+    make_embedder,
+    make_provider,
+    open_assistant,
+    open_settings_memory,
+)
+from agent.errors import ConfigurationError, ProviderFailed
+from agent.providers.openai_compatible import OpenAICompatibleProvider
+from agent.providers.quoting import QuotingProvider
+from agent.testing import OpenAIServer, Reply
+from memory import LocalEmbedder, Memory, OpenAICompatibleEmbedder, run_sync
+from vectorstore import NotAStore
+
+
+@pytest.fixture
+def dialled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Note every address that is connected to or looked up; loopback goes through."""
+    seen: list[object] = []
+    for name in ("connect", "connect_ex"):
+        original = getattr(socket.socket, name)
+
+        def noted(self, address, original=original):
+            seen.append(address)
+            return original(self, address)
+
+        monkeypatch.setattr(socket.socket, name, noted)
+    lookup = socket.getaddrinfo
+
+    def looked_up(host, *rest, **options):
+        seen.append(host)
+        return lookup(host, *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
+    return seen
+
+
+def test_without_a_model_answers_are_quotes() -> None:
+    assert isinstance(make_provider(Settings(), None), QuotingProvider)
+
+
+@pytest.mark.parametrize("more", [{"api_key": "sk-a"}, {"base_url": "http://127.0.0.1:1/v1"}])
+def test_a_model_with_a_key_or_an_address_is_asked(more: dict) -> None:
+    provider = make_provider(Settings(model="m", **more), None)
+    assert isinstance(provider, OpenAICompatibleProvider)
+    assert provider.model == "m"
+
+
+def test_a_model_with_neither_key_nor_address_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY, or OPENAI_BASE_URL"):
+        make_provider(Settings(model="m"), None)
+
+
+def test_the_embedder_is_the_memorys_own_choice_unless_it_is_set() -> None:
+    assert make_embedder(Settings(), None) is None
+    given = Settings(embedder="openai", embedding_model="e", embedding_base_url="http://127.0.0.1:1/v1")
+    assert isinstance(make_embedder(given, None), OpenAICompatibleEmbedder)
+
+
+def test_the_local_embedder_can_be_set() -> None:
+    pytest.importorskip("wordllama")
+    assert isinstance(make_embedder(Settings(embedder="local"), None), LocalEmbedder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (Settings(embedder="openai", api_key="sk-a"), "MNEME_EMBEDDING_MODEL"),
+        (Settings(embedder="openai", embedding_model="e"), "OPENAI_API_KEY, or MNEME_EMBEDDING_BASE_URL"),
+    ],
+)
+def test_an_embedder_that_lacks_something_says_what(settings: Settings, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        make_embedder(settings, None)
+
+
+@pytest.mark.parametrize("opener", [open_settings_memory, open_assistant])
+def test_a_memory_that_is_not_there_is_made_only_when_it_may_be(opener, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "m.db"
+    with pytest.raises(NotAStore, match="no memory is here yet"):
+        opener(Settings(memory=path), create=False)
+    assert list(tmp_path.iterdir()) == []
+    run_sync(opener(Settings(memory=path)).close())
+    assert path.is_file()
+
+
+def test_a_bad_configuration_is_told_before_a_file_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError):
+        open_assistant(Settings(memory=tmp_path / "m.db", model="m"))
+    with pytest.raises(ConfigurationError):
+        open_settings_memory(Settings(memory=tmp_path / "m.db", embedder="openai"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_no_memory_file(tmp_path: Path) -> None:
+    with pytest.raises(NotAStore, match="a folder"):
+        open_settings_memory(Settings(memory=tmp_path))
+
+
+def test_a_model_without_a_key_does_not_keep_a_memory_from_being_opened(tmp_path: Path) -> None:
+    place = open_settings_memory(Settings(memory=tmp_path / "m.db", model="m"))
+    assert run_sync(place.memory.count()) == 0
+    run_sync(place.close())
+
+
+def test_the_assistant_works_in_the_namespace_that_is_set(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    assistant = open_assistant(Settings(memory=path, namespace="ana"))
+    run_sync(assistant.agent.run("My shed has the code 2580."))
+    assert run_sync(assistant.place.memory.count(namespace="ana")) == 1
+    assert run_sync(assistant.place.memory.count()) == 0
+    run_sync(assistant.close())
+
+
+def test_a_model_is_given_the_memory_its_tools_and_the_key(tmp_path: Path) -> None:
+    with OpenAIServer(Reply("It is 2580 [1].")) as server:
+        settings = Settings(memory=tmp_path / "m.db", model="m", base_url=server.url, api_key="sk-test", offline=True)
+        assistant = open_assistant(settings)
+        run_sync(assistant.place.memory.remember("The shed has the code 2580."))
+        result = run_sync(assistant.agent.run("What is the code of the shed?"))
+        run_sync(assistant.close())
+    (seen,) = server.requests
+    assert result.citations[0].quote == "The shed has the code 2580."
+    assert seen.headers["authorization"] == "Bearer sk-test"
+    assert "The shed has the code 2580." in str(seen.body["messages"])
+    names = {one["function"]["name"] for one in seen.body["tools"]}
+    assert any("memor" in name for name in names)
+    assert "You are a helpful personal assistant" in str(seen.body["messages"][0])
+
+
+def test_offline_a_model_beyond_this_machine_is_not_dialled(tmp_path: Path, dialled: list[object]) -> None:
+    settings = Settings(
+        memory=tmp_path / "m.db", model="m", base_url="http://model.test/v1", api_key="sk-a", offline=True
+    )
+    assistant = open_assistant(settings)
+    with pytest.raises(ProviderFailed, match="offline"):
+        run_sync(assistant.agent.run("Where am I?"))
+    run_sync(assistant.close())
+    assert dialled == []
+
+
+def test_offline_an_embedder_beyond_this_machine_is_not_dialled_and_the_text_is_kept(
+    tmp_path: Path, dialled: list[object]
+) -> None:
+    settings = Settings(
+        memory=tmp_path / "m.db",
+        embedder="openai",
+        embedding_model="e",
+        embedding_base_url="http://embed.test/v1",
+        offline=True,
+    )
+    place = open_settings_memory(settings)
+    report = run_sync(place.memory.remember(Memory("The key is under the stone.")))
+    found = run_sync(place.memory.recall("Where is the key?"))
+    run_sync(place.close())
+    assert report.deferred
+    assert found[0].memory.text == "The key is under the stone."
+    assert dialled == []
+
+
+def test_one_client_serves_several_event_loops() -> None:
+    client = make_client(Settings(offline=True))
+    with OpenAIServer(Reply("One."), Reply("Two.")) as server:
+        provider = make_provider(Settings(model="m", base_url=server.url), client)
+        settings = Settings(model="m", base_url=server.url)
+        assert settings.endpoint == server.url
+        from agent.agent import Agent
+
+        agent = Agent(provider)
+        assert [asyncio.run(agent.run("Say.")).text for _ in range(2)] == ["One.", "Two."]
+    asyncio.run(client.aclose())

@@ -1,0 +1,303 @@
+"""The command line in real processes: documents, a chat over several runs, two processes on one file, bad input."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+
+import apsw
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MNEME = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+
+FILES = 320
+QUESTIONS = 20
+RIGHT = 17
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **more}
+
+
+def mneme(path: Path, *arguments: object, text: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run one command in a process of its own, on the memory file *path*."""
+    return subprocess.run(
+        [*MNEME, "--memory", str(path), *map(str, arguments)],
+        cwd=path.parent,
+        env=environment(**more),
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def answered(path: Path, *arguments: object, text: str = "") -> dict:
+    """Run a command that must succeed, and return the JSON object that it prints."""
+    done = mneme(path, *arguments, "--json", text=text)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def chatted(path: Path, *lines: str) -> list[dict]:
+    """Say *lines* in one run of ``chat``, and return its answers."""
+    done = mneme(path, "chat", "--json", text="".join(line + "\n" for line in lines))
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def traces(folder: Path, word: str) -> list[str]:
+    """Return the files of *folder* in whose bytes *word* stands."""
+    forms = [word.encode(), word.encode("utf-16-le"), word.encode("utf-16-be")]
+    return [path.name for path in folder.iterdir() if any(form in path.read_bytes() for form in forms)]
+
+
+# Documents
+
+
+def paragraphs(folder: Path, data: Path) -> list[tuple[str, str]]:
+    """Write one Markdown file a paragraph; return (question, its file) of the answerable questions."""
+    articles = json.loads((data / "squad" / "squad_dev_half.json").read_text(encoding="utf-8"))["data"]
+    questions = []
+    for article in articles:
+        title = article["title"].replace("_", " ")
+        for number, paragraph in enumerate(article["paragraphs"]):
+            name = f"{article['title'].lower()}-{number:02}.md"
+            (folder / name).write_text(f"# {title}\n\n{paragraph['context']}\n", encoding="utf-8")
+            questions += [(one["question"], name) for one in paragraph["qas"] if not one["is_impossible"]]
+    return questions
+
+
+def abstracts(folder: Path, data: Path, count: int) -> None:
+    """Write *count* abstracts of another subject beside them, since the paragraphs are somewhat too few."""
+    records = (data / "cranfield" / "cran.all.1400").read_text(encoding="latin-1").split("\n.W\n")[1 : count + 1]
+    for number, record in enumerate(records):
+        (folder / f"abstract-{number:02}.md").write_text(record.split("\n.I ")[0], encoding="utf-8")
+
+
+def test_a_folder_of_paragraphs_is_ingested_asked_and_kept_in_step(tmp_path: Path, data_dir: Path) -> None:
+    folder, path = tmp_path / "paragraphs", tmp_path / "memory.db"
+    folder.mkdir()
+    questions = paragraphs(folder, data_dir)
+    abstracts(folder, data_dir, FILES - len(list(folder.iterdir())))
+
+    first = answered(path, "ingest", folder)
+    assert first["totals"]["added"] == FILES
+    assert first["embedded"] + first["pending"] == first["chunks"] >= FILES
+
+    asked = questions[:: len(questions) // QUESTIONS][:QUESTIONS]  # spread evenly over the articles
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda one: answered(path, "ask", one[0]), asked))
+    wrong = [
+        (question, name, answer["answer"])
+        for (question, name), answer in zip(asked, answers, strict=True)
+        if not answer["citations"] or answer["citations"][0]["source"] != name
+    ]
+    assert QUESTIONS - len(wrong) >= RIGHT, wrong
+    for citation in (citation for answer in answers for citation in answer["citations"]):
+        text = (folder / citation["source"]).read_text(encoding="utf-8")
+        assert text[citation["start"] : citation["end"]] == citation["quote"]
+
+    again = mneme(path, "ingest", folder)
+    assert again.stdout == f"nothing changed: {FILES} unchanged; 0 chunks, 0 embedded\n"
+
+    changed, deleted, *_ = sorted(folder.glob("normans-*.md"))
+    changed.write_text(changed.read_text(encoding="utf-8") + "\nThe zeppelin landed at noon.\n", encoding="utf-8")
+    deleted.unlink()
+    report = answered(path, "ingest", folder)
+    fates = {one["source"]: one for one in report["documents"] if one["action"] != "unchanged"}
+    assert {name: one["action"] for name, one in fates.items()} == {changed.name: "updated", deleted.name: "removed"}
+    assert 0 < report["embedded"] + report["pending"] <= fates[changed.name]["chunks"]
+    assert answered(path, "ask", "When did the zeppelin land?")["citations"][0]["source"] == changed.name
+    listed = {one["source"]: one["chunks"] for one in answered(path, "documents")["documents"]}
+    assert len(listed) == FILES - 1
+    assert deleted.name not in listed
+    assert all(chunks > 0 for chunks in listed.values())
+
+
+# A chat over several runs
+
+
+def test_what_is_told_in_one_run_is_used_in_the_third_corrected_and_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    told, _ = chatted(path, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello.")
+    assert told["answer"] == "Noted: “My locker at the gym has the number Zanzibar-4417.”"
+    assert told["citations"] == []
+    (id,) = told["stored"][:1]
+
+    chatted(path, "The weather is fine today.")
+
+    asked, once_more = chatted(path, *["What is the number of my locker at the gym?"] * 2)
+    for answer in (asked, once_more):
+        assert "Zanzibar-4417" in answer["answer"]
+        assert answer["citations"][0]["id"] == id
+        assert answer["citations"][0]["session"] == told["session"] != answer["session"]
+        assert all("?" not in citation["quote"] for citation in answer["citations"])
+
+    assert answered(path, "correct", id, "My locker at the gym has the number Quebec-5528.")["id"] == id
+    assert "Quebec-5528" in answered(path, "ask", "What is the number of my locker at the gym?")["answer"]
+    versions = answered(path, "memories", "history", id)["versions"]
+    assert [version["text"].split()[-1] for version in versions] == ["Quebec-5528.", "Zanzibar-4417."]
+
+    plan = answered(path, "forget", id, "--dry-run")
+    assert (plan["memories"], plan["versions"], plan["dry_run"]) == ([id], 1, True)
+    receipt = answered(path, "forget", id, "--yes")
+    assert {**plan, "dry_run": False} == receipt
+    assert traces(tmp_path, "Zanzibar") == traces(tmp_path, "Quebec") == []
+    hits = answered(path, "recall", "What is the number of my locker at the gym?")["hits"]
+    assert not any("has the number" in hit["text"] for hit in hits)
+    (after,) = chatted(path, "What is the number of my locker at the gym?")
+    assert "Quebec" not in after["answer"]
+    assert traces(tmp_path, "Zanzibar") == traces(tmp_path, "Quebec") == []
+    assert "cello" in answered(path, "ask", "What does Clara play?")["answer"]
+
+
+# Two processes on one file
+
+
+def lines_of(stream) -> Queue[str]:
+    """Return a queue that fills with the lines of *stream* as they come."""
+    lines: Queue[str] = Queue()
+    threading.Thread(target=lambda: [lines.put(line) for line in stream], daemon=True).start()
+    return lines
+
+
+def test_a_chat_stays_open_while_another_process_ingests_and_each_sees_the_other(tmp_path: Path) -> None:
+    path, folder = tmp_path / "memory.db", tmp_path / "notes"
+    folder.mkdir()
+    for number in range(60):
+        (folder / f"note-{number:02}.md").write_text(f"# Note {number}\n\nNothing of interest, {number} times.\n")
+    (folder / "harbour.md").write_text("# Harbour\n\nThe lighthouse keeper of Peniche is called Baltasar.\n")
+    talk = subprocess.Popen(
+        [*MNEME, "--memory", str(path), "chat", "--json"],
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with talk:
+        try:
+            assert talk.stdin is not None
+            answers = lines_of(talk.stdout)
+
+            def said(line: str) -> dict:
+                talk.stdin.write(line + "\n")
+                talk.stdin.flush()
+                return json.loads(answers.get(timeout=60))
+
+            assert said("My boat is called Andorinha.")["error"] is None
+            ingested: Queue[dict] = Queue()
+            worker = threading.Thread(target=lambda: ingested.put(answered(path, "ingest", folder)))
+            worker.start()
+            for number in range(5):
+                assert said(f"Remark {number}: the wind turned at {number} o'clock.")["error"] is None
+            worker.join()
+            assert ingested.get()["totals"]["added"] == 61
+
+            keeper = said("Who is the lighthouse keeper of Peniche?")
+            assert keeper["citations"][0]["source"] == "harbour.md"
+            boat = answered(path, "ask", "What is the name of my boat?")
+            assert "Andorinha" in boat["answer"]
+            answered(path, "remember", "The spare key of the boat hangs in the kitchen.")
+            assert "kitchen" in said("Where does the spare key of the boat hang?")["answer"]
+        finally:
+            _, problems = talk.communicate(timeout=60)
+    assert (talk.returncode, problems) == (0, "")
+    assert answered(path, "doctor")["fine"]
+
+
+# Bad input
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory file with something in it, which bad input must leave as it is."""
+    path = tmp_path_factory.mktemp("kept") / "memory.db"
+    assert mneme(path, "remember", "The key is under the stone.").returncode == 0
+    folder = path.parent
+    (folder / "empty").mkdir()
+    (folder / "photo.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
+    (folder / "garden.md").write_text("# Garden\n\nThe roses are cut in March.\n")
+    assert mneme(path, "ingest", "garden.md").returncode == 0
+    (folder / "notes.db").write_text("Milk, bread, eggs.\n" * 100)
+    newer = folder / "newer.db"
+    assert mneme(newer, "remember", "From the future.").returncode == 0
+    connection = apsw.Connection(str(newer))
+    connection.pragma("user_version", 99)
+    connection.close()
+    return path
+
+
+def state(folder: Path) -> dict[str, str]:
+    """Return what every file of *folder* holds; SQLite's own files beside a memory are no part of it."""
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.iterdir())
+        if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+    }
+
+
+CLOSED = "http://127.0.0.1:9/v1"
+MODEL = {"MNEME_MODEL": "any-model"}
+BAD: dict[str, tuple[Sequence[str], dict[str, str], int, str]] = {
+    "an empty question": (["ask", " "], {}, 2, "a question is needed"),
+    "a missing file": (["ingest", "nowhere.md"], {}, 2, "nowhere.md: no such file"),
+    "a folder without readable files": (["ingest", "empty"], {}, 2, "no readable document"),
+    "a binary that is called .txt": (["ingest", "photo.txt"], {}, 2, "photo.txt: a binary file"),
+    "an unwritable path": (["--memory", "photo.txt/m.db", "remember", "x"], {}, 3, "photo.txt"),
+    "a file that is no memory": (["--memory", "notes.db", "recall", "milk"], {}, 3, "not a memory file"),
+    "a file of a newer version": (["--memory", "newer.db", "recall", "x"], {}, 3, "upgrade"),
+    "a memory that is not there": (["--memory", "none.db", "recall", "x"], {}, 3, "no memory is here yet"),
+    "an endpoint that refuses": (["ask", "Where?"], {**MODEL, "OPENAI_BASE_URL": CLOSED}, 4, "is the server running"),
+    "an unset key": (["ask", "Where is the key?"], MODEL, 2, "OPENAI_API_KEY"),
+    "an unknown id": (["forget", "nobody", "--yes"], {}, 2, "memories"),
+    "an unknown option": (["recall", "x", "--frob"], {}, 2, "--help"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_line_and_changes_nothing(case: str, kept: Path) -> None:
+    arguments, more, code, words = BAD[case]
+    before = state(kept.parent)
+    done = mneme(kept, *arguments, **more)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("mneme: ")
+    assert words in line
+    assert "Traceback" not in line
+    assert state(kept.parent) == before
+
+
+def test_text_in_another_encoding_is_read_and_the_guess_is_named(kept: Path) -> None:
+    path = kept.parent / "encodings.db"
+    (kept.parent / "latin.txt").write_bytes("Der Fluss ist hier 40 m breit; Größe des Boots: 4 m².".encode("cp1252"))
+    done = mneme(path, "ingest", "latin.txt")
+    assert done.returncode == 0
+    assert "not UTF-8" in done.stdout
+    assert "Größe" in answered(path, "ask", "Größe des Boots?")["answer"]
+
+
+def test_an_unknown_namespace_is_empty(kept: Path) -> None:
+    before = state(kept.parent)
+    for arguments, said in (
+        (["recall", "key"], "Nothing is remembered about that.\n"),
+        (["memories"], "Nothing is remembered yet.\n"),
+        (["documents"], "No document was ingested yet; `mneme ingest PATH` reads some.\n"),
+        (["ask", "Where is the key?"], "Nothing here is about this.\n"),
+    ):
+        done = mneme(kept, "--namespace", "nobody", *arguments)
+        assert (done.returncode, done.stdout) == (0, said)
+    assert state(kept.parent) == before

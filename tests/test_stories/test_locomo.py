@@ -1,0 +1,76 @@
+"""Real conversations, remembered turn by turn into a file; a later start of the program finds what was said."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.datasets import Conversation, locomo
+from benchmarks.metrics import Answer, recall_at
+from memory import Memory, local_available, open_memory, run_sync
+
+FLOOR_WITH_VECTORS = 0.80
+FLOOR_WITHOUT = 0.78
+
+ASK = """
+import json, sys
+from memory import open_memory, run_sync
+memory = open_memory(sys.argv[1])
+found = run_sync(memory.recall(sys.argv[2]))
+print(json.dumps([hit.memory.key for hit in found]))
+run_sync(memory.close())
+"""
+
+
+@pytest.fixture(scope="module")
+def conversation(data_dir: Path) -> Conversation:
+    return locomo(data_dir)[0]
+
+
+@pytest.fixture(scope="module")
+def file(conversation: Conversation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("locomo") / "memory.db"
+    memory = open_memory(path)
+    reports = run_sync(memory.remember_many(conversation.turns))
+    assert len(reports) == len(conversation.turns)
+    run_sync(memory.close())
+    return path
+
+
+def test_the_evidence_is_among_the_first_ten_as_often_as_measured(conversation: Conversation, file: Path) -> None:
+    memory = open_memory(file)
+    asked = [question for question in conversation.questions if question.group != "adversarial"]
+    answers = []
+    for question in asked:
+        found = run_sync(memory.recall(question.text))
+        answers.append(Answer(question.group, tuple(hit.memory.key or "" for hit in found), question.evidence))
+    run_sync(memory.close())
+    assert len(answers) > 100
+    assert recall_at(answers, 10) >= (FLOOR_WITH_VECTORS if local_available() else FLOOR_WITHOUT)
+
+
+def test_a_new_process_finds_what_was_said(conversation: Conversation, file: Path) -> None:
+    question = "When did Caroline go to the LGBTQ support group?"
+    answer = subprocess.run(
+        [sys.executable, "-c", ASK, str(file), question], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert '"conv-26/D1:3"' in answer.stdout
+
+
+def test_turns_come_back_as_they_were_said(conversation: Conversation, file: Path) -> None:
+    memory = open_memory(file)
+    found = run_sync(memory.recall("When did Melanie paint a sunrise?", k=10))
+    by_key = {turn.key: turn for turn in conversation.turns}
+    for hit in found:
+        said, kept = by_key[hit.memory.key], hit.memory
+        assert isinstance(kept, Memory)
+        assert (kept.text, kept.speaker, kept.session, kept.sequence, kept.occurred_at, kept.caption) == (
+            said.text,
+            said.speaker,
+            said.session,
+            said.sequence,
+            said.occurred_at,
+            said.caption,
+        )
+    run_sync(memory.close())
