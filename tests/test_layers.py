@@ -121,6 +121,7 @@ LINES: dict[str, list[set[str]]] = {
         {"dates", "index"},
         {"following", "question", "standing"},
         {"candidates", "matching", "signals"},
+        {"meaning"},
         {"conversation", "documents", "plain"},
         {"recall"},
     ],

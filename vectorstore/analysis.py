@@ -51,9 +51,12 @@ _INNER = re.compile(r"[-._+]+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _INVISIBLE = re.compile("[\u00ad\u200c\u200d\u2060\ufeff]")
 _APOSTROPHE = re.compile("[\u2018\u2019\u02bc]")
+_WRAPPED: Final = 50
+"""A line of as many characters was broken to fit a page, so that its sentence goes on in the next one."""
 _SENTENCE = re.compile(
     "(?:(?<=[.!?\u2026\u061f\u0964])|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]))\\s+"
-    "|(?<=[\u3002\uff01\uff1f])|[\\n\\r\\v\\f\\x85\u2028\u2029]+"
+    "|(?<=[\u3002\uff01\uff1f])|\\r?\\n\\s*\\n|[\\v\\f\\x85\u2028\u2029]+"
+    rf"|(?<![^\n]{{{_WRAPPED}}})\r?\n(?![a-z])|\r?\n(?=[ \t]|[-*+#>|\u2022]|\d{{1,3}}[.)][ \t])|\r(?!\n)"
 )
 _PLAINER = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
@@ -93,7 +96,8 @@ class Analyser:
         """Return the terms of each sentence of *text*; sentences without a term are left out.
 
         A sentence ends at a stop, question or exclamation mark before a space (Chinese and Japanese ones need
-        none) and at the end of a line.
+        none), at an empty line, and at the end of a line, unless the next one goes on: it begins with a small
+        letter, or the line was long enough to be broken to fit a page.
         """
         found = (self.terms(sentence) for sentence in _SENTENCE.split(text))
         return [terms for terms in found if terms]

@@ -1,5 +1,6 @@
-"""Recall in documents: the best sentence of a chunk, its words, BM25 and cosine. No window, no session,
-no cues.
+"""Recall in documents: the best passage of a chunk, its words, what its sentences mean, BM25 and cosine.
+
+No window, no session, no cues.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from numpy.typing import NDArray
 from memory.lanes import DOCUMENTS
 from memory.recall.confidence import topic
 from memory.recall.index import Index
-from memory.recall.matching import pair_match, sentence_match, words_of
+from memory.recall.matching import TextMatch, pair_match, text_match, words_of
+from memory.recall.meaning import sentence_meaning
 from memory.recall.question import Question
-from memory.recall.scored import Scored
+from memory.recall.scored import Scored, at_least_kth, summed
 from memory.recall.settings import DocumentWeights
 from memory.recall.signals import largest_to_one
 from vectorstore import Vector, View
 
 _COVERAGE = 0.75
+_LOOKED_INTO = 32
+"""Candidates whose sentences are looked into: those that could still come first."""
 
 
 def score_documents(
@@ -38,21 +42,26 @@ def score_documents(
     def df(terms: Sequence[str]) -> list[int]:
         return view.df(terms, namespace=namespace)
 
-    words = words_of(question, index, df, view.count(namespace=namespace))
-    sentence = whole = pairs = np.zeros(len(rows))
-    if len(words.numbers) and len(rows):
-        sentence, whole = sentence_match(words, rows, index)
-        pairs = pair_match(words, rows, index)
-    cosine = np.zeros(len(rows))
+    count = view.count(namespace=namespace)
+    words = words_of(question, index, df, count)
+    asked = len(words.numbers) > 0 and len(rows) > 0
+    none = np.zeros(len(rows))
+    match = text_match(words, rows, index) if asked else TextMatch(none, none, none)
+    cosine = none
     if vector is not None:
         cosine = np.nan_to_num(view.similarity(vector, ids, namespace=namespace))
     parts = {
-        "sentence": weights.sentence * largest_to_one(sentence),
-        "words": weights.words * largest_to_one(whole),
-        "pairs": weights.pairs * pairs,
+        "passage": weights.passage * largest_to_one(match.passage),
+        "words": weights.words * largest_to_one(match.whole),
+        "pairs": weights.pairs * (pair_match(words, rows, index) if asked else none),
         "text": weights.text * largest_to_one(view.score_text(question.text, ids, namespace=namespace)),
         "cosine": weights.cosine * largest_to_one(cosine),
     }
-    coverage = float(sentence.max(initial=0.0)) / words.total if words.total > 0 else 0.0
+    if asked and weights.meaning:
+        likely = at_least_kth(summed(parts, len(rows)), _LOOKED_INTO)
+        meaning = np.zeros(len(rows))
+        meaning[likely] = sentence_meaning(words, rows[likely], index, df, count)
+        parts["meaning"] = weights.meaning * largest_to_one(meaning)
+    coverage = float(match.sentence.max(initial=0.0)) / words.total if words.total > 0 else 0.0
     nearest = None if vector is None else float(cosine.max(initial=0.0))
     return Scored(namespace, DOCUMENTS, tuple(ids), parts, topic(coverage, nearest, words=_COVERAGE))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from memory.recall.stems import NOTHING
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+PASSAGE: Final = 10
+"""Words of a passage: what stands in a long sentence far apart belongs together less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,12 @@ def words_of(question: Question, index: Index, df: Callable[[Sequence[str]], lis
     unknown = np.flatnonzero(counts == 0)
     if vectors is not None and len(unknown):
         counts[unknown] = df(index.stems.nearest(vectors[unknown]))
-    return Words(numbers, vectors, np.log(1 + (count - counts + 0.5) / (counts + 0.5)))
+    return Words(numbers, vectors, idf(counts, count))
+
+
+def idf(df: Floats, count: int) -> Floats:
+    """Return the weight of words that stand in *df* of *count* memories."""
+    return np.asarray(np.log(1 + (count - df + 0.5) / (df + 0.5)))
 
 
 def similarities(words: Words, terms: NDArray[np.int64], index: Index) -> NDArray[np.float32]:
@@ -70,18 +79,44 @@ def word_match(words: Words, rows: Rows, index: Index) -> NDArray[np.float32]:
     return np.maximum.reduceat(similarities(words, found, index)[at], starts, axis=0)
 
 
-def sentence_match(words: Words, rows: Rows, index: Index) -> tuple[Floats, Floats]:
-    """Return the weighted match of the best sentence of each of *rows*, and that of its whole text."""
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """The weighted match of each row: its best *sentence*, its best *passage* and the *whole* text."""
+
+    sentence: Floats
+    passage: Floats
+    whole: Floats
+
+
+def text_match(words: Words, rows: Rows, index: Index) -> TextMatch:
+    """Match each of *rows* by its best sentence, by its best ``PASSAGE`` words in a row, and whole."""
     terms, starts = index.text_terms(rows)
     found, at = _distinct(terms, len(index.stems))
     near = similarities(words, found, index)[at]
-    ends = np.flatnonzero(terms == NOTHING)
-    firsts = np.concatenate([[0], ends[:-1] + 1])
-    by_sentence = np.maximum.reduceat(near, firsts, axis=0)
-    sums = weighed(by_sentence, words)
+    firsts, ends = sentences(terms)
     of_row = np.searchsorted(firsts, starts)
-    best = np.maximum.reduceat(sums, of_row)
-    return best, weighed(np.maximum.reduceat(by_sentence, of_row, axis=0), words)
+    by_sentence = np.maximum.reduceat(near, firsts, axis=0)
+    whole = weighed(np.maximum.reduceat(by_sentence, of_row, axis=0), words)
+    sentence = np.maximum.reduceat(weighed(by_sentence, words), of_row)
+    begin, stop = _passages(firsts, ends)
+    bounds = np.stack([begin, stop], axis=1).ravel()  # every other span lies between two passages
+    by_passage = weighed(np.maximum.reduceat(near, bounds, axis=0)[::2], words)
+    return TextMatch(sentence, np.maximum.reduceat(by_passage, np.searchsorted(begin, starts)), whole)
+
+
+def sentences(terms: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    """Return where each sentence of ``Index.text_terms`` begins, and where its end mark stands."""
+    ends = np.flatnonzero(terms == NOTHING)
+    return np.concatenate([[0], ends[:-1] + 1]), ends
+
+
+def _passages(firsts: Rows, ends: Rows) -> tuple[Rows, Rows]:
+    """Cut sentences into runs of at most ``PASSAGE`` words, each beginning in the middle of the one before."""
+    step = PASSAGE // 2
+    counts = np.maximum(-(-(ends - firsts - PASSAGE) // step), 0) + 1
+    place = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    begin = np.repeat(firsts, counts) + place * step
+    return begin, np.minimum(begin + PASSAGE, np.repeat(ends, counts))
 
 
 def pair_match(words: Words, rows: Rows, index: Index) -> Floats:

@@ -85,7 +85,13 @@ def best_first(ids: Sequence[str], scores: Floats, count: int) -> list[int]:
         return []
     places: list[int] = list(range(len(ids)))
     if count < len(ids):
-        bound = np.partition(scores, len(ids) - count)[len(ids) - count]
-        places = np.flatnonzero(scores >= bound).tolist()
+        places = at_least_kth(scores, count).tolist()
     places.sort(key=lambda at: (-scores[at], ids[at]))
     return places[:count]
+
+
+def at_least_kth(scores: Floats, k: int) -> NDArray[np.intp]:
+    """Return the places of all scores that are not below the *k*-th best, in order."""
+    if k >= len(scores):
+        return np.arange(len(scores))
+    return np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])

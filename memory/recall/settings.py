@@ -37,11 +37,12 @@ class ConversationWeights:
 class DocumentWeights:
     """What each signal adds to the score of a document's chunk."""
 
-    sentence: float = 1.0
-    words: float = 0.5
+    passage: float = 0.7
+    words: float = 0.7
     pairs: float = 0.5
     text: float = 0.5
-    cosine: float = 0.4
+    cosine: float = 0.6
+    meaning: float = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ class Stems:
         result = np.zeros((wanted, len(queries)))
         if rows is None or total is None or not self._known:
             return result
-        mean = np.rint(total / self._known).astype(np.float32)
+        mean = self._mean(total)
         held, own = rows.values, self._squares.values
         if terms is not None:
             at = np.where(terms < len(rows), terms, NOTHING)
@@ -158,6 +158,22 @@ class Stems:
         cosines[:, ~queries.any(axis=1)] = 0.0
         result[: len(cosines)] = cosines
         return result
+
+    def centred(self, terms: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the vectors of *terms* less the mean of all, shape (terms, dimension); zeros where there is none."""
+        if self._rows is None:
+            return np.zeros((len(terms), 1))
+        return self.centre(self._rows.values[np.where(terms < len(self._rows), terms, NOTHING)])
+
+    def centre(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return grid *vectors* less the mean of all terms'; rows of zeros stay."""
+        if self._sum is None or not self._known:
+            return np.zeros(vectors.shape)
+        there = vectors.any(axis=1, keepdims=True)
+        return np.where(there, vectors.astype(np.float64) - self._mean(self._sum), 0.0)
+
+    def _mean(self, total: NDArray[np.int64]) -> NDArray[np.float32]:
+        return np.asarray(np.rint(total / self._known), dtype=np.float32)
 
     def vectors(self, terms: Sequence[str], forms: Sequence[str]) -> NDArray[np.float32] | None:
         """Return a grid vector for each question term: the store's own, else that of the form in the

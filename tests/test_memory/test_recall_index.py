@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from memory.codec import to_entry
 from memory.recall.index import Index
 from memory.recall.lexicon import ENGLISH
-from memory.recall.matching import pair_match, sentence_match, weighed, word_match, words_of
+from memory.recall.matching import PASSAGE, pair_match, text_match, weighed, word_match, words_of
+from memory.recall.meaning import sentence_meaning
 from memory.recall.question import Question, understood
 from memory.recall.rows import NEVER, Row, micros, row_of
 from memory.recall.signals import largest_to_one
@@ -80,7 +81,8 @@ def snapshot(index: Index, ids: list[str]) -> list[object]:
     sessions = index.session_terms.scores([index.stems.find(term) for term in sorted(WORDS)])
     return [
         word_match(words, rows, index).tolist(),
-        [part.tolist() for part in sentence_match(words, rows, index)],
+        [getattr(text_match(words, rows, index), part).tolist() for part in ("sentence", "passage", "whole")],
+        sentence_meaning(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
         sides,
         sessions[index.session.values[rows]].tolist(),
         index.day.values[rows].tolist(),
@@ -136,13 +138,45 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
     asked = question("apple river", index)
     words = words_of(asked, Index(None, stem), lambda terms: [1 for _ in terms], 2)
     words = type(words)(np.array([index.stems.find(t) for t in asked.terms]), None, np.array([1.0, 2.0]))
-    best, whole = sentence_match(words, index.rows(["a", "b"]), index)
-    assert best.tolist() == [3.0, 0.0]
-    assert whole.tolist() == [3.0, 0.0]
+    match = text_match(words, index.rows(["a", "b"]), index)
+    assert match.sentence.tolist() == [3.0, 0.0]
+    assert match.whole.tolist() == [3.0, 0.0]
     far = indexed([Memory("apple stone. river cloud", id="a")])
     words = type(words)(np.array([far.stems.find(t) for t in asked.terms]), None, np.array([1.0, 2.0]))
-    best, whole = sentence_match(words, far.rows(["a"]), far)
-    assert (best.tolist(), whole.tolist()) == ([2.0], [3.0])
+    match = text_match(words, far.rows(["a"]), far)
+    assert (match.sentence.tolist(), match.passage.tolist(), match.whole.tolist()) == ([2.0], [2.0], [3.0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_passage_is_that_of_all_runs_of_words_inside_a_sentence(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    texts = [". ".join(" ".join(rng.choice(WORDS, rng.integers(1, 40))) for _ in range(3)) for _ in range(12)]
+    index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
+    asked = question("apple river music stone", index)
+    words = words_of(asked, index, lambda terms: [1 for _ in terms], len(texts))
+    words = type(words)(words.numbers, None, np.array([1.0, 2.0, 4.0, 8.0])[: len(words.numbers)])
+    found = text_match(words, index.rows([str(at) for at in range(len(texts))]), index)
+    weights = dict(zip(asked.terms, words.weights.tolist(), strict=True))
+    for at, text in enumerate(texts):
+        best = 0.0
+        for sentence in text.split(". "):
+            said = stem(sentence)
+            for start in range(0, max(len(said) - PASSAGE // 2, 1), PASSAGE // 2):
+                best = max(best, sum(weights[term] for term in set(said[start : start + PASSAGE]) & weights.keys()))
+        assert found.passage[at] == best
+
+
+def test_a_sentence_that_means_the_question_counts_by_its_own_words_alone() -> None:
+    index = indexed([Memory("apple stone. river cloud", id="a"), Memory("river cloud", id="b"), Memory("", id="c")])
+    asked = question("apple stone", index)
+    words = words_of(asked, index, lambda terms: [1 for _ in terms], 3)
+    meaning = sentence_meaning(words, index.rows(["a", "b", "c"]), index, lambda terms: [1 for _ in terms], 3)
+    assert meaning[0] == pytest.approx(1.0, abs=1e-6)
+    assert 0.0 <= meaning[1] < 0.9
+    assert meaning[2] == 0.0
+    without = type(words)(words.numbers, None, words.weights)
+    assert sentence_meaning(without, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 3).tolist() == [0.0]
 
 
 def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sentence() -> None:

@@ -165,7 +165,7 @@ def test_analysers_of_one_language_are_equal_and_can_be_carried() -> None:
 
 
 def test_sentences_end_at_stops_and_lines() -> None:
-    text = 'I met Ann. "Really?" Yes… v3.52 came\nout! 猫が好き。犬も！好き'
+    text = 'I met Ann. "Really?" Yes… v3.52 came\nOut! 猫が好き。犬も！好き'
     assert [" ".join(sentence) for sentence in PLAIN.sentences(text)] == [
         "i met ann",
         "really",
@@ -176,6 +176,25 @@ def test_sentences_end_at_stops_and_lines() -> None:
         "犬も",
         "好き",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("the wind turned\nand fell", ["the wind turned and fell"]),
+        ("The wind turned\nAnna left", ["the wind turned", "anna left"]),
+        ("The ship that had left the harbour in the early\nmorning of Monday was lost", 1),
+        ("The ship that had left the harbour in the early morning of\nMonday was lost", 1),
+        ("The ship that had left the harbour in the early morning of\r\nMonday was lost", 1),
+        ("The ship that had left the harbour in the early morning of\n\nMonday was lost", 2),
+        ("The ship that had left the harbour in the early morning took:\n- sails\n- ropes\n2) tar\n# End", 5),
+        ("The ship that had left the harbour in the early morning took\n    some code\n\tMore", 3),
+    ],
+)
+def test_a_line_that_was_broken_to_fit_a_page_ends_no_sentence(text: str, sentences: list[str] | int) -> None:
+    found = [" ".join(sentence) for sentence in PLAIN.sentences(text)]
+    assert (found if isinstance(sentences, list) else len(found)) == sentences
+
 
 
 def test_sentences_without_a_term_are_left_out() -> None:
