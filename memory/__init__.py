@@ -50,12 +50,12 @@ from memory.policies.keep_all import KeepAll
 from memory.policies.protocol import ReadPolicy, Window
 from memory.policies.token_window import TokenWindow
 from memory.rag.cite import Citation, cite
-from memory.rag.discover import holds_documents
 from memory.rag.documents import Document
 from memory.rag.knowledge_base import DocumentInfo, KnowledgeBase
 from memory.rag.loaders.protocol import Loaded, Loader
 from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
+from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.records import Forgotten, Found, Hit, LeftOut, Memory, Outcome, Report, Source, Trust
 from memory.runtime import run_sync
@@ -147,11 +147,11 @@ __all__ = [
     "cite",
     "default_counter",
     "embedder_space",
-    "holds_documents",
     "local_available",
     "message_tokens",
     "open_memory",
     "passages_of",
     "run_sync",
     "system_clock",
+    "unreadable",
 ]

@@ -15,7 +15,7 @@ import asyncio
 import contextvars
 import signal
 import threading
-from collections.abc import Awaitable, Coroutine, Iterator
+from collections.abc import Awaitable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType

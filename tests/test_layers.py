@@ -128,7 +128,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.rag": [
         {"documents", "identity", "loaders", "report", "sentences"},
         {"discover", "manifest", "passages"},
-        {"cite", "naming", "plan", "sqlite_manifest"},
+        {"cite", "naming", "plan", "sqlite_manifest", "trial"},
         {"collection"},
         {"apply", "preparing", "retrieve"},
         {"ingest"},

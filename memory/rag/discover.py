@@ -69,11 +69,6 @@ def _checked(given: object) -> Path:
     return path
 
 
-def holds_documents(paths: Paths) -> bool:
-    """Whether *paths* hold a file that an ingest would try to read; only names are looked at."""
-    return any(isinstance(item, Found) for item in discover(check_paths(paths), Loaders({})))
-
-
 def discover(paths: Sequence[Path], loaders: Loaders) -> Iterator[Found | Skipped]:
     """Yield what *paths* hold, folders sorted by name, each file once however often it is named."""
     seen: set[Path] = set()

@@ -256,6 +256,7 @@ BAD: dict[str, tuple[Sequence[str], dict[str, str], int, str]] = {
     "a missing file": (["ingest", "nowhere.md"], {}, 2, "nowhere.md: no such file"),
     "a folder without readable files": (["ingest", "empty"], {}, 2, "no readable document"),
     "a binary that is called .txt": (["ingest", "photo.txt"], {}, 2, "photo.txt: a binary file"),
+    "the same for a memory to be": (["--memory", "none.db", "ingest", "photo.txt"], {}, 2, "photo.txt: a binary file"),
     "an unwritable path": (["--memory", "photo.txt/m.db", "remember", "x"], {}, 3, "photo.txt"),
     "a file that is no memory": (["--memory", "notes.db", "recall", "milk"], {}, 3, "not a memory file"),
     "a file of a newer version": (["--memory", "newer.db", "recall", "x"], {}, 3, "upgrade"),

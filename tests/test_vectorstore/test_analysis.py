@@ -196,7 +196,6 @@ def test_a_line_that_was_broken_to_fit_a_page_ends_no_sentence(text: str, senten
     assert (found if isinstance(sentences, list) else len(found)) == sentences
 
 
-
 def test_sentences_without_a_term_are_left_out() -> None:
     assert ENGLISH.sentences("It is. Cats! To be?\n\n...") == [["cat"]]
 

@@ -38,14 +38,14 @@ def ingest(
     for path in paths:
         if not path.exists():  # before a memory file is made for nothing
             raise typer.BadParameter(f"{path}: no such file or folder", param_hint="PATH")
+    report = None
     if not invocation(context).configuration().settings.memory.exists():
-        from memory import holds_documents
+        from memory import unreadable
 
-        if not holds_documents(paths):
-            note(f"mneme: {_NOTHING_READABLE}")
-            raise typer.Exit(USAGE)
-    with opened_memory(context, create=True) as place:
-        report = _ingested(place, paths, again=again, quiet=json or quiet)
+        report = unreadable(paths)
+    if report is None:
+        with opened_memory(context, create=True) as place:
+            report = _ingested(place, paths, again=again, quiet=json or quiet)
     read = any(line.action not in ("failed", "skipped") for line in report.lines)
     if json:
         print_json(ingest_json(report))
