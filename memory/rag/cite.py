@@ -21,6 +21,9 @@ _WORTH_ADDING = 0.15
 """A neighbouring sentence joins the quote when it covers this share of the question anew."""
 _WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"\s+")
+_FENCED = re.compile(r"^(```|~~~).*?(?:^\1\s*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = 0.4
+"""What a word counts in fenced code: a sentence that says it is the better quote."""
 _STEM = 5
 
 
@@ -96,15 +99,17 @@ def best_quote(
     characters.
 
     One sentence, and its neighbours when they add to it. Equal ones: the first. Headings only when there is
-    nothing else.
+    nothing else; what is fenced as code counts less than prose.
     """
     total = sum(wanted.values())
     spans = [piece for span in sentences(text) for piece in _pieces(text, span, limit)]
     if not spans:
         return 0, 0, 0.0
+    fences = [match.span() for match in _FENCED.finditer(text)]
     prose = [span for span in spans if not text.startswith("#", span[0])] or spans
     held = [frozenset(terms(text[start:end])) & wanted.keys() for start, end in prose]
-    scores = [sum(wanted[term] for term in found) for found in held]
+    worth = [_CODE if _meets(span, fences) else 1.0 for span in prose]
+    scores = [part * sum(wanted[term] for term in found) for part, found in zip(worth, held, strict=True)]
     first = last = max(range(len(prose)), key=lambda place: (scores[place], -place))
     covered = set(held[first])
     while (place := _best_neighbour(prose, held, wanted, covered, first, last, limit)) is not None:
@@ -134,6 +139,10 @@ def _best_neighbour(
         if length <= limit and gain >= worth and gain > best:
             best, chosen = gain, place
     return chosen
+
+
+def _meets(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)
 
 
 def plain_terms(text: str) -> list[str]:

@@ -155,3 +155,10 @@ def test_only_what_comes_from_a_document_becomes_a_passage():
     )
     assert [only.page_at(offset) for offset in range(3)] == [2, 2, 3]
     assert (only.score, only.parts) == (1.0, {"bm25": 1.0})
+
+
+def test_what_is_fenced_as_code_is_quoted_only_where_it_says_far_more_than_the_prose() -> None:
+    text = "```text\nrestore a backup ──> done\n```\n\nThe tide comes in at noon. A backup is made at night.\n"
+    assert cite("How do I restore a backup?", [Passage("c", text, "a.md")])[0].quote == "A backup is made at night."
+    code = "```sh\nmneme restore backup.db\n```\n\nThe tide comes in at noon."
+    assert "restore" in cite("How do I restore a backup?", [Passage("c", code, "a.md")])[0].quote
