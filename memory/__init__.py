@@ -57,7 +57,20 @@ from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
-from memory.records import Forgotten, Found, Hit, LeftOut, Memory, Outcome, Report, Source, Trust
+from memory.records import (
+    Forgotten,
+    Found,
+    Hit,
+    LeftOut,
+    Matched,
+    Memory,
+    Outcome,
+    Report,
+    Source,
+    Stage,
+    Trust,
+    WhyNot,
+)
 from memory.runtime import run_sync
 from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
@@ -111,6 +124,7 @@ __all__ = [
     "LocalWordVectors",
     "LongTermMemory",
     "MarkdownChunker",
+    "Matched",
     "Memory",
     "MemoryLayerError",
     "Message",
@@ -129,6 +143,7 @@ __all__ = [
     "ShortTermMemory",
     "Source",
     "SqliteHistory",
+    "Stage",
     "StoreAlways",
     "StoredMessage",
     "TextBlock",
@@ -141,6 +156,7 @@ __all__ = [
     "ToolCallBlock",
     "ToolResultBlock",
     "Trust",
+    "WhyNot",
     "Window",
     "WordVectors",
     "WritePolicy",

@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from itertools import islice
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
 from memory.errors import ArgumentError, DuplicateKey
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.messages import Message
-from memory.recall.query import Query
+from memory.recall.query import Query, RecallOptions
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
-from memory.records import Forgotten, Found, Memory, Report
+from memory.records import Forgotten, Found, Memory, Report, WhyNot
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
@@ -169,27 +169,32 @@ class LongTermMemory:
         asks for what held then, *known_at* for what was recorded by then. Without an embedder, or when it
         fails, words alone decide, and ``Found.notes`` say so.
         """
-        query = Query(
-            text=question,
-            now=aware(self.clock(), self.zone),
-            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
-            lanes=tuple(lanes),
-            collections=None if collections is None else tuple(collections),
-            k=k,
+        query, note = await self._asked(
+            question,
+            k,
+            namespace=namespace,
             where=where,
-            tags=names(tags, "tags"),
-            as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
-            known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),
+            tags=tags,
+            as_of=as_of,
+            known_at=known_at,
             token_budget=token_budget,
-            counter=self._count if counter is None else counter,
+            counter=counter,
             explain=explain,
+            lanes=lanes,
+            collections=collections,
         )
-        wordings = await asyncio.to_thread(
-            self._recaller.wordings, question, namespaces=query.namespaces, lanes=query.lanes
-        )
-        vectors, note = await self.embedding.queries(wordings)
-        found = await asyncio.to_thread(self._recaller.recall, replace(query, vectors=vectors))
+        found = await asyncio.to_thread(self._recaller.recall, query)
         return found if note is None else replace(found, notes=(*found.notes, note))
+
+    async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
+        """Say why ``recall(question, k, **options)`` does not give the memory *id*, or at which place it does.
+
+        The answer names the first stage that stopped it and its places by words, by vector and in the ranking.
+        A store with data alone raises ``UnsupportedError``.
+        """
+        (name,) = names([id], "id")
+        query, _ = await self._asked(question, k, **options)
+        return await asyncio.to_thread(self._recaller.why_not, query, name)
 
     async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
@@ -264,6 +269,33 @@ class LongTermMemory:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    async def _asked(
+        self, question: str, k: int, *, explain: bool = False, **options: Unpack[RecallOptions]
+    ) -> tuple[Query, str | None]:
+        """Return what is asked, with the vectors of its wordings, and a note where there are none."""
+        namespace, counter = options.get("namespace", ""), options.get("counter")
+        collections, as_of, known_at = (options.get("collections"), options.get("as_of"), options.get("known_at"))
+        query = Query(
+            text=question,
+            now=aware(self.clock(), self.zone),
+            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
+            lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
+            collections=None if collections is None else tuple(collections),
+            k=k,
+            where=options.get("where"),
+            tags=names(options.get("tags", ()), "tags"),
+            as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
+            known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),
+            token_budget=options.get("token_budget"),
+            counter=self._count if counter is None else counter,
+            explain=explain,
+        )
+        wordings = await asyncio.to_thread(
+            self._recaller.wordings, question, namespaces=query.namespaces, lanes=query.lanes
+        )
+        vectors, note = await self.embedding.queries(wordings)
+        return replace(query, vectors=vectors), note
 
     def _get(self, ids: Sequence[str], namespace: str) -> _Answers:
         found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}

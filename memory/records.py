@@ -105,22 +105,42 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Matched:
+    """A *word* of the question and the term *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).
+
+    *weight* is the word's share of the question's weight, by how rare it is. *where* is "here", or the turn beside
+    the hit that holds the term: "before", "after", or the "question" that it answers.
+    """
+
+    word: str
+    by: str
+    similarity: float
+    weight: float
+    where: Literal["here", "before", "after", "question"] = "here"
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A memory that was found: its *score*, and the *parts* that add up to it when an explanation was asked for."""
+    """A memory that was found, with its *score*.
+
+    When an explanation was asked for, *parts* add up to the score, and *matched* are the words it was found by.
+    """
 
     memory: Memory
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
     namespace: str = ""
     lane: str = "conversation"
+    matched: tuple[Matched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A memory that would have been found but for *reason* (over budget, folded into another)."""
+    """A memory that would have been found but for *reason*: over budget, or folded *into* another."""
 
     id: str
     reason: str
+    into: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +166,45 @@ class Found(Sequence[Hit]):
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
+
+
+class Stage(StrEnum):
+    """Where the way of a memory to an answer ended; in the order in which they are passed."""
+
+    UNKNOWN = "unknown"
+    """No memory of that id in the namespaces asked, or none any more."""
+    LANE = "lane"
+    SUPERSEDED = "superseded"
+    DISABLED = "disabled"
+    EXPIRED = "expired"
+    VALIDITY = "validity"
+    FILTER = "filter"
+    CANDIDATES = "candidates"
+    """Neither among the best by words nor by vector, nor beside one of them."""
+    FOLDED = "folded"
+    BUDGET = "budget"
+    RANK = "rank"
+    FOUND = "found"
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why a recall did or did not give the memory *id*: the first *stage* that stopped it, and the *reason* in words.
+
+    *rank* is its place among everything that was ranked, from 1; *score* and *parts* as in a hit; *needed* the score
+    of the last hit. *by_words* and *by_vector* are its places in the two searches that name the candidates, among all
+    memories that pass; None where it was not reached or does not occur there.
+    """
+
+    id: str
+    stage: Stage
+    reason: str
+    rank: int | None = None
+    score: float | None = None
+    needed: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    by_words: int | None = None
+    by_vector: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def pack(
     for one, memory in _fetched(ranked, k, fetch):
         twin = next((seen[mark] for mark in _marks(one, memory) if mark in seen), None)
         if twin is not None:
-            left_out.append(LeftOut(memory.id, f"says the same as {twin}"))
+            left_out.append(LeftOut(memory.id, f"says the same as {twin}", twin))
             continue
         if room is not None and counter is not None:
             cost = counter(memory.text)

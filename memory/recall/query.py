@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
+from typing import TypedDict
 
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS
@@ -56,6 +57,20 @@ class Query:
             check_count("token_budget", self.token_budget)
             if self.counter is None:
                 raise ArgumentError("counter", None, "a token budget needs a function that counts tokens")
+
+
+class RecallOptions(TypedDict, total=False):
+    """The keywords of ``LongTermMemory.recall`` that bound its answer."""
+
+    namespace: str | Sequence[str]
+    where: Filter | None
+    tags: Sequence[str]
+    as_of: datetime | None
+    known_at: datetime | None
+    token_budget: int | None
+    counter: Callable[[str], int] | None
+    lanes: Sequence[str]
+    collections: Sequence[str] | None
 
 
 def check_question(text: object) -> None:

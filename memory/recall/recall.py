@@ -6,30 +6,36 @@ question first: ask ``wordings``, embed what it names, then ``recall``. Not embe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from memory.lanes import CONVERSATION, DOCUMENTS, store_namespace
+from memory.lanes import CONVERSATION, DOCUMENTS, lane_of, store_namespace
 from memory.recall.candidates import best_of_both, with_neighbours
 from memory.recall.confidence import judged
 from memory.recall.conversation import score_conversation
 from memory.recall.documents import score_documents
 from memory.recall.following import Following
+from memory.recall.index import Index
 from memory.recall.lexicon import lexicon_for
+from memory.recall.matched import matched_words
+from memory.recall.matching import words_of
 from memory.recall.packing import pack
 from memory.recall.places import Place, places_of
 from memory.recall.plain import NOTE, PlainFound, search_plainly
 from memory.recall.query import Query
-from memory.recall.question import understood, without_names
+from memory.recall.question import Question, understood, without_names
 from memory.recall.scored import Ranked, Scored, merged
 from memory.recall.settings import RecallSettings
 from memory.recall.standing import Standing, all_of
-from memory.records import Found
-from vectorstore import Entry, Filter, LifecycleStore, Vector, VectorStore, View
+from memory.recall.why_not import channels_of, elsewhere, hidden, memory_at, ranked_at, unranked
+from memory.records import Found, Memory, Stage, WhyNot
+from vectorstore import Entry, Filter, LifecycleStore, UnsupportedError, Vector, VectorStore, View
 
 __all__ = ["Query", "RecallSettings", "Recaller"]
 
@@ -99,43 +105,134 @@ class Recaller:
         places = places_of(self._store, query)
         if self._following is None:
             return self._plainly(query, places)
-        following = self._following
-        names = [place.name for place in places]
-        with following.store.view(names) as view:
-            sources = [self._scored(following, view, place, query).graded() for place in places]
+        with self._following.store.view([place.name for place in places]) as view:
+            sources = self._sources(self._following, view, places, query)
+            found = self._packed(view, sources, merged(sources, self._depth(query)), query)
+            return self._with_words(self._following, view, places, query, found) if query.explain else found
 
-            def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
-                return _fetched(view, page)
+    def why_not(self, query: Query, id: str) -> WhyNot:
+        """Say which stage stopped the memory *id* on its way into the answer of ``recall(query)``, or its place there.
 
-            ranked = merged(sources, self._depth(query))
-            hits, left_out = pack(
-                ranked,
-                k=query.k,
-                fetch=fetch,
-                token_budget=query.token_budget,
-                counter=query.counter,
-                explain=query.explain,
-            )
+        On a store that has data alone this raises ``UnsupportedError``.
+        """
+        if self._following is None:
+            raise UnsupportedError("why_not", "this store finds by plain search alone, without stages to explain")
+        places = places_of(self._store, query)
+        with self._following.store.view([place.name for place in places]) as view:
+            held = memory_at(view, places, id)
+            if held is not None:
+                return self._explained(self._following, view, places, query, *held)
+        return elsewhere(self._store, query, id)
+
+    def _explained(
+        self, following: Following, view: View, places: Sequence[Place], query: Query, place: Place, memory: Memory
+    ) -> WhyNot:
+        with self._reading(following, view, place, query) as reading:
+            row = reading.index.row(memory.id)
+            if reading.standing.hidden(reading.index, np.array([row]))[0]:
+                return hidden(memory, query)
+            if not view.passing([memory.id], where=all_of(_asked(query)), namespace=place.name)[0]:
+                return WhyNot(memory.id, Stage.FILTER, "the filter or the tags asked for leave it out")
+            count = view.count(namespace=place.name)
+            by_words = view.matching(query.text, count, where=reading.where, namespace=place.name)
+            by_vector = None
+            if reading.vector is not None:
+                by_vector = view.nearest(reading.vector, count, where=reading.where, namespace=place.name)
+            channels = channels_of(memory.id, by_words, by_vector)
+        sources = self._sources(following, view, places, query)
+        ranked = merged(sources, sum(len(source.ids) for source in sources))
+        at = next(
+            (at for at, one in enumerate(ranked) if (one.id, one.source.namespace) == (memory.id, place.name)), -1
+        )
+        if at < 0:
+            return unranked(memory, channels, self._candidates(place))
+        found = self._packed(view, sources, ranked[: self._depth(query)], query)
+        return ranked_at(found, ranked, at, channels, k=query.k)
+
+    def _with_words(
+        self, following: Following, view: View, places: Sequence[Place], query: Query, found: Found
+    ) -> Found:
+        """Return *found* with the words by which each hit was found."""
+        hits = list(found.hits)
+        for place in places:
+            held = [at for at, hit in enumerate(hits) if (hit.namespace, hit.lane) == lane_of(place.name)[:2]]
+            if not held:
+                continue
+            with self._reading(following, view, place, query) as reading:
+
+                def df(terms: Sequence[str], name: str = place.name) -> list[int]:
+                    return view.df(terms, namespace=name)
+
+                words = words_of(reading.question, reading.index, df, view.count(namespace=place.name))
+                window = () if place.lane == DOCUMENTS else self._settings.conversation.word_window
+                for at in held:
+                    row = reading.index.row(hits[at].memory.id)
+                    if row >= 0:  # else it is of another collection
+                        matched = matched_words(reading.question, words, row, reading.index, window=window)
+                        hits[at] = replace(hits[at], matched=matched)
+        return replace(found, hits=tuple(hits))
+
+    def _sources(self, following: Following, view: View, places: Sequence[Place], query: Query) -> list[Scored]:
+        return [self._scored(following, view, place, query).graded() for place in places]
+
+    def _packed(self, view: View, sources: Sequence[Scored], ranked: Sequence[Ranked], query: Query) -> Found:
+        def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
+            return _fetched(view, page)
+
+        return self._found(sources, ranked, query, fetch)
+
+    def _found(
+        self,
+        sources: Sequence[Scored],
+        ranked: Sequence[Ranked],
+        query: Query,
+        fetch: Callable[[Sequence[Ranked]], list[Entry | None]],
+        *notes: str,
+    ) -> Found:
+        hits, left_out = pack(
+            ranked,
+            k=query.k,
+            fetch=fetch,
+            token_budget=query.token_budget,
+            counter=query.counter,
+            explain=query.explain,
+        )
         best = ranked[0].source if ranked else None
         confidence, abstain = judged(sources, best, self._settings.doubt, vectors=bool(query.vectors))
-        return Found(hits, confidence, abstain, left_out)
+        return Found(hits, confidence, abstain, left_out, notes)
 
-    def _scored(self, following: Following, view: View, place: Place, query: Query) -> Scored:
+    @contextmanager
+    def _reading(self, following: Following, view: View, place: Place, query: Query) -> Iterator[_Reading]:
+        """Read the question with what is known in *place*."""
         conversation = place.lane != DOCUMENTS
         standing = Standing(query.now, query.as_of, query.known_at)
         today = (query.as_of or query.now).astimezone(self._zone).date()
         with following.index(view, place.name, conversation=conversation) as index:
             question = understood(query.text, index, lexicon=self._lexicon, stem=self._stem, today=today)
             vector = self._vector(query, question.bare if conversation else query.text)
-            asked = _asked(query)
-            where = all_of([*standing.conditions(index), *asked])
-            count = self._settings.candidates if conversation else self._settings.document_candidates
-            found = best_of_both(view, place.name, text=query.text, vector=vector, count=count, where=where)
+            where = all_of([*standing.conditions(index), *_asked(query)])
+            yield _Reading(index, question, vector, standing, where)
+
+    def _candidates(self, place: Place) -> int:
+        return self._settings.document_candidates if place.lane == DOCUMENTS else self._settings.candidates
+
+    def _scored(self, following: Following, view: View, place: Place, query: Query) -> Scored:
+        with self._reading(following, view, place, query) as reading:
+            index, question, vector, standing = reading.index, reading.question, reading.vector, reading.standing
+            found = best_of_both(
+                view,
+                place.name,
+                text=query.text,
+                vector=vector,
+                count=self._candidates(place),
+                where=reading.where,
+            )
             rows = index.rows(found)
-            if not conversation:
+            if place.lane == DOCUMENTS:
                 return score_documents(
                     view, place.name, index, rows, question, vector, weights=self._settings.documents
                 )
+            asked = _asked(query)
 
             def passing(ids: list[str]) -> NDArray[np.bool_]:
                 return view.passing(ids, where=all_of(asked), namespace=place.name)
@@ -168,17 +265,7 @@ class Recaller:
         def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
             return [found[one.source.namespace].entries[one.id] for one in page]
 
-        hits, left_out = pack(
-            ranked,
-            k=query.k,
-            fetch=fetch,
-            token_budget=query.token_budget,
-            counter=query.counter,
-            explain=query.explain,
-        )
-        best = ranked[0].source if ranked else None
-        confidence, abstain = judged(sources, best, self._settings.doubt, vectors=bool(query.vectors))
-        return Found(hits, confidence, abstain, left_out, (NOTE,))
+        return self._found(sources, ranked, query, fetch, NOTE)
 
     def _bare(self, text: str, namespace: str) -> str:
         assert self._following is not None
@@ -197,6 +284,17 @@ class Recaller:
     def _depth(self, query: Query) -> int:
         """How many are ranked for *k* hits: some may be folded or not fit a budget."""
         return query.k * (4 if query.token_budget is None else 10) + _SPARE
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A question as one namespace reads it; *where* is everything that candidates must pass."""
+
+    index: Index
+    question: Question
+    vector: Vector | None
+    standing: Standing
+    where: Filter | None
 
 
 def _asked(query: Query) -> list[Filter]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,7 +81,8 @@ def test_recall_json_has_its_keys(mneme: Mneme) -> None:
     found = mneme.json("recall", "What is the cat called?", "--explain")
     assert set(found) == {"hits", "confidence", "abstain", "notes"}
     (hit,) = found["hits"]
-    assert set(hit) == MEMORY_KEYS | {"score", "lane", "parts"}
+    assert set(hit) == MEMORY_KEYS | {"score", "lane", "parts", "matched"}
+    assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}
     assert hit["score"] == pytest.approx(sum(hit["parts"].values()))
     assert "parts" not in mneme.json("recall", "What is the cat called?")["hits"][0]
 
@@ -127,8 +129,27 @@ def test_recall_says_when_nothing_seems_to_be_about_it(mneme: Mneme) -> None:
 def test_an_explained_score_shows_its_parts(mneme: Mneme) -> None:
     mneme.json("remember", "The cat is called Miso.")
     lines = mneme("recall", "What is the cat called?", "--explain").out.splitlines()
-    assert len(lines) == 3
-    assert "words +" in lines[2]
+    assert len(lines) == 4
+    assert re.fullmatch(r"   0\.\d\d = words 0\.\d\d( [+-] \w+ 0\.\d\d)+", lines[2])
+    assert lines[3] == "   words: called, cat"
+
+
+def test_why_not_names_the_stage_in_a_line_and_the_rest_below(mneme: Mneme) -> None:
+    first = mneme.json("remember", "The cat is called Miso.")["id"]
+    mneme.json("remember", "The cat sleeps.", "--tag", "night")
+    found = mneme("why-not", "What is the cat called?", first).out.splitlines()
+    assert found[0] == "found: hit 1 of 2"
+    assert found[1].startswith("score 0.")
+    filtered = mneme("why-not", "What is the cat called?", first, "--tag", "night")
+    assert filtered.out == "filter: the filter or the tags asked for leave it out\n"
+    assert mneme("why-not", "cat?", "nobody").out == "unknown: no memory of that id is in what was asked\n"
+
+
+def test_why_not_json_has_its_keys(mneme: Mneme) -> None:
+    id = mneme.json("remember", "The cat is called Miso.")["id"]
+    answer = mneme.json("why-not", "What is the cat called?", id)
+    assert set(answer) == {"id", "stage", "reason", "rank", "score", "needed", "parts", "by_words", "by_vector"}
+    assert (answer["id"], answer["stage"], answer["rank"], answer["by_words"]) == (id, "found", 1, 1)
 
 
 # ask
@@ -327,7 +348,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     run(["--help"])
     listing = capsys.readouterr().out.split("Commands:\n")[1].splitlines()
     commands = [line.split()[0] for line in listing if line.strip()]
-    assert len(commands) == 10
+    assert len(commands) == 11
     assert not any(line.endswith("...") for line in listing)
     for command in commands:
         assert run([command, "--help"]) == 0

@@ -62,7 +62,7 @@ def test_the_same_words_of_the_same_speaker_are_folded_and_named() -> None:
         ]
     )
     assert ids(hits) == ["a", "c", "d"]
-    assert left == (LeftOut("b", "says the same as a"),)
+    assert left == (LeftOut("b", "says the same as a", "a"),)
 
 
 def test_the_same_words_in_two_documents_are_both_cited() -> None:

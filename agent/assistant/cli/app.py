@@ -24,6 +24,7 @@ from agent.assistant.cli.memories import history, list_memories, look, show
 from agent.assistant.cli.output import note
 from agent.assistant.cli.recall import recall
 from agent.assistant.cli.remember import remember
+from agent.assistant.cli.why_not import why_not
 
 app = typer.Typer(
     name="mneme",
@@ -71,6 +72,7 @@ app.command()(ask)
 app.command()(ingest)
 app.command()(remember)
 app.command()(recall)
+app.command("why-not")(why_not)
 app.command()(correct)
 app.command()(forget)
 app.command()(documents)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent.assistant.cli.explained import score_line, words_line
 from agent.assistant.cli.failures import reported
 from agent.assistant.cli.inputs import given_text
 from agent.assistant.cli.opened import opened_memory
@@ -62,8 +63,8 @@ def _show(found: Found, *, explain: bool) -> None:
         say(mark + hit.memory.text, indent=" " * (len(mark) + 2))
         say(" " * len(mark) + _origin(hit))
         if explain:
-            parts = "  ".join(f"{name} {value:+.3f}" for name, value in hit.parts.items())
-            say(" " * len(mark) + parts)
+            say(" " * len(mark) + score_line(hit.score, hit.parts))
+            say(" " * len(mark) + "words: " + one_line(words_line(hit.matched)))
 
 
 def _origin(hit: Hit) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.items import Citation
-    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Report
+    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Report, WhyNot
 
 
 def memory_json(memory: Memory) -> dict[str, Any]:
@@ -50,6 +50,21 @@ def found_json(found: Found, *, explain: bool) -> dict[str, Any]:
         "confidence": found.confidence,
         "abstain": found.abstain,
         "notes": list(found.notes),
+    }
+
+
+def why_not_json(answer: WhyNot) -> dict[str, Any]:
+    """Return why a memory was not found."""
+    return {
+        "id": answer.id,
+        "stage": answer.stage,
+        "reason": answer.reason,
+        "rank": answer.rank,
+        "score": answer.score,
+        "needed": answer.needed,
+        "parts": dict(answer.parts),
+        "by_words": answer.by_words,
+        "by_vector": answer.by_vector,
     }
 
 
@@ -131,4 +146,10 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
 
 def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
     answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane}
-    return {**answer, "parts": dict(hit.parts)} if explain else answer
+    if not explain:
+        return answer
+    matched = [
+        {"word": one.word, "by": one.by, "similarity": one.similarity, "weight": one.weight, "where": one.where}
+        for one in hit.matched
+    ]
+    return {**answer, "parts": dict(hit.parts), "matched": matched}
