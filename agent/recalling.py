@@ -27,6 +27,8 @@ from memory import (
 T = TypeVar("T")
 
 _PINNED_LIMIT = 50
+_TURNS_BEFORE = 3
+"""What the user said last, for a question that leans on it."""
 
 
 class Knowledge(Protocol):
@@ -63,17 +65,18 @@ class MemoryReader:
     history_limit: int = 200
 
     async def gather(self, question: str, session: str) -> Gathered:
-        """Read everything at once; what fails is left out and named."""
+        """Read the conversation, then all else at once; what fails is left out and named."""
         no_history: tuple[tuple[Message, int], ...] = ()
         no_memories: tuple[Memory, ...] = ()
+        history, lost = await _tried(lambda: self._conversation(session), no_history)
+        before = [message.text for message, _ in history if message.role == "user"][-_TURNS_BEFORE:]
         read = await asyncio.gather(
-            _tried(lambda: self._conversation(session), no_history),
             _tried(self._pinned, no_memories),
-            _tried(lambda: self._memories(question), Found(())),
+            _tried(lambda: self._memories(question, before), Found(())),
             _tried(lambda: self._passages(question), Passages(())),
         )
-        history, pinned, found, passages = read[0][0], read[1][0], read[2][0], read[3][0]
-        problems = tuple(problem for _, problem in read if problem is not None)
+        pinned, found, passages = read[0][0], read[1][0], read[2][0]
+        problems = tuple(problem for problem in (lost, *(problem for _, problem in read)) if problem is not None)
         items, abstain = self._merged(found, passages)
         number = len(items)
         profile = tuple(item_of(Hit(memory, 0.0), number + place) for place, memory in enumerate(pinned, start=1))
@@ -119,10 +122,10 @@ class MemoryReader:
             if (one.expires_at is None or one.expires_at > now) and (one.valid_to is None or one.valid_to > now)
         )
 
-    async def _memories(self, question: str) -> Found:
+    async def _memories(self, question: str, before: Sequence[str]) -> Found:
         if self.memory is None or not question.strip():
             return Found(())
-        return await self.memory.recall(question, self.k, namespace=self.namespace)
+        return await self.memory.recall(question, self.k, context=before, namespace=self.namespace)
 
     async def _passages(self, question: str) -> Passages:
         if self.knowledge is None or not question.strip():

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from benchmarks.datasets import Conversation, Library, Question, cranfield, locomo, squad
+from benchmarks.forms import follow_ups, named_alone, told_to_an_assistant
 from benchmarks.metrics import Answer, all_at, mrr, ndcg_at, recall_at
 from memory import Chunk, KnowledgeBase, LocalEmbedder, LocalWordVectors, LongTermMemory, Memory
 from vectorstore import open_store
@@ -80,6 +81,41 @@ async def _locomo(conversations: Sequence[Conversation], settings: Settings, say
         _row("LoCoMo sessions, all questions", by_session),
         _row("LoCoMo pooled, categories 1-4", [answer for answer in pooled if answer.group != ADVERSARIAL]),
         _row("LoCoMo pooled, all questions", pooled),
+        *await _other_forms(conversations, settings, say),
+    ]
+
+
+async def _other_forms(
+    conversations: Sequence[Conversation], settings: Settings, say: Callable[[str], None]
+) -> list[Row]:
+    """Return rows of the assistant form and of follow-ups, each below the same questions as they were."""
+    say("LoCoMo in other forms: an assistant's user, follow-ups")
+    as_they_were: list[Answer] = []
+    in_form: list[Answer] = []
+    whole: list[Answer] = []
+    alone: list[Answer] = []
+    leaning: list[Answer] = []
+    for conversation in conversations:
+        with opened(settings) as memory:
+            as_they_were += await _asked_of(memory, conversation.turns, named_alone(conversation), settings, [])
+            for one in follow_ups(conversation)[: settings.limit]:
+                for answers, question, context in (
+                    (whole, one.whole, ()),
+                    (alone, one.leaning, ()),
+                    (leaning, one.leaning, (one.before,)),
+                ):
+                    found = await memory.recall(question.text, k=_DEPTH, context=context, lanes=("conversation",))
+                    ranked = tuple(hit.memory.key or "" for hit in found)
+                    answers.append(Answer(question.group, ranked, question.evidence))
+        for form in told_to_an_assistant(conversation):
+            with opened(settings) as memory:
+                in_form += await _asked_of(memory, form.turns, form.questions, settings, [])
+    return [
+        _row("Questions that name one person, 1-4", [one for one in as_they_were if one.group != ADVERSARIAL]),
+        _row("- asked of an assistant by them", [one for one in in_form if one.group != ADVERSARIAL]),
+        _row("Second questions, as they were", whole),
+        _row("- leaning, asked alone", alone),
+        _row("- leaning, with the turn before", leaning),
     ]
 
 

@@ -34,7 +34,7 @@ from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, aware, system_clock
 from memory.tokens import default_counter
 from memory.write import correcting, forgetting, pending, remembering, turns
-from memory.write.checking import names, whole
+from memory.write.checking import names, texts, whole
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
 from memory.write.ids import TimeOrderedIds
@@ -43,6 +43,7 @@ from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import Filter, VectorStore, VectorStoreError
 
 Memories: TypeAlias = list[Memory]
+_Notes: TypeAlias = list[str]
 _Answers: TypeAlias = list[Memory | None]
 
 
@@ -152,6 +153,7 @@ class LongTermMemory:
         question: str,
         k: int = 10,
         *,
+        context: Sequence[str] = (),
         namespace: str | Sequence[str] = "",
         where: Filter | None = None,
         tags: Sequence[str] = (),
@@ -165,13 +167,16 @@ class LongTermMemory:
     ) -> Found:
         """Find what is remembered about *question*, best first.
 
+        *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
+        together with it, and ``Found.notes`` say so.
         Several namespaces are searched when several are named, each ranked by its own statistics. *as_of*
         asks for what held then, *known_at* for what was recorded by then. Without an embedder, or when it
         fails, words alone decide, and ``Found.notes`` say so.
         """
-        query, note = await self._asked(
+        query, notes = await self._asked(
             question,
             k,
+            context=context,
             namespace=namespace,
             where=where,
             tags=tags,
@@ -184,7 +189,7 @@ class LongTermMemory:
             collections=collections,
         )
         found = await asyncio.to_thread(self._recaller.recall, query)
-        return found if note is None else replace(found, notes=(*found.notes, note))
+        return replace(found, notes=(*found.notes, *notes)) if notes else found
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
         """Say why ``recall(question, k, **options)`` does not give the memory *id*, or at which place it does.
@@ -272,8 +277,8 @@ class LongTermMemory:
 
     async def _asked(
         self, question: str, k: int, *, explain: bool = False, **options: Unpack[RecallOptions]
-    ) -> tuple[Query, str | None]:
-        """Return what is asked, with the vectors of its wordings, and a note where there are none."""
+    ) -> tuple[Query, _Notes]:
+        """Return what is asked, with the vectors of its wordings; noted is what it leans on, and if there are none."""
         namespace, counter = options.get("namespace", ""), options.get("counter")
         collections, as_of, known_at = (options.get("collections"), options.get("as_of"), options.get("known_at"))
         query = Query(
@@ -291,11 +296,14 @@ class LongTermMemory:
             counter=self._count if counter is None else counter,
             explain=explain,
         )
+        leant_on = self._recaller.leant_on(question, texts(options.get("context", ()), "context"))
+        query = replace(query, context=leant_on)
         wordings = await asyncio.to_thread(
-            self._recaller.wordings, question, namespaces=query.namespaces, lanes=query.lanes
+            self._recaller.wordings, query.asked, namespaces=query.namespaces, lanes=query.lanes
         )
-        vectors, note = await self.embedding.queries(wordings)
-        return replace(query, vectors=vectors), note
+        vectors, problem = await self.embedding.queries(wordings)
+        notes = [f"asked together with what it leans on: {' / '.join(leant_on)}"] if leant_on else []
+        return replace(query, vectors=vectors), [*notes, problem] if problem is not None else notes
 
     def _get(self, ids: Sequence[str], namespace: str) -> _Answers:
         found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}

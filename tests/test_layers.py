@@ -117,7 +117,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.recall": [
         {"growing", "lexicon", "names", "people", "query", "scored"},
         {"cues", "order", "packing", "places", "session_terms", "settings", "stems"},
-        {"confidence", "rows", "why_not", "window"},
+        {"confidence", "follow_up", "rows", "why_not", "window"},
         {"dates", "index"},
         {"following", "question", "standing"},
         {"candidates", "matching", "signals"},

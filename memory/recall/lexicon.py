@@ -18,7 +18,11 @@ _NO_MONTHS: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lexicon:
-    """Patterns of one language. ``call`` captures a capitalised word by which somebody is addressed."""
+    """Patterns of one language.
+
+    ``call`` captures a capitalised word by which somebody is addressed; ``goes_on`` finds the beginning of a
+    continuation, ``points_back`` a word that stands for something said before.
+    """
 
     first_person: re.Pattern[str] = _NEVER
     second_person: re.Pattern[str] = _NEVER
@@ -30,6 +34,8 @@ class Lexicon:
     asks_place: re.Pattern[str] = _NEVER
     asks_number: re.Pattern[str] = _NEVER
     asks_several: re.Pattern[str] = _NEVER
+    goes_on: re.Pattern[str] = _NEVER
+    points_back: re.Pattern[str] = _NEVER
     months: Mapping[str, int] = field(default_factory=lambda: _NO_MONTHS)
 
 
@@ -95,6 +101,15 @@ ENGLISH = Lexicon(
         r"\b(?:how many|both|all|different|various|several)\b"
         r"|\b(?:what|which)\b(?: (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b)[\w'-]+){0,3}?"
         r" (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b|us\b|yes\b)[a-z]+(?<!s)s\b(?! name)",
+        re.IGNORECASE,
+    ),
+    goes_on=re.compile(
+        r"^\W*(?:and|but|so|or|what about|how about|what else|who else|where else|when else|why not)\b", re.IGNORECASE
+    ),
+    points_back=re.compile(
+        r"\b(?:he|she|it|they|him|hers?|his|its|them|theirs?|there)\b"
+        r"|\b(?:that|this|those|these|one|ones|then|same|else)\b(?=\s*(?:[?.!,]|$))"
+        r"|\b(?:is|was|are|were|about|of|for|after|before|like|with) (?:that|this|those|these)\b",
         re.IGNORECASE,
     ),
     months=MappingProxyType(_MONTHS),

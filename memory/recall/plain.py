@@ -31,8 +31,8 @@ def search_plainly(
     store: VectorStore, namespace: str, lane: str, query: Query, *, where: Filter | None, candidates: int
 ) -> PlainFound:
     """Search one namespace of *store* by words and, where there is one, by the vector of the question."""
-    texts = store.search_text(query.text, candidates, where=where, namespace=namespace)
-    vector: Vector | None = query.vectors.get(query.text) if store.space is not None else None
+    texts = store.search_text(query.asked, candidates, where=where, namespace=namespace)
+    vector: Vector | None = query.vectors.get(query.asked) if store.space is not None else None
     nearest = [] if vector is None else store.search(vector, candidates, where=where, namespace=namespace)
     entries = {match.entry.id: match.entry for match in (*texts, *nearest)}
     by_text = {match.entry.id: match.score for match in texts}

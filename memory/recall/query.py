@@ -24,11 +24,13 @@ class Query:
     that is missing falls back to that of *text*, and none at all means search by words alone. *now* decides
     what is valid and what has expired; *as_of* asks for what held then, *known_at* for what was recorded by
     then (both search the archive too). *collections* of documents: None for all. *counter* counts the
-    tokens of a text for *token_budget*.
+    tokens of a text for *token_budget*. *context* is what was said before, that *text* leans on: it is asked together
+    with it (``asked``), but what kind of question it is, *text* says alone.
     """
 
     text: str
     now: datetime
+    context: tuple[str, ...] = ()
     vectors: Mapping[str, Vector] = field(default_factory=lambda: _NO_VECTORS)
     namespaces: tuple[str, ...] = ("",)
     lanes: tuple[str, ...] = (CONVERSATION, DOCUMENTS)
@@ -41,6 +43,11 @@ class Query:
     token_budget: int | None = None
     counter: Callable[[str], int] | None = None
     explain: bool = False
+
+    @property
+    def asked(self) -> str:
+        """The words to search for: those of the question, and before them what it leans on."""
+        return " ".join((*self.context, self.text))
 
     def __post_init__(self) -> None:
         check_question(self.text)
@@ -62,6 +69,7 @@ class Query:
 class RecallOptions(TypedDict, total=False):
     """The keywords of ``LongTermMemory.recall`` that bound its answer."""
 
+    context: Sequence[str]
     namespace: str | Sequence[str]
     where: Filter | None
     tags: Sequence[str]

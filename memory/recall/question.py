@@ -34,9 +34,19 @@ class Question:
 
 
 def understood(
-    text: str, index: Index, *, lexicon: Lexicon, stem: Callable[[str], Sequence[str]], today: date
+    text: str,
+    index: Index,
+    *,
+    lexicon: Lexicon,
+    stem: Callable[[str], Sequence[str]],
+    today: date,
+    last: str | None = None,
 ) -> Question:
-    """Read *text* with what is known of the people of *index*."""
+    """Read *text* with what is known of the people of *index*.
+
+    *last* is the end of *text* that asks, where the rest is what it leans on: what kind of question it is, that says.
+    """
+    asking = text if last is None else last
     bare, people = without_names(text, index, lexicon=lexicon, stem=stem)
     terms = tuple(dict.fromkeys(stem(bare)))
     return Question(
@@ -46,11 +56,11 @@ def understood(
         forms=_forms(bare, terms, stem),
         all_terms=tuple(sorted(set(stem(text)))),
         people=people,
-        dates=dates_in(text, lexicon, today),
-        asks_time=lexicon.asks_time.search(text) is not None,
-        asks_place=lexicon.asks_place.search(text) is not None,
-        asks_number=lexicon.asks_number.search(text) is not None,
-        asks_several=lexicon.asks_several.search(text) is not None,
+        dates=dates_in(asking, lexicon, today) or dates_in(text, lexicon, today),
+        asks_time=lexicon.asks_time.search(asking) is not None,
+        asks_place=lexicon.asks_place.search(asking) is not None,
+        asks_number=lexicon.asks_number.search(asking) is not None,
+        asks_several=lexicon.asks_several.search(asking) is not None,
     )
 
 

@@ -20,6 +20,7 @@ from memory.recall.candidates import best_of_both, with_neighbours
 from memory.recall.confidence import judged
 from memory.recall.conversation import score_conversation
 from memory.recall.documents import score_documents
+from memory.recall.follow_up import leant_on
 from memory.recall.following import Following
 from memory.recall.index import Index
 from memory.recall.lexicon import lexicon_for
@@ -35,7 +36,7 @@ from memory.recall.settings import RecallSettings
 from memory.recall.standing import Standing, all_of
 from memory.recall.why_not import channels_of, elsewhere, hidden, memory_at, ranked_at, unranked
 from memory.records import Found, Memory, Stage, WhyNot
-from vectorstore import Entry, Filter, LifecycleStore, UnsupportedError, Vector, VectorStore, View
+from vectorstore import Analyser, Entry, Filter, LifecycleStore, UnsupportedError, Vector, VectorStore, View
 
 __all__ = ["Query", "RecallSettings", "Recaller"]
 
@@ -66,8 +67,8 @@ class Recaller:
         self._lexicon = lexicon_for(language)
         self._following: Following | None = None
         analyser = getattr(store, "analyser", None)
+        self._stem = (Analyser() if analyser is None else analyser).terms
         if isinstance(store, LifecycleStore) and analyser is not None:
-            self._stem = analyser.terms
             self._following = Following(
                 store, analyser=analyser, lexicon=self._lexicon, zone=self._zone, word_vectors=word_vectors
             )
@@ -90,6 +91,10 @@ class Recaller:
         wordings = [text] if DOCUMENTS in lanes else []
         wordings += [self._bare(text, namespace) for namespace in namespaces]
         return tuple(dict.fromkeys(wordings))
+
+    def leant_on(self, text: str, context: Sequence[str]) -> tuple[str, ...]:
+        """Return the turns of *context* that the question *text* leans on; none where it stands by itself."""
+        return leant_on(text, context, self._lexicon, self._stem)
 
     def bare(self, text: str, namespaces: Sequence[str] = ("",)) -> str:
         """Return *text* without the names of those who take part in the conversations of *namespaces*."""
@@ -134,7 +139,7 @@ class Recaller:
             if not view.passing([memory.id], where=all_of(_asked(query)), namespace=place.name)[0]:
                 return WhyNot(memory.id, Stage.FILTER, "the filter or the tags asked for leave it out")
             count = view.count(namespace=place.name)
-            by_words = view.matching(query.text, count, where=reading.where, namespace=place.name)
+            by_words = view.matching(query.asked, count, where=reading.where, namespace=place.name)
             by_vector = None
             if reading.vector is not None:
                 by_vector = view.nearest(reading.vector, count, where=reading.where, namespace=place.name)
@@ -208,8 +213,10 @@ class Recaller:
         standing = Standing(query.now, query.as_of, query.known_at)
         today = (query.as_of or query.now).astimezone(self._zone).date()
         with following.index(view, place.name, conversation=conversation) as index:
-            question = understood(query.text, index, lexicon=self._lexicon, stem=self._stem, today=today)
-            vector = self._vector(query, question.bare if conversation else query.text)
+            question = understood(
+                query.asked, index, lexicon=self._lexicon, stem=self._stem, today=today, last=query.text
+            )
+            vector = self._vector(query, question.bare if conversation else query.asked)
             where = all_of([*standing.conditions(index), *_asked(query)])
             yield _Reading(index, question, vector, standing, where)
 
@@ -222,7 +229,7 @@ class Recaller:
             found = best_of_both(
                 view,
                 place.name,
-                text=query.text,
+                text=query.asked,
                 vector=vector,
                 count=self._candidates(place),
                 where=reading.where,
@@ -279,7 +286,7 @@ class Recaller:
     def _vector(self, query: Query, wording: str) -> Vector | None:
         if self._store.space is None:
             return None
-        return query.vectors.get(wording, query.vectors.get(query.text))  # names may have changed since wordings()
+        return query.vectors.get(wording, query.vectors.get(query.asked))  # names may have changed since wordings()
 
     def _depth(self, query: Query) -> int:
         """How many are ranked for *k* hits: some may be folded or not fit a budget."""

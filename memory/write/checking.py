@@ -84,9 +84,18 @@ def name(value: object, argument: str) -> str:
 
 def names(values: object, argument: str) -> tuple[str, ...]:
     """Return *values* as a tuple of names; a single text, which would be taken by letters, is refused."""
+    return tuple(name(value, f"{argument}[{i}]") for i, value in enumerate(texts(values, argument)))
+
+
+def texts(values: object, argument: str) -> tuple[str, ...]:
+    """Return *values* as a tuple of texts, empty ones too; a single text is refused."""
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise ArgumentError(argument, values, "a list of texts is needed")
-    return tuple(name(value, f"{argument}[{i}]") for i, value in enumerate(values))
+    found = tuple(values)
+    for at, value in enumerate(found):
+        if not isinstance(value, str):
+            raise ArgumentError(f"{argument}[{at}]", value, "a text is needed")
+    return found
 
 
 def whole(value: object, argument: str, least: int = 0) -> int:

@@ -29,7 +29,10 @@ def why_not(
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="As it was given to recall.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say why QUESTION does not find the memory ID: the first stage that stopped it."""
+    """Say why QUESTION does not find ID.
+
+    The first stage that stopped the memory is named, or its place in the ranking.
+    """
     words = given_text(question, name="QUESTION", what="a question")
     from memory import run_sync
 

@@ -1,0 +1,120 @@
+"""Other forms of the same conversations, made by rules: told to an assistant, and asked in two steps.
+
+*Assistant form*: one of the two people is the user, the other's turns are the assistant's, and the questions that name
+the user alone ask in the first person ("What did Ana cook?" becomes "What did I cook?").
+
+*Follow-ups*: of two questions about the same person and session, the second leans on the first: the name becomes
+"they",
+and the words that both hold become "that" ("And when did they paint that?").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from benchmarks.datasets import Conversation, Question
+from vectorstore import Analyser
+
+_VERBS = {"does": "do", "is": "am", "has": "have", "isn't": "am not", "doesn't": "don't", "hasn't": "haven't"}
+
+
+def told_to_an_assistant(conversation: Conversation) -> Iterator[Conversation]:
+    """Yield the conversation with each of its speakers as the user, where questions name that one alone."""
+    speakers = sorted({turn.speaker for turn in conversation.turns if turn.speaker})
+    for user in speakers:
+        others = [name for name in speakers if name != user]
+        asked = [
+            replace(one, text=in_first_person(one.text, user))
+            for one in conversation.questions
+            if _names(one.text, user) and not any(_names(one.text, other) for other in others)
+        ]
+        turns = [
+            replace(turn, role="user" if turn.speaker == user else "assistant", speaker=None)
+            for turn in conversation.turns
+        ]
+        if asked:
+            yield Conversation(f"{conversation.name} as {user}", tuple(turns), tuple(asked))
+
+
+def named_alone(conversation: Conversation) -> list[Question]:
+    """Return the questions that the assistant form asks, as they were."""
+    speakers = sorted({turn.speaker for turn in conversation.turns if turn.speaker})
+    return [one for one in conversation.questions if sum(_names(one.text, name) for name in speakers) == 1]
+
+
+def in_first_person(text: str, name: str) -> str:
+    """Return *text* as the person called *name* would ask it."""
+    verbs = "|".join(map(re.escape, _VERBS))
+    text = re.sub(
+        rf"\b({verbs})\s+{re.escape(name)}\b(?!['\u2019])",
+        lambda match: f"{_alike(match[1], _VERBS[match[1].lower()])} I",
+        text,
+        flags=re.IGNORECASE,
+    )
+    text = re.sub(
+        rf"\b{re.escape(name)}\s+({verbs})\b", lambda match: f"I {_VERBS[match[1].lower()]}", text, flags=re.IGNORECASE
+    )
+    text = re.sub(rf"\b{re.escape(name)}['\u2019]s?\b", "my", text)
+    text = re.sub(
+        rf"\b(to|for|with|of|about|by|from|at|on|than|like|help|make|gave|give)\s+{re.escape(name)}\b", r"\1 me", text
+    )
+    text = re.sub(rf"\b{re.escape(name)}\b", "I", text)
+    return text[:1].upper() + text[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """A question that leans on the one asked *before* it, and as it was asked by itself (*whole*)."""
+
+    before: str
+    leaning: Question
+    whole: Question
+
+
+def follow_ups(conversation: Conversation) -> list[FollowUp]:
+    """Return, for each question that has one, the earlier question it can lean on best, and its leaning form."""
+    terms = Analyser().terms
+    names = {turn.speaker for turn in conversation.turns if turn.speaker}
+    of_names = {term for name in names for term in terms(name)}
+    session_of = {turn.key: turn.session for turn in conversation.turns}
+    asked = [one for one in conversation.questions if one.group != "adversarial"]
+    telling = [frozenset(terms(one.text)) - of_names for one in asked]
+    sessions = [{session_of[id] for id in one.evidence} for one in asked]
+    found = []
+    for at, whole in enumerate(asked):
+        named = [name for name in names if _names(whole.text, name)]
+        if len(named) != 1:
+            continue
+        shared = [
+            (telling[at] & telling[other], first)
+            for other, first in enumerate(asked)
+            if other != at and _names(first.text, named[0]) and sessions[at] & sessions[other]
+        ]
+        words, first = max(shared, key=lambda one: len(one[0]), default=(frozenset(), whole))
+        if words:
+            leaning = replace(whole, text=_leaning(whole.text, named[0], words, terms))
+            found.append(FollowUp(first.text, leaning, whole))
+    return found
+
+
+def _leaning(text: str, name: str, words: frozenset[str], terms: Callable[[str], list[str]]) -> str:
+    text = re.sub(rf"\b{re.escape(name)}['\u2019]s\b", "their", text)
+    text = re.sub(rf"\b{re.escape(name)}\b", "they", text)
+    said: list[str] = []
+    for word in text.split():
+        if not words.intersection(terms(word)):
+            said.append(word)
+        elif "that" not in said:
+            said.append("that")
+    text = " ".join(said).rstrip("?") + "?"
+    return "And " + text[:1].lower() + text[1:]
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+
+
+def _alike(old: str, new: str) -> str:
+    return new.capitalize() if old[:1].isupper() else new
