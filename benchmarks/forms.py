@@ -4,8 +4,7 @@
 the user alone ask in the first person ("What did Ana cook?" becomes "What did I cook?").
 
 *Follow-ups*: of two questions about the same person and session, the second leans on the first: the name becomes
-"they",
-and the words that both hold become "that" ("And when did they paint that?").
+"they", and the words that both hold become "that" ("And when did they paint that?").
 """
 
 from __future__ import annotations
