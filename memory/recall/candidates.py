@@ -1,4 +1,4 @@
-"""The memories that are looked at closely: the best by words and by vector, with the turns beside them."""
+"""The memories that are looked at closely: the best by words, by vector and by date, with the turns beside them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from numpy.typing import NDArray
 
 from memory.recall.index import Index
 from memory.recall.order import NO_ROW
+from memory.recall.question import Question
+from memory.recall.signals import date_named
 from memory.recall.standing import Standing
 from memory.recall.window import around
 from vectorstore import Filter, Vector, View
 
 Rows = NDArray[np.int64]
+_FITS = 0.7
+"""A date that fits less well names no candidate by itself: every memory of that year would be one."""
 
 
 def best_of_both(
@@ -24,6 +28,17 @@ def best_of_both(
     if vector is not None:
         found.update(dict.fromkeys(one for one, _ in view.nearest(vector, count, where=where, namespace=namespace)))
     return list(found)
+
+
+def of_dates(index: Index, question: Question, count: int) -> Rows:
+    """Return the *count* rows that fit a date of *question* best, the latest first among equals; none that do not."""
+    if not question.dates:
+        return np.zeros(0, dtype=np.int64)
+    rows = np.flatnonzero(index.alive.values)
+    fit = date_named(index, rows, question)
+    rows, fit = rows[fit >= _FITS], fit[fit >= _FITS]
+    latest_first = np.lexsort((-index.day.values[rows], -fit))[:count]
+    return np.asarray(rows[latest_first], dtype=np.int64)
 
 
 def with_neighbours(

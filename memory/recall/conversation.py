@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from memory.recall.confidence import topic
 from memory.recall.cues import Cue
-from memory.recall.dates import date_match
 from memory.recall.index import NO_SESSION, Index
 from memory.recall.matching import Words, weighed, word_match, words_of
 from memory.recall.people import NOBODY
 from memory.recall.question import Question
 from memory.recall.scored import Scored, best_first, summed
 from memory.recall.settings import ConversationWeights
-from memory.recall.signals import cue, feedback, largest_to_one, named_take_part, said_by_named
+from memory.recall.signals import cue, date_named, feedback, largest_to_one, named_take_part, said_by_named
 from memory.recall.standing import Standing
 from memory.recall.window import around, places, smoothed_scores, smoothed_words
 from vectorstore import Vector, View
@@ -50,6 +49,10 @@ def score_conversation(
     def df(terms: Sequence[str]) -> list[int]:
         return view.df(terms, namespace=namespace)
 
+    dated = date_named(index, rows, question)
+    if question.only_when:
+        parts = {"date": weights.date * dated, "recency": weights.recency * _recency(index, rows)}
+        return Scored(namespace, lane, tuple(ids), parts, float(dated.max(initial=0.0)))
     words = words_of(question, index, df, count)
     near, cosine, nearest = _windowed(view, namespace, index, rows, words, vector, standing=standing, weights=weights)
     bare = view.score_text(question.bare, ids, namespace=namespace)
@@ -63,7 +66,7 @@ def score_conversation(
         "turn": weights.ends_asking * cue(index, rows, Cue.ENDS_ASKING)
         + weights.first_person * cue(index, rows, Cue.FIRST_PERSON),
         "kind": _kind(index, rows, question, weights),
-        "date": weights.date * date_match(index.day.values[rows], question.dates),
+        "date": weights.date * dated,
         "text": weights.text * largest_to_one(bare),
     }
     if question.asks_several:
@@ -105,6 +108,15 @@ def _windowed(
     cosines = np.append(np.nan_to_num(view.similarity(vector, ids, namespace=namespace)), 0.0)
     smoothed = smoothed_scores(cosines, surroundings, place, weights.cosine_window)
     return near, smoothed, float(cosines[place[rows]].max(initial=0.0))
+
+
+def _recency(index: Index, rows: Rows) -> Floats:
+    """The place of each row in order of day, of writing and of id, in [0, 1]; the latest has 1."""
+    days, written = index.day.values[rows].tolist(), index.recorded_at.values[rows].tolist()
+    order = sorted(range(len(rows)), key=lambda at: (days[at], written[at], index.ids[rows[at]]))
+    place = np.empty(len(rows))
+    place[order] = np.arange(1, len(rows) + 1)
+    return np.asarray(place / max(len(rows), 1))
 
 
 def _lead(index: Index, rows: Rows, question: Question, scores: Floats) -> float:

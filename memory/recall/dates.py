@@ -1,30 +1,32 @@
-"""Dates named in a question, and how well a memory's day matches one.
+"""Dates named in a text, and how well a memory's day matches one.
 
-Knows dates in words (where the lexicon has months) and in figures (2023-05-08), a month, a year, and days
-reckoned from today. Not dates inside the memories: their day is that on which they were said.
+Knows dates in words (where the lexicon has months) and in figures (2023-05-08), a month, a year, and days reckoned
+from today (``reckoned``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.lexicon import Lexicon
-from memory.recall.rows import NO_DAY
+from memory.recall.reckoned import Span, reckoned
 
+NO_DAY = -(2**31)
+"""The day of what has none."""
 _EPOCH = date(1970, 1, 1)
 _FIGURES = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?\b")
 _YEAR = re.compile(r"\b(?P<year>(?:19|20)\d\d)\b")
-_BEFORE_TODAY = re.compile(
-    r"\b(?:(?P<today>today)|(?P<yesterday>yesterday)|(?P<ago>\d{1,3}) days? ago)\b", re.IGNORECASE
-)
 _EARLY_DAYS = 10
+_SOON = 3
+_LONG = 62
+"""A span of more days says little, as a year does."""
 _AMBIGUOUS = frozenset({"may", "march"})
 _LEADS = re.compile(
     r"\b(?:in|of|during|since|by|until|till|before|after|last|next|this|early|late|mid|every|around)\s+$",
@@ -41,9 +43,13 @@ class Named:
     day: int | None = None
 
 
-def dates_in(text: str, lexicon: Lexicon, today: date) -> tuple[Named, ...]:
-    """Return the dates that *text* names."""
-    found: list[Named] = []
+Dated: TypeAlias = Named | Span
+
+
+def dates_in(text: str, lexicon: Lexicon, today: date) -> tuple[Dated, ...]:
+    """Return the dates that *text* names; those reckoned from another day from *today*."""
+    spans = reckoned(text, lexicon, today)
+    found: list[Dated] = []
     left = text
     for pattern in (_FIGURES, *_written(tuple(lexicon.months)), _YEAR):
         for match in list(pattern.finditer(left)):
@@ -51,11 +57,12 @@ def dates_in(text: str, lexicon: Lexicon, today: date) -> tuple[Named, ...]:
             if named is not None:
                 found.append(named)
                 left = left[: match.start()] + "#" * len(match.group()) + left[match.end() :]
-    found.extend(_reckoned(text, today))
-    return tuple(found)
+    if any(span.first != span.last for span in spans):  # "last March" is that one, not any
+        found = [one for one in found if not (isinstance(one, Named) and one.year is None)]
+    return (*found, *(_single(span) for span in spans))
 
 
-def date_match(days: NDArray[np.int32], dates: tuple[Named, ...]) -> NDArray[np.float64]:
+def date_match(days: NDArray[np.int32], dates: tuple[Dated, ...]) -> NDArray[np.float64]:
     """Return how well each of *days* (since 1970, ``NO_DAY`` for none) fits the best of *dates*, in [0,
     1].
     """
@@ -66,7 +73,18 @@ def date_match(days: NDArray[np.int32], dates: tuple[Named, ...]) -> NDArray[np.
     return best
 
 
-def _fit(days: NDArray[np.int64], named: Named) -> NDArray[np.float64]:
+def _single(span: Span) -> Dated:
+    """Return a span of one day as that day: what happened on it may be told in those that follow."""
+    day = span.first
+    return span if day != span.last else Named(day.year, day.month, day.day)
+
+
+def _fit(days: NDArray[np.int64], named: Dated) -> NDArray[np.float64]:
+    if isinstance(named, Span):
+        first, last = (day.toordinal() - _EPOCH.toordinal() for day in (named.first, named.last))
+        inside = (days >= first) & (days <= last)
+        soon = (days > last) & (days <= last + _SOON)
+        return np.where(inside, 1.0 if last - first <= _LONG else 0.3, np.where(soon, 0.4, 0.0))
     moments = days.astype("datetime64[D]")
     months = moments.astype("datetime64[M]").astype(np.int64)
     years, of_year = months // 12 + 1970, months % 12 + 1
@@ -120,10 +138,3 @@ def _named(match: re.Match[str], lexicon: Lexicon) -> Named | None:
 
 def _month_here(match: re.Match[str], word: str) -> bool:
     return word[0].isupper() and _LEADS.search(match.string[: match.start()]) is not None
-
-
-def _reckoned(text: str, today: date) -> Iterator[Named]:
-    for match in _BEFORE_TODAY.finditer(text):
-        back = 0 if match["today"] else 1 if match["yesterday"] else int(match["ago"])
-        day = today - timedelta(days=back)
-        yield Named(day.year, day.month, day.day)

@@ -41,6 +41,7 @@ class Index:
         self.speaker = Growing(np.int32)
         self.assistant = Growing(np.bool_)
         self.day = Growing(np.int32)
+        self.about = Growing(np.int32)
         self.cues = Growing(np.uint8)
         self.disabled = Growing(np.bool_)
         self.valid_from = Growing(np.int64)
@@ -105,6 +106,7 @@ class Index:
             (self.speaker, speaker),
             (self.assistant, row.role == "assistant"),
             (self.day, row.day),
+            (self.about, row.about),
             (self.cues, row.cues),
             (self.disabled, row.disabled),
             (self.valid_from, row.valid_from),

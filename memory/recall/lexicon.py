@@ -21,7 +21,8 @@ class Lexicon:
     """Patterns of one language.
 
     ``call`` captures a capitalised word by which somebody is addressed; ``goes_on`` finds the beginning of a
-    continuation, ``points_back`` a word that stands for something said before.
+    continuation, ``points_back`` a word that stands for something said before. ``frame`` are words that say nothing of
+    what a question is about when it asks for a time alone ("what did I say yesterday").
     """
 
     first_person: re.Pattern[str] = _NEVER
@@ -34,6 +35,7 @@ class Lexicon:
     asks_place: re.Pattern[str] = _NEVER
     asks_number: re.Pattern[str] = _NEVER
     asks_several: re.Pattern[str] = _NEVER
+    frame: frozenset[str] = frozenset()
     goes_on: re.Pattern[str] = _NEVER
     points_back: re.Pattern[str] = _NEVER
     months: Mapping[str, int] = field(default_factory=lambda: _NO_MONTHS)
@@ -74,6 +76,11 @@ _TIMES = (
     "|winter|birthday|anniversary|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|april"
     "|june|july|august|september|october|november|december"
 )
+_FRAME = (
+    "say|said|tell|told|talk|talked|mention|mentioned|discuss|discussed|speak|spoke|chat|chatted|note|noted|write|wrote"
+    "|do|did|done|happen|happened|go|went|going|on|remember|know|past|previous|time|new|anything|something|everything"
+    "|thing|things|conversation|conversations"
+)
 
 
 def _words(alternatives: str) -> re.Pattern[str]:
@@ -103,6 +110,7 @@ ENGLISH = Lexicon(
         r" (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b|us\b|yes\b)[a-z]+(?<!s)s\b(?! name)",
         re.IGNORECASE,
     ),
+    frame=frozenset(f"{_FRAME}|{_TIMES}|{_COUNTS}|march|may".split("|")),
     goes_on=re.compile(
         r"^\W*(?:and|but|so|or|what about|how about|what else|who else|where else|when else|why not)\b", re.IGNORECASE
     ),

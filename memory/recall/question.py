@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from memory.recall.dates import Named, dates_in
+from memory.recall.dates import Dated, dates_in
 from memory.recall.index import Index
 from memory.recall.lexicon import Lexicon
 from memory.recall.names import addressed
@@ -18,7 +18,10 @@ _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one namespace makes of a question; *forms* are the words of *terms* as they were written."""
+    """What one namespace makes of a question; *forms* are the words of *terms* as they were written.
+
+    *only_when*: it names a date and nothing else that a memory could be about.
+    """
 
     text: str
     bare: str
@@ -26,11 +29,12 @@ class Question:
     forms: tuple[str, ...]
     all_terms: tuple[str, ...]
     people: tuple[int, ...]
-    dates: tuple[Named, ...]
+    dates: tuple[Dated, ...]
     asks_time: bool
     asks_place: bool
     asks_number: bool
     asks_several: bool
+    only_when: bool = False
 
 
 def understood(
@@ -49,18 +53,21 @@ def understood(
     asking = text if last is None else last
     bare, people = without_names(text, index, lexicon=lexicon, stem=stem)
     terms = tuple(dict.fromkeys(stem(bare)))
+    forms = _forms(bare, terms, stem)
+    dates = dates_in(asking, lexicon, today) or dates_in(text, lexicon, today)
     return Question(
         text=text,
         bare=bare,
         terms=terms,
-        forms=_forms(bare, terms, stem),
+        forms=forms,
         all_terms=tuple(sorted(set(stem(text)))),
         people=people,
-        dates=dates_in(asking, lexicon, today) or dates_in(text, lexicon, today),
+        dates=dates,
         asks_time=lexicon.asks_time.search(asking) is not None,
         asks_place=lexicon.asks_place.search(asking) is not None,
         asks_number=lexicon.asks_number.search(asking) is not None,
         asks_several=lexicon.asks_several.search(asking) is not None,
+        only_when=bool(dates) and all(form in lexicon.frame or form.isdigit() for form in forms),
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
 from memory.lanes import CONVERSATION, DOCUMENTS, lane_of, store_namespace
-from memory.recall.candidates import best_of_both, with_neighbours
+from memory.recall.candidates import best_of_both, of_dates, with_neighbours
 from memory.recall.confidence import judged
 from memory.recall.conversation import score_conversation
 from memory.recall.documents import score_documents
@@ -244,6 +244,7 @@ class Recaller:
             def passing(ids: list[str]) -> NDArray[np.bool_]:
                 return view.passing(ids, where=all_of(asked), namespace=place.name)
 
+            rows = np.union1d(rows, of_dates(index, question, self._candidates(place)))
             rows = with_neighbours(index, rows, standing=standing, passing=passing if asked else None)
             return score_conversation(
                 view,

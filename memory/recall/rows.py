@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
-from memory.recall.cues import cues_of
+from memory.recall.cues import Cue, cues_of
+from memory.recall.dates import NO_DAY, Named, dates_in
 from memory.recall.lexicon import Lexicon
 from memory.times import from_text
 from vectorstore import Entry
@@ -17,7 +19,7 @@ NEVER = -(2**62)
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-NO_DAY = -(2**31)
+_WEEK = 7
 ROLES = ("user", "assistant")
 
 
@@ -25,6 +27,8 @@ ROLES = ("user", "assistant")
 class Row:
     """One memory as recall sees it; times in microseconds since 1970, days since 1970 in the memory's
     own zone.
+
+    *day* is when it was said, *about* the day it speaks of, where it names one ("I moved last Sunday").
     """
 
     id: str
@@ -34,6 +38,7 @@ class Row:
     speaker: str
     role: str
     day: int
+    about: int
     cues: int
     terms: tuple[tuple[str, ...], ...]
     surfaces: tuple[str, ...]
@@ -53,6 +58,8 @@ def row_of(entry: Entry, terms: Sequence[Sequence[str]], *, lexicon: Lexicon, zo
     role = str(fields.get("role", ""))
     occurred = moment_of(fields.get("occurred_at"))
     session = fields.get("session")
+    day = _day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
+    cues = cues_of(entry.text, lexicon) if conversation else 0
     return Row(
         id=entry.id,
         revision=entry.revision,
@@ -60,8 +67,9 @@ def row_of(entry: Entry, terms: Sequence[Sequence[str]], *, lexicon: Lexicon, zo
         order=_order(entry.id, fields.get("sequence"), occurred),
         speaker=str(fields.get("speaker") or (role if role in ROLES else "")),
         role=role,
-        day=_day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone),
-        cues=cues_of(entry.text, lexicon) if conversation else 0,
+        day=day,
+        about=_about(entry.text, day, lexicon) if cues & Cue.TIME else NO_DAY,
+        cues=cues,
         terms=tuple(tuple(part) for part in terms),
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if conversation else (),
@@ -97,6 +105,22 @@ def _day(occurred: object, offset: object, zone: tzinfo) -> int:
     moment = from_text(occurred, offset if isinstance(offset, int) else None)
     local = moment if offset else _in_zone(moment, zone)
     return local.toordinal() - _EPOCH.toordinal()
+
+
+def _about(text: str, day: int, lexicon: Lexicon) -> int:
+    """Return the first day that *text* names to within a week, reckoned from the *day* on which it was said."""
+    if day == NO_DAY:
+        return NO_DAY
+    said = date.fromordinal(day + _EPOCH.toordinal())
+    for one in dates_in(text, lexicon, said):
+        if isinstance(one, Named):
+            if one.day is None or one.month is None:
+                continue
+            with suppress(ValueError):  # 31 February
+                return date(one.year or said.year, one.month, one.day).toordinal() - _EPOCH.toordinal()
+        elif (one.last - one.first).days < _WEEK and one.first != said:
+            return one.first.toordinal() - _EPOCH.toordinal()
+    return NO_DAY
 
 
 def _in_zone(moment: datetime, zone: tzinfo) -> datetime:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.cues import Cue
+from memory.recall.dates import date_match
 from memory.recall.index import NO_SESSION, Index
 from memory.recall.people import NOBODY
 from memory.recall.question import Question
@@ -46,6 +47,12 @@ def named_take_part(index: Index, rows: Rows, question: Question) -> Floats:
     share = total / len(question.people)
     share[alone] = (speakers[alone] == NOBODY) | np.isin(speakers[alone], question.people)
     return np.asarray(share)
+
+
+def date_named(index: Index, rows: Rows, question: Question) -> Floats:
+    """How well a date that the question names fits the day on which each was said, or the day it speaks of."""
+    said = date_match(index.day.values[rows], question.dates)
+    return np.maximum(said, date_match(index.about.values[rows], question.dates))
 
 
 def cue(index: Index, rows: Rows, wanted: Cue) -> Floats:

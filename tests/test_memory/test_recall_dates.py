@@ -5,9 +5,9 @@ from datetime import date
 import numpy as np
 import pytest
 
-from memory.recall.dates import Named, date_match, dates_in
+from memory.recall.dates import NO_DAY, Named, date_match, dates_in
 from memory.recall.lexicon import ENGLISH, NEUTRAL
-from memory.recall.rows import NO_DAY
+from memory.recall.reckoned import Span
 
 TODAY = date(2026, 3, 2)
 
@@ -73,3 +73,57 @@ def test_a_day_matches_a_named_date_by_nearness(day: str, named: Named, expected
 def test_a_day_that_no_month_has_is_the_days_after_it() -> None:
     days = np.array([(date(2023, 3, 3) - date(1970, 1, 1)).days], dtype=np.int32)
     assert date_match(days, (Named(2023, 2, 31),)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("What did I plan last week?", "2026-02-23", "2026-03-01"),
+        ("this week", "2026-03-02", "2026-03-08"),
+        ("last weekend", "2026-02-28", "2026-03-01"),
+        ("What did I say last month?", "2026-02-01", "2026-02-28"),
+        ("two months ago", "2026-01-01", "2026-01-31"),
+        ("14 months ago", "2025-01-01", "2025-01-31"),
+        ("last year", "2025-01-01", "2025-12-31"),
+        ("a year ago", "2025-01-01", "2025-12-31"),
+        ("last March", "2025-03-01", "2025-03-31"),
+        ("last January", "2026-01-01", "2026-01-31"),
+        ("two weeks ago", "2026-02-13", "2026-02-19"),
+        ("over the last three days", "2026-02-27", "2026-03-02"),
+        ("in the past month", "2026-02-02", "2026-03-02"),
+    ],
+)
+def test_days_are_reckoned_from_today(text: str, first: str, last: str) -> None:
+    """Today is Monday, 2 March 2026."""
+    assert dates_in(text, ENGLISH, TODAY) == (Span(date.fromisoformat(first), date.fromisoformat(last)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("the day before yesterday", Named(2026, 2, 28)),
+        ("last Monday", Named(2026, 2, 23)),
+        ("last Sunday", Named(2026, 3, 1)),
+        ("What did I say tonight?", Named(2026, 3, 2)),
+    ],
+)
+def test_a_single_day_is_reckoned_as_that_day(text: str, day: Named) -> None:
+    assert dates_in(text, ENGLISH, TODAY) == (day,)
+
+
+def test_the_end_of_a_month_is_kept_where_the_other_month_is_shorter() -> None:
+    assert dates_in("in the last month", ENGLISH, date(2026, 3, 31)) == (Span(date(2026, 2, 28), date(2026, 3, 31)),)
+
+
+@pytest.mark.parametrize("text", ["999 years ago", "the last time", "last but not least", "a few ago", "this is it"])
+def test_what_cannot_be_reckoned_names_no_date(text: str) -> None:
+    assert dates_in(text, ENGLISH, date(600, 3, 31)) == ()
+
+
+def test_a_day_inside_a_span_matches_and_one_soon_after_it_in_part() -> None:
+    span = Span(date(2026, 2, 23), date(2026, 3, 1))
+    given = ["2026-02-22", "2026-02-23", "2026-03-01", "2026-03-03", "2026-03-05"]
+    days = np.array([(date.fromisoformat(day) - date(1970, 1, 1)).days for day in given], dtype=np.int32)
+    assert date_match(days, (span,)).tolist() == [0.0, 1.0, 1.0, 0.4, 0.0]
+    year = Span(date(2025, 1, 1), date(2025, 12, 31))
+    assert date_match(np.array([20100], dtype=np.int32), (year,)).tolist() == [0.3]
