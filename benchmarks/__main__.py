@@ -16,11 +16,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.ablation import run_ablation
 from benchmarks.datasets import fingerprint
 from benchmarks.recall import Row, Settings, run
 
 SETS = ("locomo", "squad", "cranfield")
-_COLUMNS = ("R@1", "R@5", "R@10", "all@10", "MRR", "nDCG@10", "ms")
+_COLUMNS = ("R@1", "R@5", "R@10", "all@10", "adversarial", "MRR", "nDCG@10", "ms")
 _PACKAGES = ("mneme", "numpy", "wordllama", "PyStemmer", "apsw", "sqlite-vec")
 
 
@@ -34,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     recall.add_argument("--no-vectors", action="store_true", help="as if the extra `local` were not installed")
     recall.add_argument("--store", choices=("sqlite", "numpy"), default="sqlite")
     recall.add_argument("--limit", type=int, help="only the first questions of each conversation or library")
+    recall.add_argument("--ablate", action="store_true", help="what each signal is worth: each one left out in turn")
     recall.add_argument("--json", type=Path, help="write the figures to this file too")
     given = parser.parse_args(arguments)
     if given.data is None or not given.data.is_dir():
@@ -44,7 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"no data set {', '.join(missing)} in {given.data}; known are {', '.join(SETS)}")
     settings = Settings(sets, not given.no_vectors, given.store, given.limit)
     console = Console(width=None if sys.stdout.isatty() else 110)
-    rows = run(given.data, settings, lambda line: console.print(line, style="dim"))
+    measure = run_ablation if given.ablate else run
+    rows = measure(given.data, settings, lambda line: console.print(line, style="dim"))
     about = _about(given.data, settings)
     console.print(_table(rows, about))
     if given.json is not None:
@@ -56,10 +59,11 @@ def _table(rows: list[Row], about: dict[str, Any]) -> Table:
     table = Table(title="Recall: share of the evidence found", caption="; ".join(f"{k} {v}" for k, v in about.items()))
     table.add_column("what", no_wrap=True, min_width=29)
     table.add_column("n", justify="right", no_wrap=True)
-    for column in _COLUMNS:
+    columns = [name for name in _COLUMNS if any(name in row.figures for row in rows)]
+    for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
-        shown = (f"{row.figures[name]:.3f}" if name in row.figures else "" for name in _COLUMNS)
+        shown = (f"{row.figures[name]:.3f}" if name in row.figures else "" for name in columns)
         table.add_row(row.name, str(row.questions), *shown)
     return table
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -17,7 +18,7 @@ from time import perf_counter
 from benchmarks.datasets import Conversation, Library, Question, cranfield, locomo, squad
 from benchmarks.forms import follow_ups, named_alone, told_to_an_assistant
 from benchmarks.metrics import Answer, all_at, mrr, ndcg_at, recall_at
-from memory import Chunk, KnowledgeBase, LocalEmbedder, LocalWordVectors, LongTermMemory, Memory
+from memory import Chunk, KnowledgeBase, LocalEmbedder, LocalWordVectors, LongTermMemory, Memory, RecallSettings
 from vectorstore import open_store
 
 ADVERSARIAL = "adversarial"
@@ -33,6 +34,7 @@ class Settings:
     vectors: bool = True
     store: str = "sqlite"
     limit: int | None = None
+    recall: RecallSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,13 @@ async def _locomo(conversations: Sequence[Conversation], settings: Settings, say
     for conversation in conversations:
         say(f"LoCoMo {conversation.name}: {len(conversation.turns)} turns")
         with opened(settings) as memory:
-            found = await _asked_of(memory, conversation.turns, conversation.questions, settings, times)
+            found = await asked_of(memory, conversation.turns, conversation.questions, settings, times)
         alone += found
         by_session += [_sessions(answer, conversation.turns) for answer in found]
     say(f"LoCoMo pooled: {sum(len(one.turns) for one in conversations)} turns")
     with opened(settings) as memory:
         turns = [turn for one in conversations for turn in one.turns]
-        pooled = await _asked_of(memory, turns, [q for one in conversations for q in one.questions], settings, [])
+        pooled = await asked_of(memory, turns, [q for one in conversations for q in one.questions], settings, [])
     groups = dict.fromkeys(answer.group for answer in alone)
     answerable = [answer for answer in alone if answer.group != ADVERSARIAL]
     return [
@@ -97,7 +99,7 @@ async def _other_forms(
     leaning: list[Answer] = []
     for conversation in conversations:
         with opened(settings) as memory:
-            as_they_were += await _asked_of(memory, conversation.turns, named_alone(conversation), settings, [])
+            as_they_were += await asked_of(memory, conversation.turns, named_alone(conversation), settings, [])
             for one in follow_ups(conversation)[: settings.limit]:
                 for answers, question, context in (
                     (whole, one.whole, ()),
@@ -109,7 +111,7 @@ async def _other_forms(
                     answers.append(Answer(question.group, ranked, question.evidence))
         for form in told_to_an_assistant(conversation):
             with opened(settings) as memory:
-                in_form += await _asked_of(memory, form.turns, form.questions, settings, [])
+                in_form += await asked_of(memory, form.turns, form.questions, settings, [])
     return [
         _row("Questions that name one person, 1-4", [one for one in as_they_were if one.group != ADVERSARIAL]),
         _row("- asked of an assistant by them", [one for one in in_form if one.group != ADVERSARIAL]),
@@ -119,13 +121,14 @@ async def _other_forms(
     ]
 
 
-async def _asked_of(
+async def asked_of(
     memory: LongTermMemory,
     turns: Sequence[Memory],
     questions: Sequence[Question],
     settings: Settings,
     times: list[float],
 ) -> list[Answer]:
+    """Remember *turns* and ask *questions*; *times* gets the seconds of each."""
     await memory.remember_many(turns)
     answers = []
     await memory.recall("warm")
@@ -147,8 +150,14 @@ def _sessions(answer: Answer, turns: Sequence[Memory]) -> Answer:
 
 async def _library(name: str, library: Library, settings: Settings, say: Callable[[str], None]) -> list[Row]:
     say(f"{name}: {len(library.documents)} documents")
-    answers: list[Answer] = []
     times: list[float] = []
+    answers = await answers_of_library(library, settings, times)
+    return [_row(name, answers, ms=_median(times), ndcg=True)]
+
+
+async def answers_of_library(library: Library, settings: Settings, times: list[float]) -> list[Answer]:
+    """Ingest the documents of *library* whole and ask its questions; *times* gets the seconds of each."""
+    answers: list[Answer] = []
     with opened(settings) as memory, TemporaryDirectory() as folder:
         for id, text in library.documents.items():
             (Path(folder) / f"{id}.txt").write_text(text, "utf-8")
@@ -160,7 +169,7 @@ async def _library(name: str, library: Library, settings: Settings, say: Callabl
             sources = (hit.memory.source for hit in found)
             ranked = tuple(Path(one.document or "").stem for one in sources if one is not None)
             answers.append(Answer(question.group, ranked, question.evidence))
-    return [_row(name, answers, ms=_median(times), ndcg=True)]
+    return answers
 
 
 class WholeText:
@@ -180,7 +189,17 @@ def opened(settings: Settings) -> Iterator[LongTermMemory]:
         store = open_store("numpy:" if settings.store == "numpy" else f"sqlite:///{folder}/memory.db")
         embedder = LocalEmbedder() if settings.vectors else None
         words = LocalWordVectors() if settings.vectors else None
-        memory = LongTermMemory(store, embedder=embedder, word_vectors=words, clock=lambda: _NOW)
+        names = (
+            count()
+        )  # ties are broken by id: with random ones, a run would differ from the next by a question or two
+        memory = LongTermMemory(
+            store,
+            embedder=embedder,
+            word_vectors=words,
+            clock=lambda: _NOW,
+            ids=lambda: f"m{next(names):07}",
+            recall_settings=settings.recall,
+        )
         try:
             yield memory
         finally:

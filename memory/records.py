@@ -106,7 +106,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """A *word* of the question and the term *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).
+    """A *word* of the question and the one *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).
 
     *weight* is the word's share of the question's weight, by how rare it is. *where* is "here", or the turn beside
     the hit that holds the term: "before", "after", or the "question" that it answers.

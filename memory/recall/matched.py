@@ -47,7 +47,7 @@ def matched_words(
             held = best[at]
             if similarity >= _SHOWN and (held is None or similarity > held.similarity):
                 weight = float(words.weights[at]) / words.total if words.total > 0 else 0.0
-                best[at] = Matched(question.forms[at], index.stems.name(term), similarity, weight, where)
+                best[at] = Matched(question.forms[at], index.stems.form(term), similarity, weight, where)
     found = [one for one in best if one is not None]
     return tuple(sorted(found, key=lambda one: (-one.similarity * one.weight, one.word)))
 

@@ -65,6 +65,11 @@ class Stems:
         """Return the term of a number."""
         return self._names[number]
 
+    def form(self, number: int) -> str:
+        """Return how a term is mostly written here; itself where it is no single word."""
+        surface = self._commonest(number)
+        return self._forms[surface] if surface >= 0 else self._names[number]
+
     def marked(self, words: Sequence[str]) -> list[int]:
         """Return the surface forms of *words* as they are counted: twice the number, and 1 for a small letter.
 
