@@ -20,7 +20,8 @@ from benchmarks.ablation import run_ablation
 from benchmarks.datasets import fingerprint
 from benchmarks.recall import Row, Settings, run
 
-SETS = ("locomo", "squad", "cranfield")
+SETS = ("locomo", "squad", "cranfield", "updates")
+_GENERATED = ("updates",)
 _COLUMNS = ("R@1", "R@5", "R@10", "all@10", "adversarial", "MRR", "nDCG@10", "ms")
 _PACKAGES = ("mneme", "numpy", "wordllama", "PyStemmer", "apsw", "sqlite-vec")
 
@@ -41,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     if given.data is None or not given.data.is_dir():
         parser.error("--data (or MNEME_BENCH_DATA) must name the folder of the data sets")
     sets = tuple(given.sets.split(","))
-    missing = [name for name in sets if name not in SETS or not (given.data / name).is_dir()]
+    missing = [name for name in sets if name not in SETS or not (name in _GENERATED or (given.data / name).is_dir())]
     if missing:
         parser.error(f"no data set {', '.join(missing)} in {given.data}; known are {', '.join(SETS)}")
     settings = Settings(sets, not given.no_vectors, given.store, given.limit)
@@ -73,7 +74,7 @@ def _about(data: Path, settings: Settings) -> dict[str, Any]:
         "vectors": settings.vectors,
         "store": settings.store,
         "limit": settings.limit,
-        "data": fingerprint(data, settings.sets),
+        "data": fingerprint(data, [name for name in settings.sets if name not in _GENERATED]),
         "versions": " ".join(f"{name} {_version(name)}" for name in _PACKAGES),
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",

@@ -18,6 +18,7 @@ from time import perf_counter
 from benchmarks.datasets import Conversation, Library, Question, cranfield, locomo, squad
 from benchmarks.forms import follow_ups, named_alone, told_to_an_assistant
 from benchmarks.metrics import Answer, all_at, mrr, ndcg_at, recall_at
+from benchmarks.updates import updates
 from memory import Chunk, KnowledgeBase, LocalEmbedder, LocalWordVectors, LongTermMemory, Memory, RecallSettings
 from vectorstore import open_store
 
@@ -30,7 +31,7 @@ _DEPTH = 50
 class Settings:
     """What a run was made with."""
 
-    sets: tuple[str, ...] = ("locomo", "squad", "cranfield")
+    sets: tuple[str, ...] = ("locomo", "squad", "cranfield", "updates")
     vectors: bool = True
     store: str = "sqlite"
     limit: int | None = None
@@ -56,7 +57,24 @@ def run(folder: Path, settings: Settings, say: Callable[[str], None]) -> list[Ro
             rows += runner.run(_library("SQuAD, own paragraphs", squad(folder), settings, say))
         if "cranfield" in settings.sets:
             rows += runner.run(_library("Cranfield", cranfield(folder), settings, say))
+        if "updates" in settings.sets:
+            rows += runner.run(_updates(settings, say))
     return rows
+
+
+async def _updates(settings: Settings, say: Callable[[str], None]) -> list[Row]:
+    """Ask each generated case for what is so now, and for what was so before it changed."""
+    say("statements that change, generated")
+    now: list[Answer] = []
+    then: list[Answer] = []
+    for case in updates():
+        with opened(settings) as memory:
+            await memory.remember_many(case.turns)
+            for answers, wanted, moment in ((now, case.newer, None), (then, case.older, case.then)):
+                found = await memory.recall(case.question, k=_DEPTH, as_of=moment)
+                ranked = tuple(hit.memory.key or "" for hit in found)
+                answers.append(Answer("changed", ranked, {wanted: 1}))
+    return [_row("Changed statements, asked for now", now), _row("- asked for as it was then", then)]
 
 
 async def _locomo(conversations: Sequence[Conversation], settings: Settings, say: Callable[[str], None]) -> list[Row]:

@@ -124,6 +124,7 @@ class Hit:
     """A memory that was found, with its *score*.
 
     When an explanation was asked for, *parts* add up to the score, and *matched* are the words it was found by.
+    *outdated_by* is the id of a newer statement of nearly the same, where there is one.
     """
 
     memory: Memory
@@ -132,6 +133,7 @@ class Hit:
     namespace: str = ""
     lane: str = "conversation"
     matched: tuple[Matched, ...] = ()
+    outdated_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

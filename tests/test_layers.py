@@ -122,7 +122,7 @@ LINES: dict[str, list[set[str]]] = {
         {"index"},
         {"following", "question", "standing"},
         {"matching", "signals"},
-        {"candidates", "matched", "meaning"},
+        {"candidates", "change", "matched", "meaning"},
         {"conversation", "documents", "plain"},
         {"recall"},
     ],

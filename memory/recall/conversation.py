@@ -11,12 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.recall.change import newest_first, said_later
 from memory.recall.confidence import topic
 from memory.recall.cues import Cue
 from memory.recall.index import NO_SESSION, Index
 from memory.recall.matching import Words, weighed, word_match, words_of
 from memory.recall.people import NOBODY
 from memory.recall.question import Question
+from memory.recall.rows import micros
 from memory.recall.scored import Scored, best_first, summed
 from memory.recall.settings import ConversationWeights
 from memory.recall.signals import cue, date_named, feedback, largest_to_one, named_take_part, said_by_named
@@ -72,10 +74,17 @@ def score_conversation(
     if question.asks_several:
         best = rows[best_first(ids, summed(parts, len(ids)), _FEEDBACK_FROM)]
         parts["feedback"] = weights.feedback * feedback(index, rows, best, df, count)
+    if standing.as_of is not None:
+        parts["later"] = weights.later * said_later(index, rows, micros(standing.as_of))
+    newer: dict[int, int] = {}
+    if weights.newest and question.asks_state and not (question.asks_several or question.dates):
+        moment = micros(standing.as_of or standing.now)
+        change = newest_first(index, rows, ids, summed(parts, len(ids)), words, moment)
+        parts["newest"], newer = change.scores, change.newer
     coverage = float(near.max(initial=0.0)) / words.total if words.total > 0 else 0.0
     about = topic(coverage, nearest, words=_COVERAGE)
     lead = _lead(index, rows, question, summed(parts, len(ids)) - parts["speaker"])
-    return Scored(namespace, lane, tuple(ids), parts, about, lead)
+    return Scored(namespace, lane, tuple(ids), parts, about, lead, newer)
 
 
 def _windowed(

@@ -1,4 +1,4 @@
-"""Six yes/no cues of a memory's text, as bits of one byte. Nothing here depends on other memories."""
+"""Seven yes/no cues of a memory's text, as bits of one byte. Nothing here depends on other memories."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Cue(IntFlag):
     NUMBER = 16
     NAME = 32
     """A capitalised word inside a sentence."""
+    CHANGE = 64
+    """Says that something is no longer as it was."""
 
 
 _ENDS = ("?", "\uff1f")
@@ -40,4 +42,6 @@ def cues_of(text: str, lexicon: Lexicon) -> int:
         found |= Cue.NUMBER
     if lexicon.name.search(text):
         found |= Cue.NAME
+    if lexicon.change.search(text):
+        found |= Cue.CHANGE
     return int(found)

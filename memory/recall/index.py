@@ -44,6 +44,7 @@ class Index:
         self.about = Growing(np.int32)
         self.cues = Growing(np.uint8)
         self.disabled = Growing(np.bool_)
+        self.occurred_at = Growing(np.int64)
         self.valid_from = Growing(np.int64)
         self.valid_to = Growing(np.int64)
         self.expires_at = Growing(np.int64)
@@ -109,6 +110,7 @@ class Index:
             (self.about, row.about),
             (self.cues, row.cues),
             (self.disabled, row.disabled),
+            (self.occurred_at, row.occurred_at),
             (self.valid_from, row.valid_from),
             (self.valid_to, row.valid_to),
             (self.expires_at, row.expires_at),

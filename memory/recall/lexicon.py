@@ -35,6 +35,8 @@ class Lexicon:
     asks_place: re.Pattern[str] = _NEVER
     asks_number: re.Pattern[str] = _NEVER
     asks_several: re.Pattern[str] = _NEVER
+    asks_state: re.Pattern[str] = _NEVER
+    change: re.Pattern[str] = _NEVER
     frame: frozenset[str] = frozenset()
     goes_on: re.Pattern[str] = _NEVER
     points_back: re.Pattern[str] = _NEVER
@@ -109,6 +111,14 @@ ENGLISH = Lexicon(
         r"|\b(?:what|which)\b(?: (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b)[\w'-]+){0,3}?"
         r" (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b|us\b|yes\b)[a-z]+(?<!s)s\b(?! name)",
         re.IGNORECASE,
+    ),
+    asks_state=re.compile(
+        r"^(?!.*\b(?:did|was|were|had|been|ever|will|would|could|should|used to)\b).*\b(?:is|are|am|do|does|'s)\b",
+        re.IGNORECASE | re.DOTALL,
+    ),
+    change=_words(
+        "now|nowadays|these days|from now on|no longer|any ?more|instead|moved|changed|switched|replaced|gave up"
+        "|new|actually|correction|not any longer|since then|has become|have become|became"
     ),
     frame=frozenset(f"{_FRAME}|{_TIMES}|{_COUNTS}|march|may".split("|")),
     goes_on=re.compile(

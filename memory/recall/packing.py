@@ -79,4 +79,4 @@ def _marks(one: Ranked, memory: Memory) -> tuple[tuple[str, ...], ...]:
 
 def _hit(one: Ranked, memory: Memory, *, explain: bool) -> Hit:
     user, lane, _ = lane_of(one.source.namespace)
-    return Hit(memory, one.score, one.parts() if explain else {}, user, lane)
+    return Hit(memory, one.score, one.parts() if explain else {}, user, lane, outdated_by=one.outdated_by())

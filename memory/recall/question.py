@@ -20,7 +20,8 @@ _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 class Question:
     """What one namespace makes of a question; *forms* are the words of *terms* as they were written.
 
-    *only_when*: it names a date and nothing else that a memory could be about.
+    *asks_state*: how something is, and not what happened. *only_when*: it names a date and nothing else that a memory
+    could be about.
     """
 
     text: str
@@ -34,6 +35,7 @@ class Question:
     asks_place: bool
     asks_number: bool
     asks_several: bool
+    asks_state: bool = False
     only_when: bool = False
 
 
@@ -67,6 +69,7 @@ def understood(
         asks_place=lexicon.asks_place.search(asking) is not None,
         asks_number=lexicon.asks_number.search(asking) is not None,
         asks_several=lexicon.asks_several.search(asking) is not None,
+        asks_state=lexicon.asks_state.search(asking) is not None,
         only_when=bool(dates) and all(form in lexicon.frame or form.isdigit() for form in forms),
     )
 

@@ -45,6 +45,7 @@ class Row:
     calls: tuple[str, ...]
     disabled: bool
     replaces: bool
+    occurred_at: int
     valid_from: int
     valid_to: int
     expires_at: int
@@ -75,6 +76,7 @@ def row_of(entry: Entry, terms: Sequence[Sequence[str]], *, lexicon: Lexicon, zo
         calls=tuple(lexicon.call.findall(entry.text)) if conversation else (),
         disabled=fields.get("disabled") is True,
         replaces="supersedes" in fields,
+        occurred_at=occurred,
         valid_from=moment_of(fields.get("valid_from")),
         valid_to=moment_of(fields.get("valid_to")),
         expires_at=moment_of(fields.get("expires_at")),

@@ -8,7 +8,7 @@ and a score means the same for every question; the order inside a namespace stay
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ class Scored:
 
     *topic* in [0, 1] is how far the best candidate is about the question at all; *lead* how far the best
     memory of those whom the question names stays ahead of all others' (below 0: somebody else said it), 0
-    where nobody is named.
+    where nobody is named. *newer* maps the place of a statement that is outdated to that of the one that is newer.
     """
 
     namespace: str
@@ -31,6 +31,7 @@ class Scored:
     parts: Mapping[str, Floats]
     topic: float = 0.0
     lead: float = 0.0
+    newer: Mapping[int, int] = field(default_factory=dict)
 
     def totals(self) -> Floats:
         """Return the sum of the parts of each id, always in the same order."""
@@ -42,7 +43,7 @@ class Scored:
         if best <= 0:
             return self
         parts = {name: part * (self.topic / best) for name, part in self.parts.items()}
-        return Scored(self.namespace, self.lane, self.ids, parts, self.topic, self.lead)
+        return replace(self, parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ class Ranked:
         """Return the parts that are not 0; they add up to the score."""
         values = {name: float(part[self.place]) for name, part in self.source.parts.items()}
         return {name: value for name, value in values.items() if value}
+
+    def outdated_by(self) -> str | None:
+        """Return the id of the newer statement that takes this one's place."""
+        newer = self.source.newer.get(self.place)
+        return None if newer is None else self.source.ids[newer]
 
 
 def summed(parts: Mapping[str, Floats], size: int) -> Floats:

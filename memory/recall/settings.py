@@ -28,6 +28,9 @@ class ConversationWeights:
     date: float = 0.5
     feedback: float = 0.2
     recency: float = 0.05
+    later: float = -1.0
+    newest: float = 1.0
+    """0: older statements do not make way for newer ones."""
     text: float = 0.15
     word_window: tuple[float, float, float, float] = (0.6, 0.4, 0.5, 0.3)
     """Part of a word that counts when it stands one turn before, one after, two before, two after."""

@@ -164,6 +164,13 @@ class Stems:
         result[: len(cosines)] = cosines
         return result
 
+    def cosines_of(self, some: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return centred cosines of terms with terms, shape (some, others); 0 where either has no vector."""
+        left, right = self.centred(some), self.centred(others)
+        lengths = np.sqrt((left * left).sum(axis=1)[:, None] * (right * right).sum(axis=1)[None, :])
+        inner = left @ right.T
+        return np.asarray(np.divide(inner, lengths, out=np.zeros_like(inner), where=lengths > 0))
+
     def centred(self, terms: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the vectors of *terms* less the mean of all, shape (terms, dimension); zeros where there is none."""
         if self._rows is None:

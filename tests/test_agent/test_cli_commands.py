@@ -81,7 +81,7 @@ def test_recall_json_has_its_keys(mneme: Mneme) -> None:
     found = mneme.json("recall", "What is the cat called?", "--explain")
     assert set(found) == {"hits", "confidence", "abstain", "notes"}
     (hit,) = found["hits"]
-    assert set(hit) == MEMORY_KEYS | {"score", "lane", "parts", "matched"}
+    assert set(hit) == MEMORY_KEYS | {"score", "lane", "outdated_by", "parts", "matched"}
     assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}
     assert hit["score"] == pytest.approx(sum(hit["parts"].values()))
     assert "parts" not in mneme.json("recall", "What is the cat called?")["hits"][0]

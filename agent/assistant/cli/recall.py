@@ -75,4 +75,5 @@ def _origin(hit: Hit) -> str:
         parts = [source.document + page, " > ".join(source.heading)]
     else:
         parts = [memory.speaker or memory.role or memory.kind, day(memory.occurred_at or memory.recorded_at)]
-    return " · ".join(one_line(part) for part in (*parts, f"score {hit.score:.2f}", memory.id) if part)
+    newer = f"outdated by {hit.outdated_by}" if hit.outdated_by is not None else ""
+    return " · ".join(one_line(part) for part in (*parts, f"score {hit.score:.2f}", memory.id, newer) if part)

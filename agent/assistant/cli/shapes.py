@@ -145,7 +145,7 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
 
 
 def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
-    answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane}
+    answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane, "outdated_by": hit.outdated_by}
     if not explain:
         return answer
     matched = [

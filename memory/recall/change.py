@@ -1,0 +1,113 @@
+"""Statements that change: of near-equal ones that answer a question, the newest leads and the older ones come after it.
+
+Near-equal statements have one speaker, are both about the question, and say nearly the same of another thing ("I live
+in Lisbon", "I live in Porto"). Nothing is lost by it: they exchange their scores, and others' places stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.recall.cues import Cue
+from memory.recall.index import Index
+from memory.recall.matching import Words, weighed, word_match
+from memory.recall.rows import NEVER
+from memory.recall.stems import NOTHING
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+_LOOKED_AT = 6
+_STEP = 1e-6
+"""Equal scores must not leave it to their ids which one leads."""
+_ALIKE = 0.45
+_ALIKE_WHERE_SAID = 0.2
+"""Where the later one says itself that something changed, it need not be so alike."""
+_ABOUT = 0.5
+_LONGEST = 16
+"""Terms of a statement; a longer text says several things, and another one does not contradict it as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What each row's score changes by, and for each that is outdated the place of the statement that is newer."""
+
+    scores: Floats
+    newer: dict[int, int]
+
+
+def newest_first(index: Index, rows: Rows, ids: Sequence[str], totals: Floats, words: Words, moment: int) -> Change:
+    """Let the newest of near-equal statements lead; those made after *moment* (microseconds) come last.
+
+    *totals* are the scores so far. Equal moments: by id.
+    """
+    change = np.zeros(len(rows))
+    newer: dict[int, int] = {}
+    best = np.argsort(-totals, kind="stable")[:_LOOKED_AT]
+    for group in _groups(index, rows, best, words):
+        made = {at: _made(index, int(rows[at])) for at in group}
+        by_time = sorted(group, key=lambda at: (made[at] > moment, -made[at], ids[at]))
+        scores = sorted((float(totals[at]) for at in group), reverse=True)
+        for place, (at, score) in enumerate(zip(by_time, scores, strict=True)):
+            change[at] = score - place * _STEP - totals[at]
+            if place and made[at] < made[by_time[0]]:
+                newer[at] = by_time[0]
+    return Change(change, newer)
+
+
+def said_later(index: Index, rows: Rows, moment: int) -> Floats:
+    """1 for what was said after *moment* (microseconds) and does not say from when it holds; else 0."""
+    said = index.occurred_at.values[rows]
+    unsaid = index.valid_from.values[rows] == NEVER
+    return np.asarray(unsaid & (said != NEVER) & (said > moment), dtype=np.float64)
+
+
+def _groups(index: Index, rows: Rows, places: NDArray[np.intp], words: Words) -> list[list[int]]:
+    """Return the groups of two and more near-equal statements among *places*."""
+    stating = [at for at in places.tolist() if _states(index, int(rows[at]))]
+    if len(stating) < 2 or not len(words.numbers):
+        return []
+    chosen = rows[np.array(stating)]
+    about = weighed(word_match(words, chosen, index), words)
+    floor = _ABOUT * float(about.max(initial=0.0))
+    left = [at for at, share in zip(stating, about.tolist(), strict=True) if share >= floor > 0]
+    groups = []
+    while left:
+        first, *others = left
+        same = [at for at in others if _near_equal(index, int(rows[first]), int(rows[at]))]
+        if same:
+            groups.append([first, *same])
+        left = [at for at in others if at not in same]
+    return groups
+
+
+def _states(index: Index, row: int) -> bool:
+    terms = _terms(index, row)
+    return 0 < len(terms) <= _LONGEST and not index.cues.values[row] & int(Cue.ENDS_ASKING)
+
+
+def _near_equal(index: Index, one: int, other: int) -> bool:
+    if index.speaker.values[one] != index.speaker.values[other]:
+        return False
+    a, b = _terms(index, one), _terms(index, other)
+    near = np.maximum(index.stems.cosines_of(a, b), (a[:, None] == b[None, :]).astype(np.float64))
+    later = one if _made(index, one) >= _made(index, other) else other
+    needed = _ALIKE_WHERE_SAID if index.cues.values[later] & int(Cue.CHANGE) else _ALIKE
+    return float(min(near.max(axis=1).mean(), near.max(axis=0).mean())) >= needed
+
+
+def _terms(index: Index, row: int) -> Rows:
+    terms = np.unique(index.text_terms(np.array([row], dtype=np.int64))[0])
+    return np.asarray(terms[terms != NOTHING])
+
+
+def _made(index: Index, row: int) -> int:
+    """When a statement was made, in microseconds: valid from then, said on that day, or written then."""
+    if index.valid_from.values[row] != NEVER:
+        return int(index.valid_from.values[row])
+    return int(
+        index.occurred_at.values[row] if index.occurred_at.values[row] != NEVER else index.recorded_at.values[row]
+    )
