@@ -1,0 +1,110 @@
+"""Measurements as they are kept: one JSON object a line, with everything needed to repeat it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all measurements of one run share."""
+
+    seed: int
+    machine: str
+    command: str
+    date: str
+    versions: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One figure: a *store*, of which *version*, on *n* rows of *d* dimensions; *recall* at 10 where it was taken.
+
+    *rounds* are the medians of the single rounds, in order: rounds of one number were measured side by side.
+    """
+
+    store: str
+    version: str
+    data: str
+    n: int
+    d: int
+    measure: str
+    unit: str
+    p50: float
+    p95: float
+    min: float
+    max: float
+    count: int
+    rounds: tuple[float, ...]
+    recall: float | None
+    note: str
+    seed: int
+    machine: str
+    command: str
+    date: str
+    versions: str
+
+
+def summary(blocks: Sequence[Sequence[float]]) -> dict[str, float | int | tuple[float, ...]]:
+    """Return what is kept of the samples of several rounds."""
+    samples = np.array([one for block in blocks for one in block], dtype=np.float64)
+    if not len(samples):
+        raise ValueError("a measurement needs a sample")
+    low, middle, high = np.percentile(samples, (0, 50, 95))
+    return {
+        "p50": _rounded(middle),
+        "p95": _rounded(high),
+        "min": _rounded(low),
+        "max": _rounded(samples.max()),
+        "count": len(samples),
+        "rounds": tuple(_rounded(np.median(block)) for block in blocks if len(block)),
+    }
+
+
+def machine() -> str:
+    """Return the machine in a line: processor, cores, memory, system."""
+    name = platform.processor() or platform.machine()
+    memory = ""
+    try:
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        memory = f", {pages / 2**30:.0f} GiB"
+    except (OSError, ValueError, AttributeError):
+        pass
+    return f"{name}, {os.cpu_count()} cores{memory}, {platform.system()}, Python {platform.python_version()}"
+
+
+def write_lines(path: Path, measurements: Iterable[Measurement]) -> None:
+    """Write the measurements whole, beside their place first."""
+    beside = path.with_suffix(path.suffix + ".new")
+    beside.write_text("".join(json.dumps(asdict(one)) + "\n" for one in measurements), "utf-8")
+    beside.replace(path)
+
+
+def read_lines(path: Path) -> list[Measurement]:
+    """Read what ``write_lines`` wrote; raise ``ValueError`` naming the first line that is something else."""
+    found = []
+    names = {field.name for field in fields(Measurement)}
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        try:
+            given = json.loads(line)
+            if set(given) != names:
+                raise ValueError(f"its keys are not {sorted(names)}")
+            found.append(Measurement(**{**given, "rounds": tuple(given["rounds"])}))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}, line {number}: not a measurement: {error}") from error
+    return found
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
