@@ -22,7 +22,7 @@ from benchmarks.stores import measures as m
 from benchmarks.stores.asking import PROJECT, environment
 from benchmarks.stores.contenders import BY_KEY, CONTENDERS, Contender, missing
 from benchmarks.stores.race import Pace, Race
-from benchmarks.stores.results import Measurement, Setting, machine, read_lines, summary, write_lines
+from benchmarks.stores.results import Measurement, Setting, machine, measured, read_lines, write_lines
 
 _SIZES = (1_000, 10_000, 100_000)
 _DIMENSION = 384
@@ -85,7 +85,7 @@ def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str],
         for one in chosen:
             if (why := missing(one)) is not None:
                 told(f"{one.title}: not measured: {why}")
-                found.append(_bare(one.key, m.NOT_MEASURED, [[0.0]], setting, note=f"everything: {why}"))
+                found.append(measured(setting, one.key, m.NOT_MEASURED, [[0.0]], note=f"everything: {why}"))
             else:
                 present.append(one)
         for size in sizes:
@@ -166,23 +166,23 @@ def _guards(folder: Path, given: argparse.Namespace, setting: Setting, say: Call
     work = folder / "namespaces"
     work.mkdir()
     times = _guard("namespaces", work, count, setting.seed)["times"]
-    found = []
+    found, small = [], {"n": 1_000, "d": _DIMENSION}
     for measure, by_place in times.items():
-        found.append(_bare(m.BESIDE_NONE, measure, by_place["alone"], setting, n=1_000))
-        found.append(_bare(m.BESIDE_MANY, measure, by_place["among"], setting, n=1_000, note=f"{count} others"))
+        found.append(measured(setting, m.BESIDE_NONE, measure, by_place["alone"], **small))
+        found.append(measured(setting, m.BESIDE_MANY, measure, by_place["among"], **small, note=f"{count:,} others"))
     if given.million:
         say(f"guard: {_MILLION:,} rows of 256 dimensions")
         told = _guard("million", work, _MILLION, setting.seed)
         size = {"n": _MILLION, "d": 256}
         found += [
-            _bare("mneme-sqlite", m.MILLION_LOAD, [[told["loaded"]]], setting, **size),
-            _bare(
-                "mneme-sqlite", m.MILLION_PEAK, [[told["peak"]]], setting, **size, note=f"file {told['size']:.0f} MB"
+            measured(setting, "mneme-sqlite", m.MILLION_LOAD, [[told["loaded"]]], **size),
+            measured(
+                setting, "mneme-sqlite", m.MILLION_PEAK, [[told["peak"]]], **size, note=f"file {told['size']:.0f} MB"
             ),
         ]
         for measure, part in ((m.MILLION_SEARCH, "memory"), (m.MILLION_SQL, "sql")):
             note = f"first search after opening {told[part]['first']:.2f} s"
-            found.append(_bare("mneme-sqlite", measure, [told[part]["times"]], setting, **size, note=note))
+            found.append(measured(setting, "mneme-sqlite", measure, [told[part]["times"]], **size, note=note))
     return found
 
 
@@ -191,38 +191,6 @@ def _guard(guard: str, folder: Path, count: int, seed: int) -> dict[str, Any]:
     run = subprocess.run(words, cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
     told: dict[str, Any] = json.loads(run.stdout)
     return told
-
-
-def _bare(
-    store: str,
-    measure: str,
-    blocks: list[list[float]],
-    setting: Setting,
-    *,
-    n: int = 0,
-    d: int = _DIMENSION,
-    note: str = "",
-) -> Measurement:
-    """A measurement that belongs to no race."""
-    unit = m.unit_of(measure)
-    scaled = [[one * 1e3 for one in block] for block in blocks] if unit == "ms" else blocks
-    return Measurement(
-        store=store,
-        version="-",
-        data="clustered",
-        n=n,
-        d=d,
-        measure=measure,
-        unit=unit,
-        recall=None,
-        note=note,
-        seed=setting.seed,
-        machine=setting.machine,
-        command=setting.command,
-        date=setting.date,
-        versions=setting.versions,
-        **summary(scaled),  # type: ignore[arg-type]
-    )
 
 
 def _without_places(words: list[str]) -> list[str]:

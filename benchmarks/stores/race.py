@@ -15,7 +15,7 @@ from benchmarks.stores.asking import Asked, Call, StoreFailed, in_turns
 from benchmarks.stores.cold_starts import baseline, cold_starts
 from benchmarks.stores.contenders import Contender, version_of
 from benchmarks.stores.data import Data
-from benchmarks.stores.results import Measurement, Setting, summary
+from benchmarks.stores.results import Measurement, Setting, measured
 from benchmarks.stores.truth import Truth
 
 K = 10
@@ -87,28 +87,20 @@ class Race:
         recall: float | None = None,
         note: str = "",
     ) -> None:
-        """Keep a measurement; seconds are given for what is in milliseconds."""
-        about = self._data.about
-        unit = m.unit_of(measure)
-        scaled = [[one * 1e3 for one in block] for block in blocks] if unit == "ms" else blocks
-        contender = self._contenders.get(store)
+        """Keep a measurement of this race."""
+        about, contender = self._data.about, self._contenders.get(store)
         self.measurements.append(
-            Measurement(
-                store=store,
-                version=version_of(contender) if contender is not None else "-",
+            measured(
+                self._setting,
+                store,
+                measure,
+                blocks,
                 data=about.name,
                 n=about.n,
                 d=about.d,
-                measure=measure,
-                unit=unit,
-                recall=None if recall is None else round(recall, 4),
+                version="-" if contender is None else version_of(contender),
+                recall=recall,
                 note=note,
-                seed=self._setting.seed,
-                machine=self._setting.machine,
-                command=self._setting.command,
-                date=self._setting.date,
-                versions=self._setting.versions,
-                **summary(scaled),  # type: ignore[arg-type]
             )
         )
 

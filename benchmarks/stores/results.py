@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.stores.measures import unit_of
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -50,6 +52,37 @@ class Measurement:
     command: str
     date: str
     versions: str
+
+
+def measured(
+    setting: Setting,
+    store: str,
+    measure: str,
+    blocks: Sequence[Sequence[float]],
+    *,
+    data: str = "clustered",
+    n: int = 0,
+    d: int = 0,
+    version: str = "-",
+    recall: float | None = None,
+    note: str = "",
+) -> Measurement:
+    """Return a measurement of *blocks* of samples, a block a round; what is told in ms is given in seconds."""
+    unit = unit_of(measure)
+    scaled = [[one * 1e3 for one in block] for block in blocks] if unit == "ms" else blocks
+    return Measurement(
+        store=store,
+        version=version,
+        data=data,
+        n=n,
+        d=d,
+        measure=measure,
+        unit=unit,
+        recall=None if recall is None else round(recall, 4),
+        note=note,
+        **asdict(setting),
+        **summary(scaled),  # type: ignore[arg-type]
+    )
 
 
 def summary(blocks: Sequence[Sequence[float]]) -> dict[str, float | int | tuple[float, ...]]:
