@@ -19,5 +19,5 @@ bench:  ## needs DATA=folder; see benchmarks/README.md
 	$(PYTHON) -m benchmarks recall --data $(DATA)
 
 bench-stores:  ## needs the extra `bench` and DATA=folder; half an hour on an idle machine
-	$(PYTHON) -m benchmarks stores --data $(DATA) --million --out benchmarks/results/stores.jsonl
-	$(PYTHON) -m benchmarks stores-report benchmarks/results/stores.jsonl
+	$(PYTHON) -m benchmarks stores --data $(DATA) --million --out benchmarks/results
+	$(PYTHON) -m benchmarks stores-report benchmarks/results

@@ -22,7 +22,7 @@ from benchmarks.stores import measures as m
 from benchmarks.stores.asking import PROJECT, environment
 from benchmarks.stores.contenders import BY_KEY, CONTENDERS, Contender, missing
 from benchmarks.stores.race import Pace, Race
-from benchmarks.stores.results import Measurement, Setting, machine, measured, read_lines, write_lines
+from benchmarks.stores.results import Measurement, Setting, machine, measured, read_results, write_results
 
 _SIZES = (1_000, 10_000, 100_000)
 _DIMENSION = 384
@@ -47,9 +47,11 @@ def add_parsers(commands: Any) -> None:
     stores.add_argument("--seed", type=int, default=20260101)
     stores.add_argument("--million", action="store_true", help="also load and search a million rows (minutes, 4 GB)")
     stores.add_argument("--work", type=Path, help="folder for the stores' files, on a real disk (default: temporary)")
-    stores.add_argument("--out", "--json", type=Path, help="write the measurements here, as JSON lines")
+    stores.add_argument(
+        "--out", "--json", type=Path, help="folder for the measurements, as JSON lines, a file for each number of rows"
+    )
     report = commands.add_parser("stores-report", help="render what `stores` measured: a page and a plot")
-    report.add_argument("results", type=Path, help="the JSON lines that `stores --out` wrote")
+    report.add_argument("results", type=Path, help="the folder that `stores --out` wrote to, or one file of it")
     report.add_argument(
         "--docs", type=Path, default=PROJECT / "docs", help="folder of benchmarks.md and benchmarks.svg"
     )
@@ -65,21 +67,21 @@ def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str],
     if unknown:
         raise SystemExit(f"--stores: no store {', '.join(unknown)}; known are {', '.join(BY_KEY)}")
     chosen = list(CONTENDERS) if given.stores == "all" else [BY_KEY[key] for key in given.stores.split(",")]
-    if given.out is not None and not given.out.parent.is_dir():
-        raise SystemExit(f"--out: there is no folder {given.out.parent}")
+    if given.out is not None and not given.out.is_dir():
+        raise SystemExit(f"--out: there is no folder {given.out}")
     setting = Setting(
         given.seed,
         machine(),
         "python -m benchmarks " + shlex.join(_without_places(words)),
         datetime.now(UTC).isoformat(timespec="seconds"),
-        "; ".join(f"{name} {_version(name)}" for name in _PACKAGES),
     )
+    versions = "; ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     started = monotonic()
 
     def told(line: str) -> None:
         say(f"[{monotonic() - started:5.0f} s] {line}")
 
-    found: list[Measurement] = []
+    found = [measured(setting, "-", m.VERSIONS, [[0.0]], note=versions)]
     with TemporaryDirectory(dir=given.work, prefix="mneme-bench-") as folder:
         present = []
         for one in chosen:
@@ -91,11 +93,11 @@ def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str],
         for size in sizes:
             found += _races(Path(folder), size, present, given, setting, told)
             if given.out is not None:
-                write_lines(given.out, found)
+                write_results(given.out, found)
         if "mneme-sqlite" in {one.key for one in present}:
             found += _guards(Path(folder), given, setting, told)
     if given.out is not None:
-        write_lines(given.out, found)
+        write_results(given.out, found)
     from benchmarks.stores.report import goals_text
 
     print(goals_text(found, raced_only=True))
@@ -107,7 +109,7 @@ def run_report(given: argparse.Namespace, say: Callable[[str], None]) -> int:
     """Render the page and the plot of *given.results*; return the exit code."""
     from benchmarks.stores.page import page
 
-    found = read_lines(given.results)
+    found = read_results(given.results)
     given.docs.mkdir(exist_ok=True)
     if not given.no_plot:
         from benchmarks.stores.plot import draw
@@ -129,7 +131,7 @@ def _races(
 ) -> list[Measurement]:
     pace = _QUICK if given.quick else Pace()
     if size >= 100_000:
-        pace = replace(pace, cold_rounds=min(pace.cold_rounds, 5))
+        pace = replace(pace, bulk_rounds=min(pace.bulk_rounds, 2), cold_rounds=min(pace.cold_rounds, 4))
     found: list[Measurement] = []
     for name in ("clustered", "real"):
         work = folder / f"{name}-{size}"

@@ -18,6 +18,8 @@ FILE = "file"
 MEMORY = "memory"
 MEMORY_VECTORS = "memory, vectors alone"
 NOT_MEASURED = "not measured"
+VERSIONS = "versions"
+"""What was installed, in the note."""
 ROWS = "rows"
 """How the rows were made, in the note."""
 

@@ -67,7 +67,8 @@ def _setting(found: Sequence[Measurement]) -> str:
         return list(dict.fromkeys(str(getattr(one, name)) for one in found))
 
     lines = [f"- {name}: {'; '.join(each(field))}" for name, field in (("Machine", "machine"), ("Date", "date"))]
-    lines += [f"- Versions: {'; '.join(each('versions'))}", f"- Seed: {', '.join(each('seed'))}"]
+    lines.append(f"- Seed: {', '.join(each('seed'))}")
+    lines += [f"- Versions: {one.note}" for one in found if one.measure == m.VERSIONS]
     lines += [f"- Rows: {one.note}" for one in found if one.measure == m.ROWS]
     commands = "\n".join(["pip install -e '.[local,bench]'", *each("command")])
     return "\n".join(lines) + f"\n\n```text\n{commands}\n```\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +63,7 @@ class Race:
     def run(self, *, reading_only: bool) -> None:
         """Run the whole race; *reading_only* leaves cold starts, memory and what is written one by one out."""
         about = self._data.about
-        self.record("-", m.ROWS, [[about.n]], note=f"{about.n:,} {about.name}: {about.made}")
+        self.record("-", m.ROWS, [[about.n]], note=f"{about.n:,} {about.name}: {about.made}{_load()}")
         self._fill(again=not reading_only)
         self._weigh()
         if not reading_only:
@@ -185,10 +186,11 @@ class Race:
         return stores
 
     def _check(self, stores: Mapping[str, Asked]) -> None:
-        """Every exact store must be right, and every store that returns rows must return the right ones."""
+        """Exact stores must be right, our own agree to the last digit, rows that come back be the right ones."""
         self._say("checking answers")
         truth = Truth(self._data, max(self._pace.recall_queries, 64))
         self._recalls: dict[tuple[str, str], float] = {}
+        marks: dict[str, dict[str, str]] = {}
         for key, store in stores.items():
             contender = store.contender
             count = self._pace.recall_queries if contender.approximate else _AGREED
@@ -201,6 +203,10 @@ class Race:
                     if not answer["rows"]:
                         raise StoreFailed(f"{measure}: a row came back with another text or kind")
                     self._recalls[key, measure] = truth.recall(answer["ids"], K, kind)
+                    if contender.ours and not contender.approximate:
+                        marks.setdefault(measure, {}).setdefault(answer["mark"], key)
+                        if len(marks[measure]) > 1:
+                            raise StoreFailed(f"{measure}: other scores than {next(iter(marks[measure].values()))}")
                 if "many" in contender.measures:
                     self._recalls[key, m.MANY] = truth.recall(store.ask("many_answers", k=K)["ids"], K)
             except StoreFailed as error:
@@ -306,3 +312,8 @@ class Race:
 
     def _times(self, answer: Mapping[str, Any]) -> list[float]:
         return list(answer["times"])
+
+
+def _load() -> str:
+    """Say how busy the machine is before a race, where the system tells."""
+    return f"; load average {os.getloadavg()[0]:.1f} before it" if hasattr(os, "getloadavg") else ""

@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,6 @@ class Setting:
     machine: str
     command: str
     date: str
-    versions: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,12 @@ class Measurement:
     max: float
     count: int
     rounds: tuple[float, ...]
-    recall: float | None
-    note: str
     seed: int
     machine: str
     command: str
     date: str
-    versions: str
+    recall: float | None = None
+    note: str = ""
 
 
 def measured(
@@ -117,21 +115,38 @@ def machine() -> str:
     return f"{name}, {os.cpu_count()} cores{memory}, {platform.system()}, Python {platform.python_version()}"
 
 
-def write_lines(path: Path, measurements: Iterable[Measurement]) -> None:
-    """Write the measurements whole, beside their place first."""
-    beside = path.with_suffix(path.suffix + ".new")
-    beside.write_text("".join(json.dumps(asdict(one)) + "\n" for one in measurements), "utf-8")
-    beside.replace(path)
+def write_results(folder: Path, measurements: Iterable[Measurement]) -> None:
+    """Write the measurements into *folder*, a file for each number of rows, each file whole."""
+    by_rows: dict[int, list[str]] = {}
+    for one in measurements:
+        kept = {name: value for name, value in asdict(one).items() if value is not None and value != ""}
+        by_rows.setdefault(one.n, []).append(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
+    for rows, lines in by_rows.items():
+        path = folder / (f"stores-{rows}.jsonl" if rows else "stores.jsonl")
+        beside = path.with_suffix(".new")
+        beside.write_text("".join(lines), "utf-8")
+        beside.replace(path)
 
 
-def read_lines(path: Path) -> list[Measurement]:
-    """Read what ``write_lines`` wrote; raise ``ValueError`` naming the first line that is something else."""
+def read_results(place: Path) -> list[Measurement]:
+    """Read a file, or all that ``write_results`` wrote into a folder, few rows first.
+
+    Raises ``ValueError`` naming the first line that is no measurement, and where there is no results file.
+    """
+    files = [place] if place.is_file() else sorted(place.glob("stores*.jsonl"), key=lambda file: (len(file.name), file))
+    if not files:
+        raise ValueError(f"{place}: there is no results file")
+    return [one for file in files for one in _lines(file)]
+
+
+def _lines(path: Path) -> list[Measurement]:
     found = []
     names = {field.name for field in fields(Measurement)}
+    needed = {field.name for field in fields(Measurement) if field.default is MISSING}
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         try:
             given = json.loads(line)
-            if set(given) != names:
+            if not needed <= set(given) <= names:
                 raise ValueError(f"its keys are not {sorted(names)}")
             found.append(Measurement(**{**given, "rounds": tuple(given["rounds"])}))
         except (ValueError, TypeError) as error:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -50,9 +51,11 @@ class Worker:
         return {"seconds": seconds + perf_counter() - start}
 
     def answers(self, count: int, k: int, kind: str | None = None) -> dict[str, Any]:
-        """Return the ids and scores of the first *count* queries."""
+        """Return the ids of the first *count* queries, a mark of ids and scores, and whether the rows are right."""
         found = [self._store.plain(self._store.search(q, k, kind)) for q in self._data.queries[:count]]
-        return {"ids": [[one.id for one in row] for row in found], "rows": self._rows_are_right(found)}
+        mark = sha256(repr([[(one.id, one.score) for one in row] for row in found]).encode()).hexdigest()
+        ids = [[one.id for one in row] for row in found]
+        return {"ids": ids, "mark": mark, "rows": self._rows_are_right(found)}
 
     def many_answers(self, k: int) -> dict[str, Any]:
         """Return the ids of one ``search_many``."""

@@ -10,11 +10,11 @@ import pytest
 
 from benchmarks.stores import clustered
 from benchmarks.stores.data import KINDS, About, Data, id_of, write
-from benchmarks.stores.results import Measurement, read_lines, summary, write_lines
+from benchmarks.stores.results import Measurement, read_results, summary, write_results
 from benchmarks.stores.truth import Truth
 
 ONE = Measurement(
-    "s", "1", "clustered", 10, 4, "search", "ms", 1.0, 2.0, 0.5, 3.0, 4, (1.0, 1.5), 0.9, "", 1, "m", "c", "d", "v"
+    "s", "1", "clustered", 10, 4, "search", "ms", 1.0, 2.0, 0.5, 3.0, 4, (1.0, 1.5), 1, "m", "c", "d", recall=0.9
 )
 
 
@@ -92,16 +92,23 @@ def test_a_summary_has_the_median_of_each_round() -> None:
         summary([[]])
 
 
-def test_measurements_survive_the_file(tmp_path: Path) -> None:
-    found = [ONE, replace(ONE, store="é", recall=None)]
-    write_lines(tmp_path / "r.jsonl", found)
-    assert read_lines(tmp_path / "r.jsonl") == found
+def test_measurements_survive_their_files(tmp_path: Path) -> None:
+    found = [ONE, replace(ONE, store="é", recall=None), replace(ONE, n=1_000, note="more"), replace(ONE, n=0)]
+    write_results(tmp_path, found)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["stores-10.jsonl", "stores-1000.jsonl", "stores.jsonl"]
+    assert read_results(tmp_path) == [found[3], *found[:3]]
+    assert read_results(tmp_path / "stores-10.jsonl") == found[:2]
+
+
+def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no results file"):
+        read_results(tmp_path)
 
 
 @pytest.mark.parametrize("line", ["{}", "not json", "[1]"])
 def test_a_line_that_is_no_measurement_is_named(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "r.jsonl"
-    write_lines(path, [ONE])
+    write_results(tmp_path, [ONE])
+    path = tmp_path / "stores-10.jsonl"
     path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
     with pytest.raises(ValueError, match="line 2: not a measurement"):
-        read_lines(path)
+        read_results(tmp_path)
