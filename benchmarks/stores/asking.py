@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Timer
 from typing import Any
 
 from benchmarks.stores.contenders import Contender
 
 PROJECT = Path(__file__).resolve().parents[2]
+_PATIENCE = 900.0
+"""Seconds after which a store that has not answered is given up."""
 _DROPPED = 2
 """First calls of a block that are not counted: thread pools of the store before still spin, caches are cold."""
 
@@ -27,9 +30,10 @@ class StoreFailed(Exception):
 class Asked:
     """A running worker with its store."""
 
-    def __init__(self, contender: Contender, folder: Path, data: Path) -> None:
+    def __init__(self, contender: Contender, folder: Path, data: Path, *, patience: float = _PATIENCE) -> None:
         command = [sys.executable, "-m", "benchmarks.stores.worker", contender.adapter, str(folder), str(data)]
         self.contender = contender
+        self._patience = patience
         self._told = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by stop)
         self._process = subprocess.Popen(
             command,
@@ -70,7 +74,10 @@ class Asked:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
+        limit = Timer(self._patience, self._process.kill)
+        limit.start()
         line = self._process.stdout.readline()
+        limit.cancel()
         if not line:
             self._told.seek(0)
             last = self._told.read().strip().splitlines()[-1:] or ["without a word"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.stores import measures as m
+from benchmarks.stores.figures import Figures
+from benchmarks.stores.goals import outcomes
 from benchmarks.stores.report import goals_text, guards_text, missing_text, tables_text
 from benchmarks.stores.results import Measurement
 
@@ -47,6 +49,7 @@ def page(found: Sequence[Measurement]) -> str:
         _NOT_MEASURED + missing_text(found),
         "![Milliseconds of each store at 1,000, 10,000 and 100,000 rows](benchmarks.svg)",
         "## Goals",
+        _tally(found),
         goals_text(found),
         "## What must not grow",
         guards_text(found),
@@ -60,6 +63,11 @@ def page(found: Sequence[Measurement]) -> str:
         _setting(found),
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _tally(found: Sequence[Measurement]) -> str:
+    judged = [one.met for one in outcomes(Figures(found)) if one.met is not None]
+    return f"{sum(judged)} of {len(judged)} lines that were measured reach their goal."
 
 
 def _setting(found: Sequence[Measurement]) -> str:

@@ -68,6 +68,7 @@ def draw(found: Sequence[Measurement], path: Path) -> None:
     }
     with mpl.rc_context(settings):
         figure = Figure(figsize=(10.4, 6.6), facecolor=_PAPER, layout="constrained")
+        figure.get_layout_engine().set(rect=(0.01, 0, 0.98, 1))
         axes = figure.subplots(2, _COLUMNS, sharey=True)
         for place, (measure, title) in zip(axes.flat, _PANELS.items(), strict=True):
             _panel(place, figures, measure, title, sizes)

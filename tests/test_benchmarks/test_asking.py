@@ -89,3 +89,8 @@ def test_a_call_that_fails_leaves_the_worker_able_to_go_on(tmp_path: Path, data:
         assert len(store.ask("answers", count=2, k=3)["ids"]) == 2
     finally:
         store.stop()
+
+
+def test_a_store_that_does_not_answer_is_given_up(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(StoreFailed, match="its process ended"):
+        Asked(BY_KEY["bare"], tmp_path / "store", data, patience=0.01)

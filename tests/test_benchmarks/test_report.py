@@ -161,8 +161,6 @@ def test_the_picture_is_small_and_has_colours_for_light_and_dark(tmp_path: Path)
     assert "prefers-color-scheme:dark" in svg
     for text in ("Mneme in a file", "LanceDB indexed", "100,000 rows", "text search, six words"):
         assert text in svg
-    draw(whole(), tmp_path / "b.svg")
-    assert (tmp_path / "b.svg").read_text("utf-8") == svg
 
 
 def test_the_committed_page_is_what_the_committed_results_say() -> None:
