@@ -79,7 +79,7 @@ CONTENDERS: tuple[Contender, ...] = (
     ),
     Contender(
         "mneme-tenth", "Mneme, a tenth in memory", "mneme:MnemeSqliteTenth", "vectorstore", "mneme",
-        READING | {"text", "cold", "memory"}, ours=True, file_of="mneme-sqlite",
+        READING - {"many"} | {"text", "cold", "memory"}, ours=True, file_of="mneme-sqlite",
     ),
     Contender(
         "mneme-numpy-faster", "Mneme in memory, faster", "mneme_faster:MnemeNumpyFaster", "vectorstore", "mneme",
