@@ -22,6 +22,7 @@ from benchmarks.stores.truth import Truth
 K = 10
 _AGREED = 20
 """Queries whose answers an exact store must have right before anything is timed; filtered ones of the others too."""
+_SEEN_CALLS = 6
 _ADD_AT, _SEEN_AT, _ELSEWHERE_AT, _DELETE_AT, _DELETE_MANY_AT = 0, 400, 800, 1_200, 2_000
 """Where the extra rows of each measure of writing begin."""
 
@@ -238,8 +239,8 @@ class Race:
             return self._times(store.ask("add", extra=list(range(first, first + calls))))
 
         def seen(store: Asked, at: int) -> list[float]:
-            first = _SEEN_AT + at * calls
-            answer = store.ask("add_and_see", extra=list(range(first, first + calls)))
+            first = _SEEN_AT + at * _SEEN_CALLS
+            answer = store.ask("add_and_see", extra=list(range(first, first + _SEEN_CALLS)))
             if not answer["seen"]:
                 raise StoreFailed("the search did not find the row that was just written")
             return self._times(answer)
@@ -272,7 +273,7 @@ class Race:
 
             def elsewhere(store: Asked, at: int) -> list[float]:
                 times = []
-                for extra in range(_ELSEWHERE_AT + at * 6, _ELSEWHERE_AT + at * 6 + 6):
+                for extra in range(_ELSEWHERE_AT + at * _SEEN_CALLS, _ELSEWHERE_AT + (at + 1) * _SEEN_CALLS):
                     (wrote,) = self._times(store.ask("add", extra=[extra]))
                     answer = others[store.contender.key].ask("see", extra=extra)
                     if not answer["seen"]:
