@@ -8,7 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -91,9 +91,10 @@ def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str],
             else:
                 present.append(one)
         for size in sizes:
-            found += _races(Path(folder), size, present, given, setting, told)
-            if given.out is not None:
-                write_results(given.out, found)
+            for raced in _races(Path(folder), size, present, given, setting, told):
+                found += raced
+                if given.out is not None:
+                    write_results(given.out, found)
         if "mneme-sqlite" in {one.key for one in present}:
             found += _guards(Path(folder), given, setting, told)
     if given.out is not None:
@@ -128,11 +129,11 @@ def _races(
     given: argparse.Namespace,
     setting: Setting,
     say: Callable[[str], None],
-) -> list[Measurement]:
+) -> Iterator[list[Measurement]]:
+    """Yield what each race of this size measured, as it ends."""
     pace = _QUICK if given.quick else Pace()
     if size >= 100_000:
         pace = replace(pace, bulk_rounds=min(pace.bulk_rounds, 2), cold_rounds=min(pace.cold_rounds, 4))
-    found: list[Measurement] = []
     for name in ("clustered", "real"):
         work = folder / f"{name}-{size}"
         if name == "clustered":
@@ -158,8 +159,7 @@ def _races(
         if name == "clustered" and (work / "stores" / "mneme-sqlite" / "rows.db").exists():
             blocks = _guard("tiny", work / "stores" / "mneme-sqlite", size, setting.seed)["times"]
             race.record("mneme-sqlite", m.TINY, blocks)
-        found += race.measurements
-    return found
+        yield race.measurements
 
 
 def _guards(folder: Path, given: argparse.Namespace, setting: Setting, say: Callable[[str], None]) -> list[Measurement]:
