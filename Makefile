@@ -1,6 +1,6 @@
 PYTHON ?= python3
 
-.PHONY: check format test bench
+.PHONY: check format test bench bench-stores
 
 check:  ## what CI runs, in the environment that is active
 	$(PYTHON) -m ruff format --check .
@@ -17,3 +17,7 @@ test:
 
 bench:  ## needs DATA=folder; see benchmarks/README.md
 	$(PYTHON) -m benchmarks recall --data $(DATA)
+
+bench-stores:  ## needs the extra `bench` and DATA=folder; half an hour on an idle machine
+	$(PYTHON) -m benchmarks stores --data $(DATA) --million --out benchmarks/results
+	$(PYTHON) -m benchmarks stores-report benchmarks/results

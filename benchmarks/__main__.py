@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR``."""
+"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR``, ``python -m benchmarks stores``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from rich.table import Table
 from benchmarks.ablation import run_ablation
 from benchmarks.datasets import fingerprint
 from benchmarks.recall import Row, Settings, run
+from benchmarks.stores.command import add_parsers, run_report, run_stores
 
 SETS = ("locomo", "squad", "cranfield", "updates")
 _GENERATED = ("updates",)
@@ -38,7 +39,17 @@ def main(arguments: list[str] | None = None) -> int:
     recall.add_argument("--limit", type=int, help="only the first questions of each conversation or library")
     recall.add_argument("--ablate", action="store_true", help="what each signal is worth: each one left out in turn")
     recall.add_argument("--json", type=Path, help="write the figures to this file too")
+    add_parsers(commands)
     given = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 110)
+
+    def say(line: str) -> None:
+        console.print(line, style="dim", markup=False, highlight=False)
+
+    if given.command == "stores":
+        return run_stores(given, list(sys.argv[1:] if arguments is None else arguments), say)
+    if given.command == "stores-report":
+        return run_report(given, say)
     if given.data is None or not given.data.is_dir():
         parser.error("--data (or MNEME_BENCH_DATA) must name the folder of the data sets")
     sets = tuple(given.sets.split(","))
@@ -46,9 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
     if missing:
         parser.error(f"no data set {', '.join(missing)} in {given.data}; known are {', '.join(SETS)}")
     settings = Settings(sets, not given.no_vectors, given.store, given.limit)
-    console = Console(width=None if sys.stdout.isatty() else 110)
     measure = run_ablation if given.ablate else run
-    rows = measure(given.data, settings, lambda line: console.print(line, style="dim"))
+    rows = measure(given.data, settings, say)
     about = _about(given.data, settings)
     console.print(_table(rows, about))
     if given.json is not None:

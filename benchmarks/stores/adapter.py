@@ -1,0 +1,76 @@
+"""What every store in the race is to the benchmark: rows in, rows out, through one small protocol.
+
+Imported by processes whose start is measured: nothing heavy stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Row(NamedTuple):
+    """One row as it is written: a unit vector, a text, and metadata with the field ``kind`` that is filtered on."""
+
+    id: str
+    vector: NDArray[np.float32]
+    text: str
+    metadata: dict[str, Any]
+
+
+class Found(NamedTuple):
+    """One row of an answer; *text* and *metadata* are None where the store returns ids alone."""
+
+    id: str
+    score: float
+    text: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class NotAvailable(Exception):
+    """The store cannot be measured here; the message says why."""
+
+
+class Adapter(Protocol):
+    """A store on the folder that its constructor is given; opening a folder again finds what was closed there.
+
+    What a call returns is the store's own answer, with text and metadata in it; ``plain`` turns it, unmeasured, into
+    rows that can be compared. Scores are higher for what is nearer.
+    """
+
+    batch: ClassVar[int]
+    """How many rows ``add`` likes at once when there are many; each call is durable by itself, where the store can."""
+    imports: ClassVar[tuple[str, ...]]
+    """The modules whose own memory is not the store's."""
+
+    def __init__(self, folder: Path, dimension: int, rows: int) -> None:
+        """Open or make the store for about *rows* rows; raise ``NotAvailable`` where this version cannot."""
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Write rows whose ids are new."""
+
+    def finish(self) -> None:
+        """Build what is built after a bulk."""
+
+    def search(self, vector: NDArray[np.float32], k: int, kind: str | None = None) -> Any:
+        """The k nearest, of one kind if it is given."""
+
+    def search_many(self, vectors: NDArray[np.float32], k: int) -> Sequence[Any]:
+        """The answer for each of *vectors*, in the store's own bulk call."""
+
+    def search_text(self, words: str, k: int) -> Any:
+        """The k best rows that have any of *words*."""
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove rows."""
+
+    def plain(self, answer: Any) -> list[Found]:
+        """The answer as rows."""
+
+    def close(self) -> None:
+        """Let go; a store in memory writes its file now."""

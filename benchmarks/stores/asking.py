@@ -1,0 +1,120 @@
+"""The parent's side: one process a store, asked in turns, so that all meet the same moments of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Timer
+from typing import Any
+
+from benchmarks.stores.contenders import Contender
+
+PROJECT = Path(__file__).resolve().parents[2]
+_PATIENCE = 900.0
+"""Seconds after which a store that has not answered is given up."""
+_DROPPED = 2
+"""First calls of a block that are not counted: thread pools of the store before still spin, caches are cold."""
+
+
+class StoreFailed(Exception):
+    """A store could not do what was asked; the message is its own."""
+
+
+class Asked:
+    """A running worker with its store."""
+
+    def __init__(self, contender: Contender, folder: Path, data: Path, *, patience: float = _PATIENCE) -> None:
+        command = [sys.executable, "-m", "benchmarks.stores.worker", contender.adapter, str(folder), str(data)]
+        self.contender = contender
+        self._patience = patience
+        self._told = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by stop)
+        self._process = subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._told,
+            text=True,
+        )
+        try:
+            self._answer()
+        except StoreFailed:
+            self.stop()
+            raise
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Return the worker's answer; raise ``StoreFailed`` if the store raised or its process died."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # then there is no answer either, and that says why
+            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+            self._process.stdin.flush()
+        return self._answer()
+
+    def stop(self) -> None:
+        """Close the pipe and wait until the process has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._told.close()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        limit = Timer(self._patience, self._process.kill)
+        limit.start()
+        line = self._process.stdout.readline()
+        limit.cancel()
+        if not line:
+            self._told.seek(0)
+            last = self._told.read().strip().splitlines()[-1:] or ["without a word"]
+            raise StoreFailed(f"its process ended: {last[0][:300]}")
+        answer: dict[str, Any] = json.loads(line)
+        if complaint := answer.get("error") or answer.get("unavailable"):
+            raise StoreFailed(complaint)
+        return answer
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a worker: thread pools that do not spin, nobody who phones home."""
+    quiet = {"OMP_WAIT_POLICY": "PASSIVE", "ANONYMIZED_TELEMETRY": "False", "RUST_LOG": "error"}
+    return {**os.environ, **quiet}
+
+
+Call = Callable[[Asked, int], list[float]]
+
+
+def in_turns(
+    stores: Iterable[Asked],
+    rounds: int,
+    call: Call,
+    rng: random.Random,
+    *,
+    failed: Callable[[Contender, str], None],
+    drop: bool = True,
+) -> Mapping[str, list[list[float]]]:
+    """Ask every store once a round, in a new order each round; return the counted seconds by store and round."""
+    left = {store.contender.key: store for store in stores}
+    counted: dict[str, list[list[float]]] = {key: [] for key in left}
+    for at in range(rounds):
+        for key in rng.sample(list(left), len(left)):
+            try:
+                times = call(left[key], at)
+            except StoreFailed as error:
+                failed(left.pop(key).contender, str(error))
+                continue
+            counted[key].append(times[min(_DROPPED, len(times) // 2) :] if drop else times)
+    return {key: blocks for key, blocks in counted.items() if key in left}

@@ -1,0 +1,93 @@
+"""The rows of a run as files that every process maps: vectors, kinds, texts, questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.stores.adapter import Row
+
+KINDS = ("rare", "some", "half", "other")
+SHARES = {"rare": 0.01, "some": 0.10, "half": 0.50}
+"""The share of rows of each kind that is filtered on; ``other`` is the rest."""
+EXTRA = 3_000
+"""Rows beyond the first n, for what is written while it is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the rows are: *n* rows of *d* dimensions, called *name*, and how they were made."""
+
+    name: str
+    n: int
+    d: int
+    seed: int
+    made: str
+
+
+class Data:
+    """The rows that ``write`` put into *folder*; the vectors are mapped, the texts read as they are asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.about = About(**json.loads((folder / "about.json").read_text("utf-8")))
+        self.vectors: NDArray[np.float32] = np.load(folder / "vectors.npy", mmap_mode="r")
+        self.queries: NDArray[np.float32] = np.load(folder / "queries.npy")
+        self.kinds: NDArray[np.uint8] = np.load(folder / "kinds.npy")
+        self.questions: list[str] = json.loads((folder / "questions.json").read_text("utf-8"))
+        self._ends: NDArray[np.int64] = np.load(folder / "ends.npy")
+        self._texts = np.memmap(folder / "texts.bin", np.uint8, "r")
+
+    def row(self, at: int, *, text: bool = True) -> Row:
+        """Return row *at*; from n on they are the extra ones."""
+        metadata: dict[str, Any] = {"kind": KINDS[self.kinds[at]], "session": f"s{at % 200}", "ts": at}
+        return Row(id_of(at), np.array(self.vectors[at]), self.text(at) if text else "", metadata)
+
+    def text(self, at: int) -> str:
+        """Return the text of row *at*."""
+        start = 0 if at == 0 else int(self._ends[at - 1])
+        return self._texts[start : int(self._ends[at])].tobytes().decode()
+
+    def batches(self, size: int, *, text: bool = True) -> Iterator[list[Row]]:
+        """Yield the first n rows in lists of *size*."""
+        for start in range(0, self.about.n, size):
+            yield [self.row(at, text=text) for at in range(start, min(start + size, self.about.n))]
+
+
+def id_of(at: int) -> str:
+    """Return the id of row *at*."""
+    return f"row-{at:07d}"
+
+
+def write(
+    folder: Path,
+    about: About,
+    *,
+    vectors: NDArray[np.float32],
+    queries: NDArray[np.float32],
+    texts: Sequence[str],
+    questions: Sequence[str],
+) -> None:
+    """Write the rows of a run, kinds drawn by the seed in their exact shares."""
+    folder.mkdir(parents=True, exist_ok=True)
+    encoded = [text.encode() for text in texts]
+    np.save(folder / "vectors.npy", vectors)
+    np.save(folder / "queries.npy", queries)
+    np.save(folder / "kinds.npy", _kinds(about, len(vectors)))
+    np.save(folder / "ends.npy", np.cumsum([len(text) for text in encoded], dtype=np.int64))
+    (folder / "texts.bin").write_bytes(b"".join(encoded))
+    (folder / "questions.json").write_text(json.dumps(list(questions)), "utf-8")
+    (folder / "about.json").write_text(json.dumps(asdict(about)), "utf-8")
+
+
+def _kinds(about: About, rows: int) -> NDArray[np.uint8]:
+    counts = [max(1, round(share * about.n)) for share in SHARES.values()]
+    kinds = np.full(rows, KINDS.index("other"), np.uint8)
+    kinds[: sum(counts)] = np.repeat(np.arange(len(counts), dtype=np.uint8), counts)
+    np.random.default_rng(about.seed + 1).shuffle(kinds[: about.n])
+    return kinds

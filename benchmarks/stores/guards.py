@@ -1,0 +1,140 @@
+"""What must not grow: printed, not raced. Runs in a process of its own: ``python -m benchmarks.stores.guards``.
+
+``namespaces``: one namespace of a thousand entries alone in its file, and the same among *count* others. ``tiny``: a
+search that finds the file unchanged and has one row to look at, beside the n rows of a file. ``million``: *count* rows
+of 256 dimensions from a generator, then searched.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore import Entry, LifecycleStore, Space, open_store
+
+_ROWS = 1_000
+_DIMENSION = 384
+_ROUNDS, _CALLS = 5, 24
+_AT_ONCE = 1_000
+_MILLION_DIMENSION = 256
+_BLOCK = 10_000
+
+
+def namespaces(folder: Path, count: int, seed: int) -> dict[str, Any]:
+    """Return the seconds of search, text search and add of one namespace, alone and among *count* others."""
+    rng = np.random.default_rng(seed)
+    vectors = _unit(rng, _ROWS, _DIMENSION)
+    stores = {}
+    for name, others in (("alone", 0), ("among", count)):
+        store = stores[name] = open_store(f"sqlite:///{folder / name}.db", space=Space("guard", _DIMENSION))
+        store.upsert((Entry(f"e{at}", vector, f"note {at}") for at, vector in enumerate(vectors)), namespace="mine")
+        for start in range(0, others, _AT_ONCE):
+            with store.transaction():
+                for at in range(start, min(start + _AT_ONCE, others)):
+                    entry = Entry("only", vectors[at % _ROWS], f"note of {at}")
+                    store.upsert([entry], namespace=f"other-{at}")
+    fresh = iter(range(10**9))
+    calls: dict[str, Callable[[LifecycleStore, int], object]] = {
+        "search": lambda store, at: store.search(vectors[at % _ROWS], 10, namespace="mine"),
+        "text search": lambda store, at: store.search_text(f"note {at}", 10, namespace="mine"),
+        "add one": lambda store, at: store.upsert([Entry(f"n{next(fresh)}", vectors[at])], namespace="mine"),
+        "count": lambda store, at: store.count(namespace="mine"),
+    }
+    times: dict[str, dict[str, list[list[float]]]] = {name: {"alone": [], "among": []} for name in calls}
+    turns = random.Random(seed)
+    for measure, call in calls.items():
+        for _ in range(_ROUNDS):
+            for name in turns.sample(list(stores), 2):
+                times[measure][name].append(_timed(lambda at, name=name, call=call: call(stores[name], at)))
+    for store in stores.values():
+        store.close()
+    return {"times": times}
+
+
+def tiny(folder: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return the seconds of a search in a namespace of one entry, in the file of a race with *rows* rows."""
+    store = open_store(f"sqlite:///{folder / 'rows.db'}")
+    assert store.space is not None
+    vector = _unit(np.random.default_rng(seed), 1, store.space.dimension)[0]
+    if len(store.search(vector, 10)) != min(10, rows):  # the large namespace is in memory now, and must be kept fresh
+        raise ValueError(f"{folder} does not hold {rows} rows")
+    store.upsert([Entry("only", vector)], namespace="tiny")
+    blocks = [_timed(lambda at: store.search(vector, 10, namespace="tiny")) for _ in range(_ROUNDS)]
+    store.close()
+    return {"times": blocks}
+
+
+def million(folder: Path, count: int, seed: int) -> dict[str, Any]:
+    """Return seconds and memory of loading *count* rows from a generator, and of searching in memory and in SQL."""
+    from benchmarks.stores.cold import private_bytes
+
+    path = folder / "million.db"
+    store = open_store(f"sqlite:///{path}", space=Space("guard", _MILLION_DIMENSION))
+    before, peak = private_bytes() or 0, 0
+
+    def watched(_: int) -> None:
+        nonlocal peak
+        peak = max(peak, (private_bytes() or 0) - before)
+
+    start = perf_counter()
+    store.upsert(_rows(count, seed), on_progress=watched)
+    loaded = perf_counter() - start
+    store.close()
+    asked = _unit(np.random.default_rng(seed), 8, _MILLION_DIMENSION)
+    searched = {}
+    for name, limit in (("memory", 4 * count * _MILLION_DIMENSION + 1), ("sql", 0)):
+        store = open_store(f"sqlite:///{path}", matrix_limit=limit)
+        start = perf_counter()
+        first = [[match.entry.id for match in store.search(asked[0], 10)]]
+        opened = perf_counter() - start
+        times = []
+        for query in asked[1:]:
+            start = perf_counter()
+            first.append([match.entry.id for match in store.search(query, 10)])
+            times.append(perf_counter() - start)
+        searched[name] = {"first": opened, "times": times, "ids": first}
+        store.close()
+    if searched["memory"].pop("ids") != searched["sql"].pop("ids"):
+        raise ValueError("search in memory and in SQL gave different answers")
+    return {"loaded": loaded, "peak": peak / 1e6, "size": path.stat().st_size / 1e6, **searched}
+
+
+def _rows(count: int, seed: int) -> Iterator[Entry]:
+    rng = np.random.default_rng(seed + 1)
+    for start in range(0, count, _BLOCK):
+        for at, vector in enumerate(_unit(rng, min(_BLOCK, count - start), _MILLION_DIMENSION), start):
+            yield Entry(f"e{at:07d}", vector)
+
+
+def _unit(rng: np.random.Generator, rows: int, dimension: int) -> NDArray[np.float32]:
+    made = rng.standard_normal((rows, dimension), dtype=np.float32)
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+def _timed(call: Callable[[int], object]) -> list[float]:
+    times = []
+    for at in range(_CALLS):
+        start = perf_counter()
+        call(at)
+        times.append(perf_counter() - start)
+    return times[2:]
+
+
+def main(arguments: list[str]) -> int:
+    """*arguments*: which guard, a folder, how many, the seed."""
+    guard, folder, count, seed = arguments
+    asked = {"namespaces": namespaces, "tiny": tiny, "million": million}[guard]
+    print(json.dumps(asked(Path(folder), int(count), int(seed))))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

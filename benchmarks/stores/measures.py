@@ -1,0 +1,72 @@
+"""The names of what is measured, their units, and what each means in words."""
+
+from __future__ import annotations
+
+SEARCH = "search"
+MANY = "search_many 64"
+TEXT = "text search"
+BULK_TEXT = "bulk with text"
+BULK = "bulk without text"
+ADD = "add one"
+SEEN = "add, then found here"
+SEEN_ELSEWHERE = "add, then found elsewhere"
+DELETE = "delete 1"
+DELETE_MANY = "delete 1000"
+COLD = "cold, vector"
+COLD_TEXT = "cold, text"
+FILE = "file"
+MEMORY = "memory"
+MEMORY_VECTORS = "memory, vectors alone"
+NOT_MEASURED = "not measured"
+VERSIONS = "versions"
+"""What was installed, in the note."""
+ROWS = "rows"
+"""How the rows were made, in the note."""
+
+FILTERS = {"filter 1 %": "rare", "filter 10 %": "some", "filter 50 %": "half"}
+"""Measure to the kind that passes."""
+
+IMPORTS = "imports"
+"""The store's name of the base line of a cold start."""
+BESIDE_NONE, BESIDE_MANY = "guard: alone", "guard: among others"
+"""Stores' names of the guard of namespaces: one namespace alone in its file, and the same among many others."""
+TINY = "guard: search of a namespace of one"
+MILLION_LOAD, MILLION_PEAK = "guard: a million loaded", "guard: a million, peak memory"
+MILLION_SEARCH, MILLION_SQL = "guard: a million searched", "guard: a million searched in SQL"
+
+UNITS = {
+    BULK: "rows/s",
+    BULK_TEXT: "rows/s",
+    ROWS: "rows",
+    FILE: "MB",
+    MEMORY: "MB",
+    MEMORY_VECTORS: "MB",
+    MILLION_PEAK: "MB",
+}
+"""The unit of a measure; milliseconds where none stands here."""
+
+MEANING = {
+    SEARCH: "k=10, one query at a time, the rows returned",
+    **{
+        name: f"the same among the rows of a kind that {name.split(maxsplit=1)[1]} of all rows have" for name in FILTERS
+    },
+    MANY: "64 queries in the store's own bulk call",
+    TEXT: "k=10, any of six words",
+    BULK_TEXT: "rows a second until all are written and every index of the store is built",
+    BULK: "the same with empty texts",
+    ADD: "one new row, durable when the call returns",
+    SEEN: "one new row, then the search that finds it, in one process",
+    SEEN_ELSEWHERE: "one new row here, then the search that finds it in another process; both calls, without the pipe",
+    DELETE: "one row by its id",
+    DELETE_MANY: "a thousand rows by their ids in one call",
+    COLD: "a new process: start, imports, open, first answer; the file in the system's cache",
+    COLD_TEXT: "the same for a text search",
+    FILE: "all files of the store after the bulk, closed",
+    MEMORY: "private memory of a process after 20 searches and 20 text searches, above what its imports take",
+    MEMORY_VECTORS: "the same before the text searches",
+}
+
+
+def unit_of(measure: str) -> str:
+    """Return the unit of a measure."""
+    return UNITS.get(measure, "ms")

@@ -1,0 +1,137 @@
+"""The picture of a results file: a panel a measure, a line a store, a dot a size; readable on light and dark pages.
+
+It is drawn in colours of a light page. A style inside the file swaps them where the reader's system prefers dark, so
+that any program that knows no such style shows the light one.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stores import measures as m
+from benchmarks.stores.contenders import CONTENDERS
+from benchmarks.stores.figures import Figures
+from benchmarks.stores.report import marks_of, title_of
+from benchmarks.stores.results import Measurement
+
+_FILTER = "filter 10 %"
+_PANELS = {
+    m.SEARCH: "search, k = 10",
+    _FILTER: "search where 10 % pass the filter",
+    m.MANY: "64 searches at once",
+    m.TEXT: "text search, six words",
+    m.SEEN: "write one row, then find it",
+    m.COLD: "new process to first answer",
+}
+_COLUMNS = 3
+_WIDE = 40
+"""A panel whose ends are further apart than this has ticks at powers of ten alone."""
+_INK, _FAINT, _PAPER = "#1f2328", "#d1d9e0", "#ffffff"
+_OURS = ("#9ec5fe", "#3d8bfd", "#084298")
+_THEIRS = ("#c9ced4", "#8b949e", "#4c535b")
+_DARK = {
+    _INK: "#e6edf3",
+    _FAINT: "#3d444d",
+    _PAPER: "#0d1117",
+    _OURS[0]: "#1f4e8c",
+    _OURS[2]: "#a5d0ff",
+    _THEIRS[0]: "#4c535b",
+    _THEIRS[2]: "#c9ced4",
+}
+_SHOWN = [one for one in CONTENDERS if one.key not in ("sqlite-rows", "mneme-numpy-faster")]
+
+
+def draw(found: Sequence[Measurement], path: Path) -> None:
+    """Write the picture to *path*; raise ``ModuleNotFoundError`` naming the extra where matplotlib is missing."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the plot needs matplotlib: pip install -e '.[bench]'") from error
+    figures = Figures(found)
+    sizes = sorted({n for data, n in figures.sizes() if data == "clustered"})[-3:]
+    settings = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "mneme",
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial"],
+        "font.size": 8.5,
+        "text.color": _INK,
+        "axes.edgecolor": _FAINT,
+        "axes.labelcolor": _INK,
+        "xtick.color": _INK,
+        "ytick.color": _INK,
+    }
+    with mpl.rc_context(settings):
+        figure = Figure(figsize=(10.4, 6.6), facecolor=_PAPER, layout="constrained")
+        figure.get_layout_engine().set(rect=(0.01, 0, 0.98, 1))
+        axes = figure.subplots(2, _COLUMNS, sharey=True)
+        for place, (measure, title) in zip(axes.flat, _PANELS.items(), strict=True):
+            _panel(place, figures, measure, title, sizes)
+        for place in axes[:, 0]:
+            place.set_yticks(range(len(_SHOWN)), [title_of(one.key) + marks_of(one.key) for one in reversed(_SHOWN)])
+            for label, contender in zip(place.get_yticklabels(), reversed(_SHOWN), strict=True):
+                label.set_fontweight("bold" if contender.ours else "normal")
+        _legend(figure, sizes)
+        written = io.StringIO()
+        figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
+    path.write_text(_in_both_lights(written.getvalue()), "utf-8")
+
+
+def _panel(axes: Any, figures: Figures, measure: str, title: str, sizes: Sequence[int]) -> None:
+    from matplotlib.ticker import LogLocator
+
+    axes.set_title(title, fontsize=9.5, loc="left")
+    axes.set_facecolor(_PAPER)
+    axes.set_xscale("log")
+    axes.grid(axis="x", color=_FAINT, linewidth=0.6)
+    axes.tick_params(which="both", length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    for row, contender in enumerate(reversed(_SHOWN)):
+        measured = [(at, figures.get(contender.key, measure, "clustered", n)) for at, n in enumerate(sizes)]
+        dots = [(at, one.p50) for at, one in measured if one is not None]
+        if not dots:
+            continue
+        colours = _OURS if contender.ours else _THEIRS
+        times = [time for _, time in dots]
+        axes.plot([min(times), max(times)], [row, row], color=colours[1], linewidth=1.4, alpha=0.55, zorder=2)
+        for at, time in dots:
+            axes.scatter([time], [row], s=30, color=colours[at - len(sizes)], zorder=3)
+    axes.set_ylim(-0.6, len(_SHOWN) - 0.4)
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > _WIDE else (1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_formatter(lambda *_: "")
+    axes.set_xlabel("ms, median (less is better)", fontsize=8)
+
+
+def _legend(figure: Any, sizes: Sequence[int]) -> None:
+    from matplotlib.lines import Line2D
+
+    shades = range(-len(sizes), 0)
+    handles = [
+        Line2D([], [], linestyle="", marker="o", markersize=5.5, color=_THEIRS[at], label=f"{n:,} rows")
+        for at, n in zip(shades, sizes, strict=True)
+    ]
+    ours = Line2D([], [], linestyle="", marker="o", markersize=5.5, color=_OURS[1], label="Mneme")
+    figure.supxlabel(
+        "ᵐ in memory, on disk only when it is saved    ⁱ returns ids alone", fontsize=8, x=0.99, ha="right"
+    )
+    figure.legend(handles=[ours, *handles], loc="outside upper right", ncols=len(sizes) + 1, frameon=False)
+
+
+def _in_both_lights(svg: str) -> str:
+    """Return the picture with a style that swaps its colours on dark systems, and no number longer than it need be."""
+    rules = "".join(
+        f'[style*="{name}: {light}"]{{{name}:{dark}!important}}'
+        for light, dark in _DARK.items()
+        for name in ("fill", "stroke")
+    )
+    style = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
+    shortened = re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)
+    return re.sub(r"(<svg[^>]*>)", lambda found: found.group(1) + style, shortened, count=1)

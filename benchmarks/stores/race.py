@@ -1,0 +1,320 @@
+"""One race: all stores on one set of rows, filled, opened cold, asked, written to, in turns."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stores import measures as m
+from benchmarks.stores.asking import Asked, Call, StoreFailed, in_turns
+from benchmarks.stores.cold_starts import baseline, cold_starts
+from benchmarks.stores.contenders import Contender, version_of
+from benchmarks.stores.data import Data
+from benchmarks.stores.results import Measurement, Setting, measured
+from benchmarks.stores.truth import Truth
+
+K = 10
+_AGREED = 20
+"""Queries whose answers an exact store must have right before anything is timed; filtered ones of the others too."""
+_SEEN_CALLS = 6
+_ADD_AT, _SEEN_AT, _ELSEWHERE_AT, _DELETE_AT, _DELETE_MANY_AT = 0, 400, 800, 1_200, 2_000
+"""Where the extra rows of each measure of writing begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often each store is asked: *rounds* of at most *calls* calls or *seconds* seconds."""
+
+    rounds: int = 10
+    calls: int = 12
+    seconds: float = 0.5
+    bulk_rounds: int = 3
+    cold_rounds: int = 7
+    delete_many_rounds: int = 3
+    recall_queries: int = 200
+
+
+class Race:
+    """The stores *contenders* on the rows in *data*; what was measured is in ``measurements``."""
+
+    def __init__(
+        self,
+        contenders: Sequence[Contender],
+        data: Path,
+        folder: Path,
+        *,
+        setting: Setting,
+        pace: Pace,
+        say: Callable[[str], None],
+    ) -> None:
+        self.measurements: list[Measurement] = []
+        self._contenders = {one.key: one for one in contenders}
+        self._data_folder, self._folder = data, folder
+        self._data = Data(data)
+        self._setting, self._pace, self._say = setting, pace, say
+        self._rng = random.Random(setting.seed)
+        self._failed: set[tuple[str, str]] = set()
+
+    def run(self, *, reading_only: bool) -> None:
+        """Run the whole race; *reading_only* leaves cold starts, memory and what is written one by one out."""
+        about = self._data.about
+        self.record("-", m.ROWS, [[about.n]], note=f"{about.n:,} {about.name}: {about.made}{_load()}")
+        self._fill(again=not reading_only)
+        self._weigh()
+        if not reading_only:
+            self._cold()
+        with ExitStack() as stack:
+            stores = self._started(stack)
+            self._check(stores)
+            self._read(stores)
+            if not reading_only:
+                self._write(stores)
+
+    def folder_of(self, key: str) -> Path:
+        """The folder of a store's files."""
+        return self._folder / key
+
+    def record(
+        self,
+        store: str,
+        measure: str,
+        blocks: Sequence[Sequence[float]],
+        *,
+        recall: float | None = None,
+        note: str = "",
+    ) -> None:
+        """Keep a measurement of this race."""
+        about, contender = self._data.about, self._contenders.get(store)
+        self.measurements.append(
+            measured(
+                self._setting,
+                store,
+                measure,
+                blocks,
+                data=about.name,
+                n=about.n,
+                d=about.d,
+                version="-" if contender is None else version_of(contender),
+                recall=recall,
+                note=note,
+            )
+        )
+
+    def _fill(self, *, again: bool) -> None:
+        self._say("filling")
+        fillers = [one for one in self._contenders.values() if one.file_of is None]
+        rounds = self._pace.bulk_rounds if again else 1
+        rates: dict[tuple[str, str], list[list[float]]] = {}
+        for at in range(rounds):
+            for contender in self._rng.sample(fillers, len(fillers)):
+                if at < (contender.bulk_rounds if again else 1):
+                    self._fill_one(
+                        contender, first=at == 0, without_text=again and contender.bulk_rounds > 1, rates=rates
+                    )
+        for (key, measure), blocks in rates.items():
+            self.record(key, measure, blocks)
+        for contender in list(self._contenders.values()):
+            source = contender.file_of
+            if source is None:
+                continue
+            if self.folder_of(source).is_dir():
+                shutil.copytree(self.folder_of(source), self.folder_of(contender.key))
+            else:
+                self._fail(contender, "everything", f"there is no file of {source} to open")
+
+    def _fill_one(
+        self,
+        contender: Contender,
+        *,
+        first: bool,
+        without_text: bool,
+        rates: dict[tuple[str, str], list[list[float]]],
+    ) -> None:
+        """Fill the store itself in the first round, one that is thrown away in the others and without text."""
+        if contender.key not in self._contenders:
+            return
+        n, spare = self._data.about.n, self._folder / "spare"
+        try:
+            with ExitStack() as stack:
+                own = self.folder_of(contender.key) if first else spare / "own"
+                asked = Asked(contender, own, self._data_folder)
+                stack.callback(asked.stop)
+                seconds = asked.ask("fill", text=True)["seconds"]
+                rates.setdefault((contender.key, m.BULK_TEXT), []).append([n / seconds])
+                self._say(f"  {contender.title}: {n / seconds:,.0f} rows/s")
+                if without_text:
+                    seconds = asked.ask("fill", text=False, into=str(spare / "without"))["seconds"]
+                    rates.setdefault((contender.key, m.BULK), []).append([n / seconds])
+                asked.ask("close")
+        except StoreFailed as error:
+            self._fail(contender, "everything", str(error))
+        shutil.rmtree(spare, ignore_errors=True)
+
+    def _weigh(self) -> None:
+        for key, contender in self._contenders.items():
+            if "file" in contender.measures:
+                size = sum(file.stat().st_size for file in self.folder_of(key).rglob("*") if file.is_file())
+                self.record(key, m.FILE, [[size / 1e6]])
+
+    def _cold(self) -> None:
+        self._say("opening cold")
+        about = self._data.about
+        opened = [one for one in self._contenders.values() if "cold" in one.measures]
+        common = (self.folder_of, str(self._data_folder), about.d, about.n)
+        started = cold_starts(opened, *common, rounds=self._pace.cold_rounds, rng=self._rng, failed=self._fail)
+        for (key, measure), blocks in started.times.items():
+            self.record(key, measure, blocks)
+        for key, (vectors, both) in started.memory.items():
+            self.record(key, m.MEMORY_VECTORS, [[vectors]])
+            self.record(key, m.MEMORY, [[both]])
+        self.record(m.IMPORTS, m.COLD, started.baseline, note=baseline())
+
+    def _started(self, stack: ExitStack) -> dict[str, Asked]:
+        stores = {}
+        for key, contender in list(self._contenders.items()):
+            try:
+                stores[key] = Asked(contender, self.folder_of(key), self._data_folder)
+            except StoreFailed as error:
+                self._fail(contender, "everything", str(error))
+            else:
+                stack.callback(stores[key].stop)
+        return stores
+
+    def _check(self, stores: Mapping[str, Asked]) -> None:
+        """Exact stores must be right, our own agree to the last digit, rows that come back be the right ones."""
+        self._say("checking answers")
+        truth = Truth(self._data, max(self._pace.recall_queries, 64))
+        self._recalls: dict[tuple[str, str], float] = {}
+        marks: dict[str, dict[str, str]] = {}
+        for key, store in stores.items():
+            contender = store.contender
+            asked = {m.SEARCH: self._pace.recall_queries} if contender.approximate else {}
+            kinds: dict[str, str | None] = {m.SEARCH: None}
+            if "filter" in contender.measures:
+                kinds |= m.FILTERS
+            try:
+                for measure, kind in kinds.items():
+                    answer = store.ask("answers", count=asked.get(measure, _AGREED), k=K, kind=kind)
+                    if not answer["rows"]:
+                        raise StoreFailed(f"{measure}: a row came back with another text or kind")
+                    self._recalls[key, measure] = truth.recall(answer["ids"], K, kind)
+                    if contender.ours and not contender.approximate:
+                        marks.setdefault(measure, {}).setdefault(answer["mark"], key)
+                        if len(marks[measure]) > 1:
+                            raise StoreFailed(f"{measure}: other scores than {next(iter(marks[measure].values()))}")
+                if "many" in contender.measures:
+                    self._recalls[key, m.MANY] = truth.recall(store.ask("many_answers", k=K)["ids"], K)
+            except StoreFailed as error:
+                if "search" in contender.measures:
+                    self._fail(contender, "answers", str(error))
+                continue
+            for measure in [*kinds, m.MANY]:
+                got = self._recalls.get((key, measure), 1.0)
+                if got < 1.0 and not contender.approximate:
+                    self._fail(contender, measure, f"an exact store found only {got:.3f} of the truth")
+
+    def _read(self, stores: Mapping[str, Asked]) -> None:
+        block = {"calls": self._pace.calls, "seconds": self._pace.seconds, "k": K}
+
+        def asking(do: str, **more: Any) -> Call:
+            return lambda store, at: store.ask(do, start=at * self._pace.calls, **block, **more)["times"]
+
+        self._turns(stores, m.SEARCH, "search", asking("search"))
+        for measure, kind in m.FILTERS.items():
+            self._turns(stores, measure, "filter", asking("search", kind=kind))
+        self._turns(stores, m.TEXT, "text", asking("text"))
+        self._turns(stores, m.MANY, "many", asking("many"), rounds=min(4, self._pace.rounds))
+
+    def _write(self, stores: Mapping[str, Asked]) -> None:
+        calls = self._pace.calls
+
+        def add(store: Asked, at: int) -> list[float]:
+            first = _ADD_AT + at * calls
+            return self._times(store.ask("add", extra=list(range(first, first + calls))))
+
+        def seen(store: Asked, at: int) -> list[float]:
+            first = _SEEN_AT + at * _SEEN_CALLS
+            answer = store.ask("add_and_see", extra=list(range(first, first + _SEEN_CALLS)))
+            if not answer["seen"]:
+                raise StoreFailed("the search did not find the row that was just written")
+            return self._times(answer)
+
+        def delete(store: Asked, at: int) -> list[float]:
+            first = _DELETE_AT + at * calls
+            rows = list(range(first, first + calls))
+            store.ask("add_together", extra=rows)
+            return self._times(store.ask("delete", extra=rows, together=False))
+
+        def delete_many(store: Asked, at: int) -> list[float]:
+            rows = list(range(_DELETE_MANY_AT, _DELETE_MANY_AT + 1_000))
+            store.ask("add_together", extra=rows)
+            return self._times(store.ask("delete", extra=rows, together=True))
+
+        self._turns(stores, m.ADD, "add", add)
+        self._turns(stores, m.SEEN, "seen", seen)
+        self._seen_elsewhere(stores)
+        self._turns(stores, m.DELETE, "delete", delete)
+        self._turns(stores, m.DELETE_MANY, "delete", delete_many, rounds=self._pace.delete_many_rounds, drop=False)
+
+    def _seen_elsewhere(self, stores: Mapping[str, Asked]) -> None:
+        with ExitStack() as stack:
+            others: dict[str, Asked] = {}
+            for key, store in stores.items():
+                if "seen" in store.contender.measures and store.contender.durable:
+                    others[key] = Asked(store.contender, self.folder_of(key), self._data_folder)
+                    stack.callback(others[key].stop)
+                    others[key].ask("answers", count=2, k=K)
+
+            def elsewhere(store: Asked, at: int) -> list[float]:
+                times = []
+                for extra in range(_ELSEWHERE_AT + at * _SEEN_CALLS, _ELSEWHERE_AT + (at + 1) * _SEEN_CALLS):
+                    (wrote,) = self._times(store.ask("add", extra=[extra]))
+                    answer = others[store.contender.key].ask("see", extra=extra)
+                    if not answer["seen"]:
+                        raise StoreFailed("another process did not find the row that was just written")
+                    times.append(wrote + answer["times"][0])
+                return times
+
+            self._turns({key: stores[key] for key in others}, m.SEEN_ELSEWHERE, "seen", elsewhere)
+
+    def _turns(
+        self,
+        stores: Mapping[str, Asked],
+        measure: str,
+        needs: str,
+        call: Call,
+        *,
+        rounds: int | None = None,
+        drop: bool = True,
+    ) -> None:
+        self._say(measure)
+        able = [store for key, store in stores.items() if needs in store.contender.measures and key in self._contenders]
+        able = [store for store in able if (store.contender.key, measure) not in self._failed]
+
+        def failed(contender: Contender, why: str) -> None:
+            self._fail(contender, measure, why)
+
+        counted = in_turns(able, rounds or self._pace.rounds, call, self._rng, failed=failed, drop=drop)
+        for key, blocks in counted.items():
+            self.record(key, measure, blocks, recall=self._recalls.get((key, measure)))
+
+    def _fail(self, contender: Contender, what: str, why: str) -> None:
+        self._say(f"  {contender.title}: {what} not measured: {why}")
+        self._failed.add((contender.key, what))
+        self.record(contender.key, m.NOT_MEASURED, [[0.0]], note=f"{what}: {why}")
+        if what in ("everything", "answers"):
+            self._contenders.pop(contender.key, None)
+
+    def _times(self, answer: Mapping[str, Any]) -> list[float]:
+        return list(answer["times"])
+
+
+def _load() -> str:
+    """Say how busy the machine is before a race, where the system tells."""
+    return f"; load average {os.getloadavg()[0]:.1f} before it" if hasattr(os, "getloadavg") else ""

@@ -1,0 +1,186 @@
+"""The process that holds one store and is asked by the parent, a JSON line in and a JSON line out.
+
+Every time is taken here, around the store's own call, so that the pipe is in none of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.stores.adapter import Adapter, NotAvailable
+from benchmarks.stores.data import KINDS, Data, id_of
+
+BATCH = 64
+"""Queries of one ``search_many``."""
+
+
+class Worker:
+    """The commands. Each takes keyword arguments and returns what can be written as JSON."""
+
+    def __init__(self, adapter: str, folder: Path, data: Path) -> None:
+        module, _, name = adapter.partition(":")
+        self._data = Data(data)
+        self._make: type[Adapter] = getattr(import_module(f"benchmarks.stores.adapters.{module}"), name)
+        self._folder = folder
+        self._store = self._open(folder)
+
+    def fill(self, text: bool, into: str | None = None) -> dict[str, Any]:
+        """Write all rows, into a store of its own in the folder *into* if that is given; return the seconds."""
+        store = self._store if into is None else self._open(Path(into))
+        seconds = 0.0
+        for rows in self._data.batches(self._make.batch, text=text):
+            start = perf_counter()
+            store.add(rows)
+            seconds += perf_counter() - start
+        start = perf_counter()
+        store.finish()
+        if into is not None:
+            seconds += perf_counter() - start
+            store.close()
+            return {"seconds": seconds}
+        return {"seconds": seconds + perf_counter() - start}
+
+    def answers(self, count: int, k: int, kind: str | None = None) -> dict[str, Any]:
+        """Return the ids of the first *count* queries, a mark of ids and scores, and whether the rows are right."""
+        found = [self._store.plain(self._store.search(q, k, kind)) for q in self._data.queries[:count]]
+        mark = sha256(repr([[(one.id, one.score) for one in row] for row in found]).encode()).hexdigest()
+        ids = [[one.id for one in row] for row in found]
+        return {"ids": ids, "mark": mark, "rows": self._rows_are_right(found)}
+
+    def many_answers(self, k: int) -> dict[str, Any]:
+        """Return the ids of one ``search_many``."""
+        found = map(self._store.plain, self._store.search_many(self._data.queries[:BATCH], k))
+        return {"ids": [[one.id for one in row] for row in found]}
+
+    def search(self, start: int, calls: int, seconds: float, k: int, kind: str | None = None) -> dict[str, Any]:
+        """Time searches, one after the other."""
+        queries = self._data.queries
+        return self._timed(start, calls, seconds, lambda at: self._store.search(queries[at % len(queries)], k, kind))
+
+    def many(self, start: int, calls: int, seconds: float, k: int) -> dict[str, Any]:
+        """Time ``search_many`` of 64 queries."""
+
+        def ask(at: int) -> Any:
+            first = at * BATCH % max(1, len(self._data.queries) - BATCH)
+            return self._store.search_many(self._data.queries[first : first + BATCH], k)
+
+        return self._timed(start, calls, seconds, ask, least=2)
+
+    def text(self, start: int, calls: int, seconds: float, k: int) -> dict[str, Any]:
+        """Time searches of six words."""
+        questions = self._data.questions
+        answered = self._timed(
+            start, calls, seconds, lambda at: self._store.search_text(questions[at % len(questions)], k)
+        )
+        found = self._store.plain(self._store.search_text(questions[start % len(questions)], k))
+        return {**answered, "found": len(found)}
+
+    def add(self, extra: list[int]) -> dict[str, Any]:
+        """Time the writing of single rows."""
+        rows = iter([self._data.row(self._data.about.n + at) for at in extra])
+        return {"times": list(self._each(lambda: self._store.add([next(rows)]), len(extra)))}
+
+    def add_and_see(self, extra: list[int]) -> dict[str, Any]:
+        """Time a write with a search that has to find it first, one row after the other."""
+        times, seen = [], True
+        for at in extra:
+            row = self._data.row(self._data.about.n + at)
+            start = perf_counter()
+            self._store.add([row])
+            answer = self._store.search(row.vector, 10)
+            times.append(perf_counter() - start)
+            seen = seen and self._store.plain(answer)[0].id == row.id
+        return {"times": times, "seen": seen}
+
+    def see(self, extra: int) -> dict[str, Any]:
+        """Time the search for a row that another process wrote."""
+        vector = np.array(self._data.vectors[self._data.about.n + extra])
+        start = perf_counter()
+        answer = self._store.search(vector, 10)
+        seconds = perf_counter() - start
+        found = self._store.plain(answer)
+        return {"times": [seconds], "seen": bool(found) and found[0].id == id_of(self._data.about.n + extra)}
+
+    def delete(self, extra: list[int], together: bool) -> dict[str, Any]:
+        """Time the deletion of extra rows, one by one or in one call."""
+        ids = [id_of(self._data.about.n + at) for at in extra]
+        if together:
+            return {"times": list(self._each(lambda: self._store.delete(ids), 1))}
+        left = iter(ids)
+        return {"times": list(self._each(lambda: self._store.delete([next(left)]), len(ids)))}
+
+    def add_together(self, extra: list[int]) -> dict[str, Any]:
+        """Write extra rows, unmeasured."""
+        self._store.add([self._data.row(self._data.about.n + at) for at in extra])
+        return {}
+
+    def close(self) -> dict[str, Any]:
+        """Let go of the store."""
+        self._store.close()
+        return {}
+
+    def _open(self, folder: Path) -> Adapter:
+        folder.mkdir(parents=True, exist_ok=True)
+        return self._make(folder, self._data.about.d, self._data.about.n)
+
+    def _timed(
+        self, start: int, calls: int, seconds: float, ask: Callable[[int], Any], *, least: int = 3
+    ) -> dict[str, Any]:
+        """Ask *calls* times, or until *seconds* are over (*least* times all the same)."""
+        times: list[float] = []
+        end = perf_counter() + seconds
+        for at in range(start, start + calls):
+            before = perf_counter()
+            ask(at)
+            times.append(perf_counter() - before)
+            if len(times) >= least and perf_counter() > end:
+                break
+        return {"times": times}
+
+    def _each(self, call: Callable[[], Any], count: int) -> Iterator[float]:
+        for _ in range(count):
+            start = perf_counter()
+            call()
+            yield perf_counter() - start
+
+    def _rows_are_right(self, found: list[list[Any]]) -> bool:
+        for one in (one for row in found for one in row if one.text is not None):
+            at = int(one.id.removeprefix("row-"))
+            if one.text != self._data.text(at) or one.metadata["kind"] != KINDS[self._data.kinds[at]]:
+                return False
+        return True
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until the parent closes the pipe. *arguments*: the adapter, the store's folder, the data's folder."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a store prints must not stand among the answers
+    try:
+        worker = Worker(arguments[0], Path(arguments[1]), Path(arguments[2]))
+        say: dict[str, Any] = {"ready": True}
+    except NotAvailable as error:
+        say = {"unavailable": str(error)}
+    while True:
+        answers.write(json.dumps(say) + "\n")
+        answers.flush()
+        if not (line := sys.stdin.readline()):
+            return 0
+        asked = json.loads(line)
+        try:
+            say = getattr(worker, asked.pop("do"))(**asked)
+        except Exception as error:  # a store that fails is named in the report, it does not end the run
+            say = {"error": f"{type(error).__name__}: {error}"[:300]}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,96 @@
+"""The parent asks in turns; a store that fails is named and left out, and never ends the run."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from benchmarks.stores import clustered
+from benchmarks.stores.asking import Asked, StoreFailed, in_turns
+from benchmarks.stores.contenders import BY_KEY, Contender
+
+
+class FakeStore:
+    """Stands where a worker does: it has a contender, and what it answers is decided by the test."""
+
+    def __init__(self, key: str) -> None:
+        self.contender = BY_KEY[key]
+
+
+def turns(call, keys=("bare", "numpy"), rounds=4, **more):
+    complaints: list[tuple[str, str]] = []
+    counted = in_turns(
+        [FakeStore(key) for key in keys],
+        rounds,
+        call,
+        random.Random(1),
+        failed=lambda contender, why: complaints.append((contender.key, why)),
+        **more,
+    )
+    return counted, complaints
+
+
+def test_each_store_is_asked_once_a_round_and_the_first_two_calls_are_not_counted() -> None:
+    asked = []
+
+    def call(store, at):
+        asked.append((at, store.contender.key))
+        return [9.0, 9.0, 1.0, 2.0]
+
+    counted, complaints = turns(call)
+    assert counted == {"bare": [[1.0, 2.0]] * 4, "numpy": [[1.0, 2.0]] * 4}
+    assert complaints == []
+    assert [at for at, _ in asked] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert len({tuple(key for at, key in asked if at == one) for one in range(4)}) == 2  # the order changes
+
+
+def test_a_short_block_loses_no_more_than_half() -> None:
+    assert turns(lambda store, at: [5.0, 1.0], rounds=1)[0]["bare"] == [[1.0]]
+    assert turns(lambda store, at: [5.0], rounds=1)[0]["bare"] == [[5.0]]
+    assert turns(lambda store, at: [5.0, 1.0, 1.0], rounds=1, drop=False)[0]["bare"] == [[5.0, 1.0, 1.0]]
+
+
+def test_a_store_that_fails_is_named_and_asked_no_more() -> None:
+    calls = []
+
+    def call(store, at):
+        calls.append(store.contender.key)
+        if store.contender.key == "numpy":
+            raise StoreFailed("it is tired")
+        return [1.0]
+
+    counted, complaints = turns(call)
+    assert complaints == [("numpy", "it is tired")]
+    assert "numpy" not in counted
+    assert calls.count("numpy") == 1
+    assert calls.count("bare") == 4
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    clustered.make(tmp_path / "data", n=50, d=8, seed=3, queries=4)
+    return tmp_path / "data"
+
+
+def test_an_adapter_that_cannot_start_says_why(tmp_path: Path, data: Path) -> None:
+    broken = Contender("x", "x", "nothing:Here", "numpy", "numpy", frozenset({"search"}))
+    with pytest.raises(StoreFailed, match=r"No module named 'benchmarks\.stores\.adapters\.nothing'"):
+        Asked(broken, tmp_path / "store", data)
+
+
+def test_a_call_that_fails_leaves_the_worker_able_to_go_on(tmp_path: Path, data: Path) -> None:
+    store = Asked(BY_KEY["bare"], tmp_path / "store", data)
+    try:
+        store.ask("fill", text=True)
+        with pytest.raises(StoreFailed, match="NotImplementedError"):
+            store.ask("text", start=0, calls=1, seconds=1, k=10)
+        assert len(store.ask("answers", count=2, k=3)["ids"]) == 2
+    finally:
+        store.stop()
+
+
+def test_a_store_that_does_not_answer_is_given_up(tmp_path: Path, data: Path) -> None:
+    with pytest.raises(StoreFailed, match="its process ended"):
+        Asked(BY_KEY["bare"], tmp_path / "store", data, patience=0.01)

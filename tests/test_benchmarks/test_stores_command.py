@@ -1,0 +1,111 @@
+"""``python -m benchmarks stores`` whole, on few rows and the stores that need no extra; and its guards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.stores import clustered, contenders, guards
+from benchmarks.stores import measures as m
+from benchmarks.stores.contenders import BY_KEY, missing
+from benchmarks.stores.results import Measurement, read_results
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[Measurement]:
+    out = tmp_path_factory.mktemp("results")
+    stores = "bare,numpy,sqlite-rows,sqlite-vec,sqlite-vec-fts5,mneme-numpy,mneme-tenth,mneme-sqlite"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MNEME_BENCH_DATA", raising=False)
+        assert main(["stores", "--quick", "--sizes", "1000", "--stores", stores, "--out", str(out)]) == 0
+    return read_results(out)
+
+
+def test_every_store_has_every_figure_that_it_can_have(found: list[Measurement]) -> None:
+    assert [one.note for one in found if one.measure == m.NOT_MEASURED] == []
+    names = {
+        "search": {m.SEARCH},
+        "filter": set(m.FILTERS),
+        "many": {m.MANY},
+        "text": {m.TEXT},
+        "add": {m.ADD},
+        "delete": {m.DELETE, m.DELETE_MANY},
+        "file": {m.FILE},
+        "cold": {m.COLD},
+        "memory": {m.MEMORY},
+    }
+    for key in dict.fromkeys(one.store for one in found if one.store in BY_KEY):
+        got = {one.measure for one in found if one.store == key}
+        wanted = set().union(*(names[one] for one in BY_KEY[key].measures if one in names))
+        assert wanted <= got, key
+    assert {m.SEEN, m.SEEN_ELSEWHERE, m.TINY} <= {one.measure for one in found if one.store == "mneme-sqlite"}
+
+
+def test_exact_stores_have_whole_recall(found: list[Measurement]) -> None:
+    taken = [one for one in found if one.recall is not None]
+    assert len(taken) > 20
+    assert {one.recall for one in taken} == {1.0}
+
+
+def test_each_measurement_says_how_it_was_made(found: list[Measurement]) -> None:
+    for one in found:
+        assert one.machine
+        assert one.date
+        assert one.command.startswith("python -m benchmarks stores --quick")
+        assert "/" not in one.command  # no folder of this machine
+        assert one.min <= one.p50 <= one.max
+
+
+def test_a_peer_that_is_not_installed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = contenders.find_spec
+    monkeypatch.setattr(contenders, "find_spec", lambda name: None if name == "faiss" else there(name))
+    assert "faiss-cpu is not installed" in str(missing(BY_KEY["faiss"]))
+    out = tmp_path
+    assert main(["stores", "--quick", "--sizes", "1000", "--stores", "bare,faiss", "--out", str(out)]) == 0
+    assert "FAISS flat: not measured: faiss-cpu is not installed" in " ".join(capsys.readouterr().out.split())
+    named = [one for one in read_results(out) if one.measure == m.NOT_MEASURED]
+    assert [(one.store, one.note.partition(":")[0]) for one in named] == [("faiss", "everything")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--sizes", "10"], "1000 rows or more"),
+        (["--stores", "bare,typo"], "no store typo"),
+        (["--out", "nowhere/at/all"], "there is no folder"),
+    ],
+)
+def test_a_bad_argument_is_refused_before_anything_runs(arguments: list[str], complaint: str) -> None:
+    with pytest.raises(SystemExit, match=complaint):
+        main(["stores", *arguments])
+
+
+def test_the_guard_of_namespaces_measures_one_alone_and_among_others(tmp_path: Path) -> None:
+    told = guards.namespaces(tmp_path, 30, seed=2)["times"]
+    assert set(told) == {m.SEARCH, m.TEXT, m.ADD, "count"}
+    assert all(len(blocks[place]) == 5 for blocks in told.values() for place in ("alone", "among"))
+
+
+def test_the_guard_of_freshness_refuses_a_file_of_other_rows(tmp_path: Path) -> None:
+    clustered.make(tmp_path / "data", n=4, d=8, seed=1, queries=2)
+    from benchmarks.stores.adapters.mneme import MnemeSqlite
+    from benchmarks.stores.data import Data
+
+    data = Data(tmp_path / "data")
+    store = MnemeSqlite(tmp_path, 8, 4)
+    store.add([data.row(at) for at in range(4)])
+    store.close()
+    assert len(guards.tiny(tmp_path, 4, seed=1)["times"]) == 5
+    with pytest.raises(ValueError, match="does not hold 9 rows"):
+        guards.tiny(tmp_path, 9, seed=1)
+
+
+def test_the_guard_of_many_rows_searches_them_in_memory_and_in_sql(tmp_path: Path) -> None:
+    told = guards.million(tmp_path, 2_000, seed=3)
+    assert told["loaded"] > 0
+    assert told["size"] > 2_000 * 256 * 4 / 1e6
+    assert len(told["memory"]["times"]) == len(told["sql"]["times"]) == 7

@@ -1,0 +1,114 @@
+"""Recall against the plain truth, summaries of samples, and the results file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.stores import clustered
+from benchmarks.stores.data import KINDS, About, Data, id_of, write
+from benchmarks.stores.results import Measurement, read_results, summary, write_results
+from benchmarks.stores.truth import Truth
+
+ONE = Measurement(
+    "s", "1", "clustered", 10, 4, "search", "ms", 1.0, 2.0, 0.5, 3.0, 4, (1.0, 1.5), 1, "m", "c", "d", recall=0.9
+)
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Data:
+    """Ten rows on a quarter of a circle, the first the nearest to the query; rows 3 and 4 are one point."""
+    angles = np.linspace(0, np.pi / 2, 10)
+    angles[4] = angles[3]
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    write(
+        tmp_path,
+        About("line", 10, 2, 1, "by hand"),
+        vectors=vectors,
+        queries=vectors[:1],
+        texts=[f"tëxt {at}" for at in range(10)],
+        questions=["text"],
+    )
+    return Data(tmp_path)
+
+
+def test_recall_is_the_share_of_the_nearest(line: Data) -> None:
+    truth = Truth(line, 1)
+    assert truth.recall([[id_of(at) for at in (0, 1, 2)]], 3) == 1.0
+    assert truth.recall([[id_of(at) for at in (0, 1, 9)]], 3) == pytest.approx(2 / 3)
+    assert truth.recall([[]], 3) == 0.0
+    assert truth.recall([[id_of(0)] * 3], 3) == pytest.approx(1 / 3)
+
+
+def test_a_tie_with_the_last_place_counts(line: Data) -> None:
+    assert Truth(line, 1).recall([[id_of(at) for at in (0, 1, 2, 4)]], 4) == 1.0
+
+
+def test_a_row_of_another_kind_is_no_answer_to_a_filter(line: Data) -> None:
+    truth = Truth(line, 1)
+    (rare,) = np.flatnonzero(line.kinds == KINDS.index("rare"))
+    assert truth.recall([[id_of(int(rare))]], 10, "rare") == 1.0
+    assert truth.recall([[id_of(int(rare) ^ 1)]], 10, "rare") == 0.0
+
+
+def test_rows_come_back_as_they_were_written(line: Data) -> None:
+    assert line.row(3).text == "tëxt 3"
+    assert line.row(0).text == "tëxt 0"
+    assert line.row(3, text=False).text == ""
+    assert [len(batch) for batch in line.batches(4)] == [4, 4, 2]
+
+
+def test_made_up_rows_are_the_same_for_one_seed(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        clustered.make(tmp_path / name, n=60, d=16, seed=seed, queries=3)
+    a, b, c = (Data(tmp_path / name) for name in "abc")
+    assert np.array_equal(a.vectors, b.vectors)
+    assert a.questions == b.questions
+    assert not np.array_equal(a.vectors, c.vectors)
+    assert np.allclose(np.linalg.norm(a.vectors, axis=1), 1, atol=1e-5)
+
+
+def test_real_rows_are_cut_from_the_texts_and_say_what_is_repeated(data_dir: Path, tmp_path: Path) -> None:
+    from benchmarks.stores import real
+
+    real.make(tmp_path, data_dir, n=500, seed=4, queries=8)
+    rows = Data(tmp_path)
+    texts = [rows.text(at) for at in range(500)]
+    assert len(set(texts)) == 500
+    assert all(len(question.split()) == 6 for question in rows.questions)
+    assert "no words repeated" in rows.about.made
+    assert rows.queries.shape == (8, rows.about.d)
+
+
+def test_a_summary_has_the_median_of_each_round() -> None:
+    told = summary([[1.0, 2.0, 3.0], [10.0], []])
+    assert told["p50"] == 2.5
+    assert told["rounds"] == (2.0, 10.0)
+    assert (told["min"], told["max"], told["count"]) == (1.0, 10.0, 4)
+    with pytest.raises(ValueError, match="needs a sample"):
+        summary([[]])
+
+
+def test_measurements_survive_their_files(tmp_path: Path) -> None:
+    found = [ONE, replace(ONE, store="é", recall=None), replace(ONE, n=1_000, note="more"), replace(ONE, n=0)]
+    write_results(tmp_path, found)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["stores-10.jsonl", "stores-1000.jsonl", "stores.jsonl"]
+    assert read_results(tmp_path) == [found[3], *found[:3]]
+    assert read_results(tmp_path / "stores-10.jsonl") == found[:2]
+
+
+def test_a_folder_without_results_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="there is no results file"):
+        read_results(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["{}", "not json", "[1]"])
+def test_a_line_that_is_no_measurement_is_named(tmp_path: Path, line: str) -> None:
+    write_results(tmp_path, [ONE])
+    path = tmp_path / "stores-10.jsonl"
+    path.write_text(path.read_text("utf-8") + line + "\n", "utf-8")
+    with pytest.raises(ValueError, match="line 2: not a measurement"):
+        read_results(tmp_path)
