@@ -30,6 +30,7 @@ from vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
+from vectorstore.measuring import RecallReport, measure_recall
 from vectorstore.open import open_store
 from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.types import (
@@ -44,6 +45,7 @@ from vectorstore.types import (
     Metadata,
     Metric,
     Progress,
+    SearchMode,
     Space,
     Vector,
     VectorLike,
@@ -74,7 +76,9 @@ __all__ = [
     "NotAStore",
     "ObservableStore",
     "Progress",
+    "RecallReport",
     "RevisionConflict",
+    "SearchMode",
     "SettingMismatch",
     "Space",
     "SpaceChanged",
@@ -92,5 +96,6 @@ __all__ = [
     "View",
     "WrapperStore",
     "lacking",
+    "measure_recall",
     "open_store",
 ]

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 from vectorstore.distance import as_vector
 from vectorstore.errors import ArgumentError
 from vectorstore.json_values import DEPTH_LIMIT, DIGITS_LIMIT, NUMBER_LIMIT
-from vectorstore.types import Entry, Space, Vector, VectorLike
+from vectorstore.types import Entry, SearchMode, Space, Vector, VectorLike
 
 NAME_LIMIT = 1024
 BATCH = 1000
@@ -112,6 +112,13 @@ def check_min_score(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
         raise ArgumentError("min_score", value, "a number is needed")
     return float(value)
+
+
+def check_search(value: object) -> SearchMode:
+    """Return how to search if *value* says so."""
+    if not isinstance(value, str) or value not in tuple(SearchMode):
+        raise ArgumentError("search", value, "'exact' or 'fast' is needed")
+    return SearchMode(value)
 
 
 def check_expect(expect: object) -> Mapping[str, int]:

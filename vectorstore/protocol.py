@@ -108,8 +108,9 @@ class VectorStore(Protocol):
         """Return the *k* nearest entries that have a vector: best score first, ties by id.
 
         Namespace, then filter, then *min_score* (an equal score stays), then top-k: a selective filter still
-        fills k. Exact. *k* of 0 gives nothing, beyond the count gives all; negative or bool raises. Without a
-        space nothing can be nearest: a query vector then raises ``ArgumentError``.
+        fills k. Exact, unless the store was opened to search otherwise (``SearchMode``). *k* of 0 gives nothing,
+        beyond the count gives all; negative or bool raises. Without a space nothing can be nearest: a query
+        vector then raises ``ArgumentError``.
         """
         ...
 
@@ -122,7 +123,7 @@ class VectorStore(Protocol):
         min_score: float | None = None,
         namespace: str = "",
     ) -> list[list[Match]]:
-        """``search`` for each of *vectors* (shape (n, dimension)), with the same answers, in bulk."""
+        """``search`` for each of *vectors* (shape (n, dimension)), with the same answers, in bulk; always exact."""
         ...
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:

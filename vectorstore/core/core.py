@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.core.columns import Columns
+from vectorstore.core.forward import SENTENCE_END, distinct_numbers
 from vectorstore.core.growing import Growing
 from vectorstore.core.matrix import Matrix
 from vectorstore.core.ranked import Ranked
 from vectorstore.core.selection import best
+from vectorstore.core.state import Forward
 from vectorstore.core.terms import Terms
 from vectorstore.distance import prepare
 from vectorstore.filters import Node
@@ -154,12 +156,13 @@ class Core:
         *,
         mask: NDArray[np.bool_] | None = None,
         min_score: float | None = None,
+        fast: bool = False,
     ) -> Ranked:
-        """Return the *k* nearest, exact, best first, ties by id. *query* is raw."""
+        """Return the *k* nearest, best first, ties by id: exact, or as ``SearchMode.FAST`` says. *query* is raw."""
         if k == 0 or not len(self):
             return []
         prepared = self._prepared(query[np.newaxis])[0]
-        return self._scored(prepared, self._loaded().candidates(prepared, k, mask), k, min_score)
+        return self._scored(prepared, self._loaded().candidates(prepared, k, mask, fast=fast), k, min_score)
 
     def nearest_many(
         self,
@@ -231,6 +234,20 @@ class Core:
         """Return (the forward index of an entry, how much of it is context)."""
         row = self._row_of.get(key)
         return None if row is None else self._words().sequence(row)
+
+    def forward(self, ids: Sequence[str]) -> Forward:
+        """Return the terms of the entries *ids*, end to end."""
+        held = [self.sequence(key) for key in self.keys_of(ids).tolist()]
+        sequences = [sequence for sequence, _ in filter(None, held)]
+        used = distinct_numbers(sequences)
+        numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
+        renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
+        return Forward(
+            terms=[self.term(number) for number in used.tolist()],
+            numbers=renumbered.astype(np.int32),
+            lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
+            contexts=np.array([length for _, length in filter(None, held)], dtype=np.int32),
+        )
 
     def term(self, number: int) -> str:
         """Return the term of a number of the dictionary."""

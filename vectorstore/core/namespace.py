@@ -20,10 +20,10 @@ from vectorstore.checking import Checked
 from vectorstore.core.change_log import ChangeLog
 from vectorstore.core.core import Core
 from vectorstore.core.entries import copied, is_embedded
-from vectorstore.core.forward import SENTENCE_END, analyse, distinct_numbers
+from vectorstore.core.forward import analyse
 from vectorstore.core.ranked import Ranked
 from vectorstore.core.second_space import Given, SecondSpace
-from vectorstore.core.state import Forward, NamespaceState
+from vectorstore.core.state import NamespaceState
 from vectorstore.core.view import mask_for
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import Node, matches
@@ -97,9 +97,9 @@ class MemoryNamespace:
     def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
         """Give entries their vectors; return how many there were."""
         self.expect(expect)
-        there = [id for id in vectors if id in self._entries]
-        for id in there:
-            self._place(replace(self._entries[id], vector=vectors[id], no_vector=None))
+        there = [self._entries[id] for id in vectors if id in self._entries]
+        for held in there:
+            self._place(replace(held, vector=vectors[held.id], no_vector=None))
         return len(there)
 
     def fill(self, given: Mapping[str, Given], expect: Mapping[str, int]) -> int:
@@ -219,7 +219,7 @@ class MemoryNamespace:
     def state(self) -> NamespaceState:
         """Return all that is here, as it is now; of the terms, those that an entry has."""
         entries = [self._entries[id] for id in self.ids()]
-        forward = self._forward([entry.id for entry in entries])
+        forward = self._core.forward([entry.id for entry in entries])
         second, log = dict(self._next.given), self._log
         return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, forward)
 
@@ -239,20 +239,6 @@ class MemoryNamespace:
         self._core.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
         self._core.load_terms(self._dictionary, zip(keys, sequences, forward.contexts.tolist(), strict=False))
         self._load_vectors(self._space)
-
-    def _forward(self, ids: Sequence[str]) -> Forward:
-        core = self._core
-        held = [core.sequence(key) for key in core.keys_of(ids).tolist()]
-        sequences = [sequence for sequence, _ in filter(None, held)]
-        used = distinct_numbers(sequences)
-        numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
-        renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
-        return Forward(
-            terms=[core.term(number) for number in used.tolist()],
-            numbers=renumbered.astype(np.int32),
-            lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
-            contexts=np.array([length for _, length in filter(None, held)], dtype=np.int32),
-        )
 
     # Reader.
 
@@ -277,11 +263,13 @@ class MemoryNamespace:
         keys = [key for key in self._core.keys().tolist() if self.matches(self._core.id_of(key), where)]
         return self._core.mask_of(np.array(keys, dtype=np.int64))
 
-    def nearest(self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None) -> list[Ranked]:
+    def nearest(
+        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
+    ) -> list[Ranked]:
         """The k nearest of each query."""
         mask = mask_for(self, self._core, where)
         if len(queries) == 1:
-            return [self._core.nearest(queries[0], k, mask=mask, min_score=min_score)]
+            return [self._core.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
         return self._core.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ from vectorstore.checking import (
     check_name,
     check_namespace,
     check_namespaces,
+    check_search,
     check_vectors,
     last_of_each,
 )
@@ -43,6 +44,7 @@ from vectorstore.types import (
     Match,
     Metadata,
     Progress,
+    SearchMode,
     Space,
     VectorLike,
 )
@@ -51,12 +53,18 @@ _PAGE = 256
 
 
 class NumpyStore(NumpySnapshots):
-    """Implements ``LifecycleStore`` in memory. *fields* are kept as columns, so that filters on them are fast."""
+    """Implements ``LifecycleStore`` in memory. *fields* are columns, for fast filters; *search* is how it finds."""
 
     def __init__(
-        self, *, space: Space | None = None, analyser: Analyser | None = None, fields: Sequence[str] = ()
+        self,
+        *,
+        space: Space | None = None,
+        analyser: Analyser | None = None,
+        fields: Sequence[str] = (),
+        search: SearchMode | str = SearchMode.EXACT,
     ) -> None:
         super().__init__(space, check_fields(fields), analyser or Analyser())
+        self._search = check_search(search)
         self._lock = threading.RLock()
         self._touched: set[str] = set()
         self._closed = False
@@ -69,6 +77,7 @@ class NumpyStore(NumpySnapshots):
         space: Space | None = None,
         analyser: Analyser | None = None,
         fields: Sequence[str] | None = None,
+        search: SearchMode | str = SearchMode.EXACT,
     ) -> Self:
         """Return the store of the snapshot at *path*, or an empty one where nothing is; ``save`` writes it back.
 
@@ -81,13 +90,18 @@ class NumpyStore(NumpySnapshots):
         names = None if fields is None else check_fields(fields)
         state = read_snapshot(path)
         if state is None:
-            store = cls(space=space, analyser=analyser, fields=names or ())
+            store = cls(space=space, analyser=analyser, fields=names or (), search=search)
         else:
             settings = agreed(state, space=space, analyser=analyser, fields=names)
-            store = cls(space=settings.space, analyser=settings.analyser, fields=settings.fields)
+            store = cls(space=settings.space, analyser=settings.analyser, fields=settings.fields, search=search)
             store._load(state)
         store._path = path
         return store
+
+    @property
+    def search_mode(self) -> SearchMode:
+        """How this object searches."""
+        return self._search
 
     def upsert(
         self,
@@ -250,11 +264,12 @@ class NumpyStore(NumpySnapshots):
             return held.changes(None if since is None else since.position)
 
     @contextmanager
-    def view(self, namespaces: Sequence[str]) -> Iterator[CoreView]:
-        """As ``LifecycleStore.view``; writers wait until it ends."""
+    def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[CoreView]:
+        """As ``LifecycleStore.view``; writers wait until it ends. *search*: in another mode than the store's own."""
         allowed = check_namespaces(namespaces)
+        mode = None if search is None else check_search(search)
         with self._open():
-            yield self._view(allowed)
+            yield self._view(allowed, mode)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -308,10 +323,11 @@ class NumpyStore(NumpySnapshots):
             )
         return held
 
-    def _view(self, allowed: set[str] | None = None) -> CoreView:
+    def _view(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> CoreView:
         def reader(name: str) -> MemoryNamespace | None:
             if allowed is not None and name not in allowed:
                 raise ArgumentError("namespace", name, "this view was opened for other namespaces")
             return self._namespaces.get(name)
 
-        return CoreView(space=self._space, analyser=self.analyser, open_reader=reader)
+        mode = search or self._search
+        return CoreView(space=self._space, analyser=self.analyser, open_reader=reader, search=mode)

@@ -25,6 +25,7 @@ from vectorstore.checking import (
     check_name,
     check_namespace,
     check_namespaces,
+    check_search,
     check_vectors,
     last_of_each,
 )
@@ -47,6 +48,7 @@ from vectorstore.types import (
     Match,
     Metadata,
     Progress,
+    SearchMode,
     Space,
     VectorLike,
 )
@@ -67,8 +69,10 @@ class SqliteStore(SqliteSpaces):
         analyser: Analyser | None = None,
         fields: Sequence[str] | None = None,
         matrix_limit: int | None = None,
+        search: SearchMode | str = SearchMode.EXACT,
         create: bool = True,
     ) -> None:
+        self._search = check_search(search)
         limit = MATRIX_LIMIT if matrix_limit is None else matrix_limit
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise ArgumentError("matrix_limit", matrix_limit, "a number of bytes, 0 or more, is needed")
@@ -83,6 +87,11 @@ class SqliteStore(SqliteSpaces):
             raise
         super().__init__(database, settings)
         tables.analyser = self.analyser = settings.analyser
+
+    @property
+    def search_mode(self) -> SearchMode:
+        """How this object searches."""
+        return self._search
 
     def upsert(
         self,
@@ -245,10 +254,13 @@ class SqliteStore(SqliteSpaces):
             return rows.changes(connection, name, None if since is None else since.position)
 
     @contextmanager
-    def view(self, namespaces: Sequence[str]) -> Iterator[CoreView]:
-        """As ``LifecycleStore.view``. Other processes go on writing; searches of other threads wait."""
+    def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[CoreView]:
+        """As ``LifecycleStore.view``. Other processes go on writing; searches of other threads wait.
+
+        *search*: in another mode than the store's own.
+        """
         allowed = check_namespaces(namespaces)
-        with self._reading(allowed) as view:
+        with self._reading(allowed, None if search is None else check_search(search)) as view:
             yield view
 
     @contextmanager
@@ -284,15 +296,18 @@ class SqliteStore(SqliteSpaces):
             self._cores.forget(name)
 
     @contextmanager
-    def _reading(self, allowed: set[str] | None = None) -> Iterator[CoreView]:
+    def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[CoreView]:
+        mode = search or self._search
         if self.database.in_write():  # what this thread has not committed yet must not reach the shared cores
             with self.database.read() as connection:
-                yield self._view(connection, allowed, shared=False)
+                yield self._view(connection, allowed, mode, shared=False)
             return
         with self._lock, self.database.read() as connection:
-            yield self._view(connection, allowed, shared=True)
+            yield self._view(connection, allowed, mode, shared=True)
 
-    def _view(self, connection: apsw.Connection, allowed: set[str] | None, *, shared: bool) -> CoreView:
+    def _view(
+        self, connection: apsw.Connection, allowed: set[str] | None, search: SearchMode, *, shared: bool
+    ) -> CoreView:
         recorded = read_space(connection)
         cores = self._cores_for(recorded) if shared else self._own_cores(recorded)
 
@@ -302,7 +317,13 @@ class SqliteStore(SqliteSpaces):
             loaded = cores.fresh(connection, name)
             return None if loaded is None else SqliteReader(connection, cores, loaded, matrix_limit=self._matrix_limit)
 
-        return CoreView(space=self._known(recorded), recorded=recorded, analyser=self.analyser, open_reader=reader)
+        return CoreView(
+            space=self._known(recorded),
+            recorded=recorded,
+            analyser=self.analyser,
+            open_reader=reader,
+            search=search,
+        )
 
     def _space_for(self, batch: Sequence[Entry]) -> Space | None:
         """Return the space of the vectors of a batch, None where it has none or there is no space yet."""
