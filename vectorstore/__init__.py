@@ -35,6 +35,7 @@ from vectorstore.open import open_store
 from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -57,6 +58,7 @@ __all__ = [
     "ArgumentError",
     "BusyError",
     "Changes",
+    "Compaction",
     "Cursor",
     "DamageError",
     "DimensionError",

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -350,6 +351,16 @@ class LifecycleStore(VectorStore, Protocol):
 
     def verify(self) -> list[Finding]:
         """Compare rows, checksums, tallies and derived data; an empty list means all is well."""
+        ...
+
+    def compact(self) -> Compaction:
+        """Give unused room back: free pages of the file, terms that no entry has, the longer part of the change log.
+
+        Nothing that can be asked for is changed by it, but that ``changes`` may no longer reach back to an old
+        cursor, and says so. A crash leaves the store as it was. It takes as long as writing everything anew, and as
+        much memory and free disk as what is left. Inside a transaction it raises ``UnsupportedError``; while
+        somebody reads for longer than a moment, or writes, ``BusyError``, and nothing was done.
+        """
         ...
 
     def backup(self, path: str) -> None:

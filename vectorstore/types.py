@@ -136,6 +136,23 @@ class Erasure:
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction:
+    """What ``compact`` did: the bytes of the store's files *before* and *after*, both 0 where it has no file.
+
+    *pending*: a reader keeps the file from shrinking; it will at a later commit, opening or closing.
+    """
+
+    before: int
+    after: int
+    pending: bool
+
+    @property
+    def freed(self) -> int:
+        """The bytes given back."""
+        return self.before - self.after
+
+
+@dataclass(frozen=True, slots=True)
 class Filling:
     """How far a second *space* is: *filled* entries have a vector in it, *pending* ones, by namespace, block it."""
 

@@ -13,6 +13,7 @@ import pytest
 
 from vectorstore import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -24,6 +25,7 @@ from vectorstore import (
     VectorStore,
     WrapperStore,
 )
+from vectorstore.core.change_log import ChangeLog
 from vectorstore.core.state import NamespaceState, StoreState
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
@@ -210,6 +212,28 @@ class ErasingCountsTheMissing(NumpyStore):
     def erase(self, ids: Any, *, namespace: str = "") -> Erasure:
         named = list(ids)
         return replace(super().erase(named, namespace=namespace), removed=len(set(named)))
+
+
+@caught_by(LastingContract, "test_compacting_gives_back_what_was_deleted")
+class CompactingDoesNothing(SqliteStore):
+    def compact(self) -> Compaction:
+        return Compaction(1, 1, pending=False)
+
+
+@caught_by(LastingContract, "test_compacting_changes_nothing_that_can_be_asked")
+class CompactingCountsRevisionsAnew(NumpyStore):
+    def compact(self) -> Compaction:
+        done = super().compact()
+        for held in self._namespaces.values():
+            held._log = ChangeLog()
+        return done
+
+
+@caught_by(LastingContract, "test_compacting_is_refused_inside_a_transaction")
+class CompactingEndsTheTransaction(NumpyStore):
+    def compact(self) -> Compaction:
+        self._journal.clear()
+        return Compaction(0, 0, pending=False)
 
 
 @caught_by(LastingContract, "test_a_backup_is_the_whole_store")

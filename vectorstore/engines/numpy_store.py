@@ -32,10 +32,11 @@ from vectorstore.checking import (
 from vectorstore.core.namespace import MemoryNamespace
 from vectorstore.core.view import CoreView
 from vectorstore.engines.numpy_snapshots import NumpySnapshots
-from vectorstore.errors import ArgumentError, StoreClosed
+from vectorstore.errors import ArgumentError, StoreClosed, UnsupportedError
 from vectorstore.filters import All, parse
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -301,6 +302,17 @@ class NumpyStore(NumpySnapshots):
         with self._open():
             return [finding for held in self._namespaces.values() for finding in held.verify()]
 
+    def compact(self) -> Compaction:
+        """As ``LifecycleStore.compact``: room and terms that nothing uses are freed; there is no file."""
+        with self._open():
+            if self._depth:
+                raise UnsupportedError("compact", "it cannot be done inside transaction()")
+            fresh = {name: self._new_namespace(name) for name in self._namespaces}
+            for name, held in fresh.items():
+                held.load(self._namespaces[name].state(), analysed=True)
+            self._namespaces = fresh
+            return Compaction(before=0, after=0, pending=False)
+
     def close(self) -> None:
         """Forget everything; closing twice is harmless."""
         with self._lock:
@@ -318,10 +330,13 @@ class NumpyStore(NumpySnapshots):
         self._touched.add(name)
         held = self._namespaces.get(name)
         if held is None:
-            held = self._namespaces[name] = MemoryNamespace(
-                name, space=self._space, analyser=self.analyser, fields=self._fields, journal=self._journal
-            )
+            held = self._namespaces[name] = self._new_namespace(name)
         return held
+
+    def _new_namespace(self, name: str) -> MemoryNamespace:
+        return MemoryNamespace(
+            name, space=self._space, analyser=self.analyser, fields=self._fields, journal=self._journal
+        )
 
     def _view(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> CoreView:
         def reader(name: str) -> MemoryNamespace | None:

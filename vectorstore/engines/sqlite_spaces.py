@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import apsw
 
+from vectorstore.analysis import Analyser
 from vectorstore.checking import check_expect, check_fields, check_given, check_name, check_namespace
 from vectorstore.errors import SpaceChanged
 from vectorstore.filling import check_filling, check_space
@@ -24,6 +25,7 @@ from vectorstore.sqlite.settings import (
     read_settings,
     read_space,
     record_fields,
+    record_settings,
     record_space,
 )
 from vectorstore.sqlite.writing import NamespaceWriter
@@ -198,3 +200,18 @@ class SqliteSpaces:
             writer = NamespaceWriter(connection, name)
             yield writer
             writer.finish()
+
+
+def agreed(
+    database: Database, space: Space | None, analyser: Analyser | None, fields: tuple[str, ...] | None
+) -> Settings:
+    """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
+    with database.read() as connection:
+        recorded = read_settings(connection)
+    wanted = recorded.agreed(space=space, analyser=analyser, fields=fields)
+    if wanted == recorded or database.read_only:
+        return wanted
+    with database.write() as connection:
+        wanted = read_settings(connection).agreed(space=space, analyser=analyser, fields=fields)
+        record_settings(connection, wanted)
+    return wanted

@@ -30,16 +30,19 @@ from vectorstore.checking import (
     last_of_each,
 )
 from vectorstore.core.view import CoreView
-from vectorstore.engines.sqlite_spaces import SqliteSpaces
+from vectorstore.engines.sqlite_spaces import SqliteSpaces, agreed
 from vectorstore.errors import ArgumentError
 from vectorstore.filters import All, parse
 from vectorstore.sqlite import rows
 from vectorstore.sqlite.database import Database
+from vectorstore.sqlite.query import every
 from vectorstore.sqlite.reader import SqliteReader
 from vectorstore.sqlite.schema import StoreTables
-from vectorstore.sqlite.settings import Settings, read_settings, read_space, record_settings
+from vectorstore.sqlite.settings import read_space
+from vectorstore.sqlite.writing import NamespaceWriter
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -81,7 +84,7 @@ class SqliteStore(SqliteSpaces):
         declared = None if fields is None else check_fields(fields)
         database = Database(path, components=(tables,), create=create)
         try:
-            settings = _agreed(database, space, analyser, declared)
+            settings = agreed(database, space, analyser, declared)
         except BaseException:
             database.close()
             raise
@@ -280,6 +283,10 @@ class SqliteStore(SqliteSpaces):
         """As ``LifecycleStore.verify``, over every component of the file."""
         return self.database.verify()
 
+    def compact(self) -> Compaction:
+        """As ``LifecycleStore.compact``, over every component of the file."""
+        return self.database.compact(prepare=self._remove_unused)
+
     def backup(self, path: str | os.PathLike[str]) -> None:
         """As ``LifecycleStore.backup``, over every component of the file."""
         self.database.backup(path)
@@ -290,7 +297,13 @@ class SqliteStore(SqliteSpaces):
         with self._lock:
             self._cores.forget()
 
-    def _drop_core(self, name: str) -> None:
+    def _remove_unused(self) -> None:
+        with self._writing() as connection:
+            for (name,) in every(connection, "SELECT name FROM namespaces"):
+                NamespaceWriter(connection, name).compact()
+        self._drop_core()
+
+    def _drop_core(self, name: str | None = None) -> None:
         """What was erased must not stay in memory either; the next search loads what is left."""
         with self._lock:
             self._cores.forget(name)
@@ -329,17 +342,3 @@ class SqliteStore(SqliteSpaces):
         """Return the space of the vectors of a batch, None where it has none or there is no space yet."""
         some = any(getattr(entry, "vector", None) is not None for entry in batch)
         return self._taken_space() if some else None
-
-
-def _agreed(
-    database: Database, space: Space | None, analyser: Analyser | None, fields: tuple[str, ...] | None
-) -> Settings:
-    with database.read() as connection:
-        recorded = read_settings(connection)
-    wanted = recorded.agreed(space=space, analyser=analyser, fields=fields)
-    if wanted == recorded or database.read_only:
-        return wanted
-    with database.write() as connection:
-        wanted = read_settings(connection).agreed(space=space, analyser=analyser, fields=fields)
-        record_settings(connection, wanted)
-    return wanted

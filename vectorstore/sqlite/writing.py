@@ -166,12 +166,7 @@ class NamespaceWriter:
                 self._connection.execute("DELETE FROM namespaces WHERE key = ?", (self.key,))
             return
         self._connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?)", self._log)
-        keep = max(KEPT_CHANGES, self._entries // 2)
-        if self._revision - self._pruned > 2 * keep:
-            self._pruned = self._revision - keep
-            self._connection.execute(
-                "DELETE FROM changes WHERE namespace = ? AND revision <= ?", (self.key, self._pruned)
-            )
+        self._shorten_log(2)
         self._connection.execute(
             "UPDATE namespaces SET revision = ?, entries = ?, pruned = ?, tally = ?, vector_tally = ?, next_tally = ?"
             " WHERE key = ?",
@@ -182,6 +177,23 @@ class NamespaceWriter:
             ),
         )
         self._log.clear()
+
+    def compact(self) -> None:
+        """Remove the terms that no entry has, and what the change log need not keep."""
+        numbers = self._connection.execute("SELECT number FROM terms WHERE namespace = ?", (self.key,))
+        candidates = np.fromiter((number for (number,) in numbers), dtype=np.int32)
+        remove_unused(self._connection, self.key, candidates)
+        self._shorten_log(1)
+        self._connection.execute("UPDATE namespaces SET pruned = ? WHERE key = ?", (self._pruned, self.key))
+
+    def _shorten_log(self, times: int) -> None:
+        """Keep a thousand changes, or half as many as there are entries; only when it is *times* as long."""
+        keep = max(KEPT_CHANGES, self._entries // 2)
+        if self._revision - self._pruned > times * keep:
+            self._pruned = self._revision - keep
+            self._connection.execute(
+                "DELETE FROM changes WHERE namespace = ? AND revision <= ?", (self.key, self._pruned)
+            )
 
     def _next_revision(self, key: int, *, removed: str | None = None) -> int:
         self._revision += 1
