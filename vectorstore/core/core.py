@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.core.columns import Columns
-from vectorstore.core.forward import SENTENCE_END, distinct_numbers
+from vectorstore.core.forward import SENTENCE_END, ForwardBlock, distinct_numbers
 from vectorstore.core.growing import Growing
 from vectorstore.core.matrix import Matrix
 from vectorstore.core.ranked import Ranked
@@ -58,12 +58,15 @@ class Core:
     # Rows.
 
     def load_rows(self, keys: Sequence[int], ids: Sequence[str], metadata: Iterable[Metadata]) -> None:
-        """Fill rows and columns; what was there before is dropped, with matrix and terms."""
+        """Fill rows and columns; what was there before is dropped, with matrix and terms.
+
+        *metadata* is drawn first, and all of it: *keys* and *ids* may be lists that are filled meanwhile.
+        """
+        self._columns.load(metadata)
         self._keys.load(np.array(keys, dtype=np.int64))
         self._row_of = {key: row for row, key in enumerate(keys)}
         self._id_of = dict(zip(keys, ids, strict=True))
         self._key_of = dict(zip(ids, keys, strict=True))
-        self._columns.load(metadata)
         self._matrix = self._terms = None
 
     def put_row(self, key: int, id: str, metadata: Metadata) -> None:
@@ -137,11 +140,11 @@ class Core:
         """Take vectors of *space* from now on; those of another are dropped, with the matrix."""
         self._space, self._matrix = space, None
 
-    def load_matrix(self, keys: Sequence[int], vectors: NDArray[np.float32]) -> None:
-        """Fill the matrix with raw vectors; entries that *keys* does not name have none."""
+    def load_matrix(self, blocks: Iterable[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
+        """Fill the matrix from blocks of (keys, raw vectors), one block at a time; entries not named have none."""
         assert self._space is not None
         matrix = Matrix(self._space)
-        matrix.load(len(self), self._rows(keys), vectors)
+        matrix.load(len(self), ((self._rows(keys), vectors) for keys, vectors in blocks))
         self._matrix = matrix
 
     def put_vector(self, key: int, vector: Vector | None) -> None:
@@ -197,11 +200,10 @@ class Core:
 
     # Terms.
 
-    def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[tuple[int, NDArray[np.int32], int]]) -> None:
-        """Fill the terms from (key, sequence, context length)."""
+    def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[ForwardBlock]) -> None:
+        """Fill the terms from blocks of sequences, each entry in one of them."""
         terms = Terms(k1=self._k1, b=self._b, rows=len(self))
-        row_of = self._row_of
-        terms.load(dictionary, ((row_of[key], sequence, length) for key, sequence, length in forward))
+        terms.load(dictionary, ((self._rows(block.keys), block) for block in forward))
         self._terms = terms
 
     def put_terms(

@@ -6,7 +6,7 @@ dictionary per namespace that starts at 1 and never uses a number twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -37,6 +37,16 @@ class Analysed:
             numbers.extend(lookup(term) for term in sentence)
             numbers.append(SENTENCE_END)
         return np.array(numbers, dtype=np.int32), len(self.context)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardBlock:
+    """The sequences of some entries end to end: *sizes* says how long each is, *contexts* how much of it is context."""
+
+    keys: Sequence[int]
+    numbers: NDArray[np.int32]
+    sizes: Sequence[int]
+    contexts: Sequence[int]
 
 
 def analyse(analyser: Analyser, text: str, context: str) -> Analysed:

@@ -7,6 +7,7 @@ the only ones that leave. Rows without a vector are zeros and never found.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -32,6 +33,7 @@ KEPT_SHARE: Final = 0.001
 KEPT_MOST: Final = 0.125
 """How many rows the bits leave: for each of the k, of all rows at least, and at most if they are to save work."""
 _PAIRS: Final = 8192
+_GATHERED: Final = 1024
 _LARGEST_LENGTH: Final = 1e18
 """Beyond this a squared length may overflow in float32; such rows make every row a candidate."""
 
@@ -49,17 +51,18 @@ class Matrix:
         self._longest = 0.0
         self._bits: SignBits | None = None
 
-    def load(self, count: int, rows: NDArray[np.intp], vectors: NDArray[np.float32]) -> None:
-        """Fill *count* rows; ``vectors[i]`` belongs to row ``rows[i]``, the others have none."""
-        prepared = prepare(vectors, self._metric)
-        if prepared is vectors or len(rows) != count or not bool((rows == np.arange(count)).all()):
-            matrix = np.zeros((count, self._dimension), dtype=np.float32)
+    def load(self, count: int, blocks: Iterable[tuple[NDArray[np.intp], NDArray[np.float32]]]) -> None:
+        """Fill *count* rows from blocks: ``vectors[i]`` belongs to row ``rows[i]``, rows not named have none.
+
+        Beside the matrix itself only one block is held.
+        """
+        matrix = np.zeros((count, self._dimension), dtype=np.float32)
+        there, lengths = np.zeros(count, dtype=np.bool_), np.zeros(count)
+        for rows, vectors in blocks:
+            prepared = prepare(vectors, self._metric)
             matrix[rows] = prepared
-        else:
-            matrix = prepared
-        there = np.zeros(count, dtype=np.bool_)
-        there[rows] = True
-        lengths = norms(matrix)
+            there[rows] = True
+            lengths[rows] = norms(prepared)
         self._vectors.load(matrix)
         self._there.load(there)
         self._squares.load(np.square(np.minimum(lengths, _LARGEST_LENGTH)).astype(np.float32))
@@ -136,7 +139,7 @@ class Matrix:
         if chosen is None:
             return at_least_kth(self._quick(self._vectors.rows, self._squares.rows, query), k, slack)
         if count < GATHER_SHARE * len(self._there):
-            quick = self._quick(self._vectors.rows[chosen], self._squares.rows[chosen], query)
+            quick = self._gathered(chosen, query)
         else:
             quick = self._quick(self._vectors.rows, self._squares.rows, query)[chosen]
         return chosen[at_least_kth(quick, k, slack)]
@@ -190,6 +193,17 @@ class Matrix:
             product *= 2
             product -= squares
         return product
+
+    def _gathered(self, rows: NDArray[np.intp], query: Vector) -> NDArray[np.float32]:
+        """``_quick`` of *rows*, gathered into a block that stays in the cache."""
+        quick = np.empty(len(rows), dtype=np.float32)
+        block = np.empty((min(_GATHERED, len(rows)), self._dimension), dtype=np.float32)
+        for start in range(0, len(rows), _GATHERED):
+            some = rows[start : start + _GATHERED]
+            part = block[: len(some)]
+            np.take(self._vectors.rows, some, axis=0, out=part, mode="clip")  # "clip" writes to *out* unbuffered
+            quick[start : start + len(some)] = self._quick(part, self._squares.rows[some], query)
+        return quick
 
     def _slack(self, query: Vector) -> float:
         """Twice the rounding bound, since the k-th best may err as well; infinite where float32 could overflow."""

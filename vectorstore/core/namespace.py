@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from vectorstore.checking import Checked
 from vectorstore.core.change_log import ChangeLog
 from vectorstore.core.core import Core
 from vectorstore.core.entries import copied, is_embedded
-from vectorstore.core.forward import analyse
+from vectorstore.core.forward import ForwardBlock, analyse
 from vectorstore.core.ranked import Ranked
 from vectorstore.core.second_space import Given, SecondSpace
 from vectorstore.core.state import NamespaceState
@@ -28,6 +29,8 @@ from vectorstore.core.view import mask_for
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import Node, matches
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
+
+_LOADED_TOGETHER: Final = 1024
 
 
 class MemoryNamespace:
@@ -235,9 +238,9 @@ class MemoryNamespace:
         forward, keys = state.forward, range(1, len(state.entries) + 1)
         self._next_key = len(keys) + 1
         self._dictionary.update({term: number for number, term in enumerate(forward.terms, 1)})
-        sequences = np.split(forward.numbers, np.cumsum(forward.lengths)[:-1])
         self._core.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
-        self._core.load_terms(self._dictionary, zip(keys, sequences, forward.contexts.tolist(), strict=False))
+        block = ForwardBlock(keys, forward.numbers, forward.lengths.tolist(), forward.contexts.tolist())
+        self._core.load_terms(self._dictionary, [block])
         self._load_vectors(self._space)
 
     # Reader.
@@ -306,9 +309,12 @@ class MemoryNamespace:
         self._space = space
         self._core.use_space(space)
         if space is not None:
-            vectors = {id: entry.vector for id, entry in self._entries.items() if entry.vector is not None}
-            matrix = np.array(list(vectors.values()), dtype=np.float32).reshape(len(vectors), space.dimension)
-            self._core.load_matrix(self._core.keys_of(list(vectors)).tolist(), matrix)
+            there = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
+            parts = (there[start : start + _LOADED_TOGETHER] for start in range(0, len(there), _LOADED_TOGETHER))
+            self._core.load_matrix(
+                (self._core.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
+                for part in parts
+            )
 
     def _drop(self, id: str) -> None:
         key = self._core.key_of(id)
@@ -334,5 +340,5 @@ def _empty_core(space: Space | None, fields: tuple[str, ...], dictionary: Mappin
     core = Core(space=space, fields=fields)
     core.load_terms(dictionary, ())
     if space is not None:
-        core.load_matrix((), np.empty((0, space.dimension), dtype=np.float32))
+        core.load_matrix(())
     return core

@@ -12,13 +12,13 @@ question counts once; terms are added up in order of their text.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.core.forward import SENTENCE_END
+from vectorstore.core.forward import SENTENCE_END, ForwardBlock
 from vectorstore.core.growing import Growing
 from vectorstore.core.postings import Postings, build
 from vectorstore.core.sequences import Sequences
@@ -51,19 +51,13 @@ class Terms:
 
     # Writing.
 
-    def load(self, dictionary: Mapping[str, int], forward: Iterable[tuple[int, NDArray[np.int32], int]]) -> None:
-        """Fill these terms, which are empty, from (row, sequence, context length)."""
+    def load(self, dictionary: Mapping[str, int], forward: Iterable[tuple[NDArray[np.intp], ForwardBlock]]) -> None:
+        """Fill these terms, which are empty, from blocks of sequences beside the rows that they belong to."""
         self._learn(dictionary)
-        rows: list[int] = []
-
-        def sequences() -> Iterator[tuple[NDArray[np.int32], int]]:
-            for row, sequence, context_length in forward:
-                rows.append(row)
-                yield sequence, context_length
-
-        self._sequences.load(sequences())
-        self._row.load(np.array(rows, dtype=np.int32))
-        self._slot.rows[self._row.rows] = np.arange(len(rows), dtype=np.int32)
+        for rows, block in forward:
+            self._sequences.extend(block)
+            self._row.extend(rows.astype(np.int32))
+        self._slot.rows[self._row.rows] = np.arange(len(self._row), dtype=np.int32)
         self._total = int(self._sequences.lengths.sum())
 
     def append(self) -> None:
@@ -171,7 +165,7 @@ class Terms:
     def _shares(
         self,
         idfs: NDArray[np.float64] | float,
-        counts: NDArray[np.signedinteger],
+        counts: NDArray[np.integer],
         lengths: NDArray[np.int32],
     ) -> NDArray[np.float64]:
         average = self._total / len(self._slot)
@@ -181,7 +175,7 @@ class Terms:
 
     def _postings(
         self, asked: list[tuple[int, float]]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], list[slice]]:
+    ) -> tuple[NDArray[np.int32], NDArray[np.integer], NDArray[np.float64], list[slice]]:
         """The slots, counts and weights of all *asked* terms, one after the other, and where each term stands."""
         slots, counts, sizes = [], [], []
         for number, _ in asked:

@@ -143,7 +143,12 @@ class SqliteSpaces:
             self.database.on_commit(lambda: self._use_fields(names))
 
     def _taken_space(self) -> Space | None:
-        """Return the space that vectors must have, None where there is none; raise if it was switched to another."""
+        """Return the space that vectors must have, None where there is none; raise if it was switched to another.
+
+        Outside a transaction the one that is known will do: what is written is held against the file's (``_writer``).
+        """
+        if self._space is not None and not self.database.in_write():
+            return self._space
         with self.database.read() as connection:
             recorded = read_space(connection)
         known = self._known(recorded)
