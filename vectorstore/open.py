@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
 from vectorstore.analysis import Analyser
 from vectorstore.errors import ArgumentError, shown
@@ -33,6 +32,8 @@ def open_store(
     """
     if not isinstance(url, str):
         raise ArgumentError("url", url, "a text like 'sqlite:///memory.db' or 'numpy:' is needed")
+    from urllib.parse import unquote
+
     scheme, separator, rest = url.partition(":")
     if separator and scheme == "numpy" and (not rest or (rest.startswith("///") and len(rest) > 3)):
         from vectorstore.engines.numpy_store import NumpyStore
