@@ -17,7 +17,8 @@ import threading
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import chain
+from typing import Final, cast
 
 import Stemmer
 
@@ -116,12 +117,11 @@ class _Vocabulary:
 
     def terms(self, tokens: Iterable[str]) -> list[str]:
         """Return the terms of *tokens*, one after the other."""
-        known = self._remembered.get
-        found: list[str] = []
-        for token in tokens:
-            terms = known(token)
-            found += self._learn(token) if terms is None else terms
-        return found
+        given = list(tokens)
+        parts = list(map(self._remembered.get, given))
+        if None in parts:
+            parts = [self._learn(token) if known is None else known for token, known in zip(given, parts, strict=True)]
+        return list(chain.from_iterable(cast("list[tuple[str, ...]]", parts)))
 
     def _learn(self, token: str) -> tuple[str, ...]:
         with self._lock:

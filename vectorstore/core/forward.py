@@ -32,9 +32,9 @@ class Analysed:
     def numbered(self, number: Mapping[str, int] | Callable[[str], int]) -> tuple[NDArray[np.int32], int]:
         """Return (the sequence, how many of it belong to the context)."""
         lookup = number if callable(number) else number.__getitem__
-        numbers = [lookup(term) for term in self.context]
+        numbers = list(map(lookup, self.context))
         for sentence in self.sentences:
-            numbers.extend(lookup(term) for term in sentence)
+            numbers.extend(map(lookup, sentence))
             numbers.append(SENTENCE_END)
         return np.array(numbers, dtype=np.int32), len(self.context)
 

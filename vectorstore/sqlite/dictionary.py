@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Set
 from itertools import islice
 
 import apsw
@@ -25,9 +25,9 @@ class Dictionary:
         self.numbers: dict[str, int] = {}
         self.next_number = next_number
 
-    def intern(self, terms: Iterable[str]) -> None:
+    def intern(self, terms: Set[str]) -> None:
         """Make sure that each of *terms* has a number."""
-        wanted = sorted({term for term in terms if term not in self.numbers})
+        wanted = sorted(terms - self.numbers.keys())
         if not wanted:
             return
         known = each(

@@ -261,7 +261,7 @@ class NamespaceWriter:
     def _write_terms(self, batch: Sequence[Checked], keys: Sequence[int], analyser: Analyser) -> None:
         analysed = [analyse(analyser, checked.text, checked.context) for checked in batch]
         dictionary = Dictionary(self._connection, self.key, next_number=self._next_term)
-        dictionary.intern(term for one in analysed for term in one.distinct())
+        dictionary.intern(set().union(*(one.distinct() for one in analysed)))
         self._next_term = dictionary.next_number
         rows = []
         for key, one in zip(keys, analysed, strict=True):
