@@ -231,8 +231,9 @@ def _timed(action: Callable[[], object]) -> float:
 
 def about(given: argparse.Namespace) -> dict[str, Any]:
     """What the figures depend on."""
+    rows = " ".join(map(str, given.rows))
     return {
-        "command": f"python -m benchmarks vectors-table --dimension {given.dimension} --seed {given.seed}",
+        "command": f"python -m benchmarks vectors-table --rows {rows} --dimension {given.dimension} --seed {given.seed}",
         "sqlite": apsw.sqlite_lib_version(),
         "sqlite-vec": getattr(sqlite_vec, "__version__", "?"),
         "numpy": np.__version__,

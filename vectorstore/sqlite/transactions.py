@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import apsw
@@ -149,11 +149,9 @@ class Transactions:
                 erasure.set_mark(connection, mark)
             return False
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self) -> AbstractContextManager[None]:
         """Keep the file open until the block ends."""
-        with self._usage.inside():
-            yield
+        return self._usage.inside()
 
     def close(self) -> None:
         """As ``Database.close``."""
