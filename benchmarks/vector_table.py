@@ -232,8 +232,9 @@ def _timed(action: Callable[[], object]) -> float:
 def about(given: argparse.Namespace) -> dict[str, Any]:
     """What the figures depend on."""
     rows = " ".join(map(str, given.rows))
+    options = f"--rows {rows} --dimension {given.dimension} --seed {given.seed}"
     return {
-        "command": f"python -m benchmarks vectors-table --rows {rows} --dimension {given.dimension} --seed {given.seed}",
+        "command": f"python -m benchmarks vectors-table {options}",
         "sqlite": apsw.sqlite_lib_version(),
         "sqlite-vec": getattr(sqlite_vec, "__version__", "?"),
         "numpy": np.__version__,

@@ -14,7 +14,7 @@ import apsw
 
 from vectorstore.analysis import Analyser
 from vectorstore.checking import check_expect, check_fields, check_given, check_name, check_namespace
-from vectorstore.errors import SpaceChanged
+from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filling import check_filling, check_space
 from vectorstore.sqlite import rows, spaces
 from vectorstore.sqlite.cores import Cores
@@ -149,6 +149,18 @@ class SqliteSpaces:
         """
         if self._space is not None and not self.database.in_write():
             return self._space
+        return self._space_of_the_file()
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Check vectors inside: what is wrong with them may be that the file was switched to another space."""
+        try:
+            yield
+        except ArgumentError:
+            self._space_of_the_file()
+            raise
+
+    def _space_of_the_file(self) -> Space | None:
         with self.database.read() as connection:
             recorded = read_space(connection)
         known = self._known(recorded)

@@ -109,7 +109,8 @@ class SqliteStore(SqliteSpaces):
         written = 0
         for start, batch in batches(entries):
             space = self._space_for(batch)
-            checked = [check_entry(entry, f"entries[{start + i}]", space) for i, entry in enumerate(batch)]
+            with self._checking():
+                checked = [check_entry(entry, f"entries[{start + i}]", space) for i, entry in enumerate(batch)]
             with self._writer(name, space) as writer:
                 written += writer.write(last_of_each(checked), wanted, self.analyser)
             for one in checked:
@@ -144,7 +145,8 @@ class SqliteStore(SqliteSpaces):
         """As ``VectorStore.put_vectors``."""
         name, wanted = check_namespace(namespace), check_expect(expect)
         space = self._taken_space()
-        checked = check_vectors(vectors, space)
+        with self._checking():
+            checked = check_vectors(vectors, space)
         with self._writer(name, space) as writer:
             return writer.put_vectors(checked, wanted)
 
