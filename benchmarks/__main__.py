@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR``, ``… vectors-table``."""
+"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR`` and what stands beside it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import vector_table
+from benchmarks import fast_search, vector_table
 from benchmarks.ablation import run_ablation
 from benchmarks.datasets import fingerprint
 from benchmarks.recall import Row, Settings, run
@@ -38,9 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     recall.add_argument("--limit", type=int, help="only the first questions of each conversation or library")
     recall.add_argument("--ablate", action="store_true", help="what each signal is worth: each one left out in turn")
     recall.add_argument("--json", type=Path, help="write the figures to this file too")
-    vector_table.add_command(commands)
+    for measured in (fast_search, vector_table):
+        measured.add_command(commands)
     given = parser.parse_args(arguments)
-    if given.command == "vectors-table":
+    if given.command != "recall":
         return int(given.run(given))
     if given.data is None or not given.data.is_dir():
         parser.error("--data (or MNEME_BENCH_DATA) must name the folder of the data sets")
