@@ -137,7 +137,7 @@ def check_expect(expect: object) -> Mapping[str, int]:
 
 def check_metadata(value: object, argument: str) -> str:
     """Return *value* as canonical JSON text if it is a JSON object: finite numbers, text keys, bounded depth."""
-    if not isinstance(value, Mapping):
+    if not (type(value) is dict or isinstance(value, Mapping)):  # to ask an abstract class is slow
         raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
     return _canonical(_plain(value, argument, DEPTH_LIMIT))
 
@@ -240,7 +240,7 @@ def _plain(value: Any, argument: str, depth: int) -> Any:
         return float(value)
     if depth == 0:
         raise ArgumentError(argument, "…", f"may be at most {DEPTH_LIMIT} levels deep")
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         plain = {}
         for name, inner in value.items():
             key = name if _is_plain(name) else check_text(name, f"{argument} key")
