@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR``, ``python -m benchmarks stores``."""
+"""The command line of the benchmarks: ``python -m benchmarks recall --data DIR`` and what stands beside it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import fast_search, vector_table
 from benchmarks.ablation import run_ablation
 from benchmarks.datasets import fingerprint
 from benchmarks.recall import Row, Settings, run
@@ -40,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     recall.add_argument("--ablate", action="store_true", help="what each signal is worth: each one left out in turn")
     recall.add_argument("--json", type=Path, help="write the figures to this file too")
     add_parsers(commands)
+    for measured in (fast_search, vector_table):
+        measured.add_command(commands)
     given = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 110)
 
@@ -50,6 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
         return run_stores(given, list(sys.argv[1:] if arguments is None else arguments), say)
     if given.command == "stores-report":
         return run_report(given, say)
+    if given.command != "recall":
+        return int(given.run(given))
     if given.data is None or not given.data.is_dir():
         parser.error("--data (or MNEME_BENCH_DATA) must name the folder of the data sets")
     sets = tuple(given.sets.split(","))

@@ -30,10 +30,12 @@ from vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
+from vectorstore.measuring import RecallReport, measure_recall
 from vectorstore.open import open_store
 from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -44,6 +46,7 @@ from vectorstore.types import (
     Metadata,
     Metric,
     Progress,
+    SearchMode,
     Space,
     Vector,
     VectorLike,
@@ -55,6 +58,7 @@ __all__ = [
     "ArgumentError",
     "BusyError",
     "Changes",
+    "Compaction",
     "Cursor",
     "DamageError",
     "DimensionError",
@@ -74,7 +78,9 @@ __all__ = [
     "NotAStore",
     "ObservableStore",
     "Progress",
+    "RecallReport",
     "RevisionConflict",
+    "SearchMode",
     "SettingMismatch",
     "Space",
     "SpaceChanged",
@@ -92,5 +98,6 @@ __all__ = [
     "View",
     "WrapperStore",
     "lacking",
+    "measure_recall",
     "open_store",
 ]

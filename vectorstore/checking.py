@@ -15,8 +15,9 @@ from typing import Any, TypeGuard
 from vectorstore.distance import as_vector
 from vectorstore.errors import ArgumentError
 from vectorstore.json_values import DEPTH_LIMIT, DIGITS_LIMIT, NUMBER_LIMIT
-from vectorstore.types import Entry, Space, Vector, VectorLike
+from vectorstore.types import Entry, SearchMode, Space, Vector, VectorLike
 
+_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
 NAME_LIMIT = 1024
 BATCH = 1000
 
@@ -114,6 +115,13 @@ def check_min_score(value: object) -> float | None:
     return float(value)
 
 
+def check_search(value: object) -> SearchMode:
+    """Return how to search if *value* says so."""
+    if not isinstance(value, str) or value not in tuple(SearchMode):
+        raise ArgumentError("search", value, "'exact' or 'fast' is needed")
+    return SearchMode(value)
+
+
 def check_expect(expect: object) -> Mapping[str, int]:
     """Return *expect* as a mapping of ids to revisions."""
     if expect is None:
@@ -129,16 +137,16 @@ def check_expect(expect: object) -> Mapping[str, int]:
 
 def check_metadata(value: object, argument: str) -> str:
     """Return *value* as canonical JSON text if it is a JSON object: finite numbers, text keys, bounded depth."""
-    if not isinstance(value, Mapping):
+    if not (type(value) is dict or isinstance(value, Mapping)):  # to ask an abstract class is slow
         raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
-    return json.dumps(_plain(value, argument, DEPTH_LIMIT), ensure_ascii=False, sort_keys=True, allow_nan=False)
+    return _canonical(_plain(value, argument, DEPTH_LIMIT))
 
 
 def check_entry(entry: object, argument: str, space: Space | None) -> Checked:
     """Return *entry* checked against *space*, naming *argument* and the field that is wrong."""
     if not isinstance(entry, Entry):
         raise ArgumentError(argument, entry, "an Entry is needed")
-    id = check_name(entry.id, f"{argument}.id", empty=False)
+    id = entry.id if _is_plain_name(entry.id) else check_name(entry.id, f"{argument}.id", empty=False)
     where = f"{argument} ({id!r})" if len(id) <= 60 else argument
     vector: Vector | None = None
     if entry.vector is not None:
@@ -153,11 +161,20 @@ def check_entry(entry: object, argument: str, space: Space | None) -> Checked:
     return Checked(
         id=id,
         vector=vector,
-        text=check_text(entry.text, f"{where}.text"),
-        context=check_text(entry.context, f"{where}.context"),
+        text=entry.text if _is_plain(entry.text) else check_text(entry.text, f"{where}.text"),
+        context=entry.context if _is_plain(entry.context) else check_text(entry.context, f"{where}.context"),
         metadata=check_metadata(entry.metadata, f"{where}.metadata"),
         no_vector=reason,
     )
+
+
+def _is_plain(value: object) -> bool:
+    """Whether *value* is a text that needs no further look."""
+    return type(value) is str and value.isascii()
+
+
+def _is_plain_name(value: object) -> bool:
+    return type(value) is str and value.isascii() and 0 < len(value) <= NAME_LIMIT and "\0" not in value
 
 
 def check_vectors(vectors: Mapping[str, VectorLike], space: Space | None) -> dict[str, Vector]:
@@ -209,7 +226,7 @@ def batches(entries: Iterable[Entry]) -> Iterator[tuple[int, list[Entry]]]:
 
 
 def _plain(value: Any, argument: str, depth: int) -> Any:
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool) or _is_plain(value):
         return value
     if isinstance(value, str):
         return check_text(value, argument)
@@ -223,11 +240,12 @@ def _plain(value: Any, argument: str, depth: int) -> Any:
         return float(value)
     if depth == 0:
         raise ArgumentError(argument, "…", f"may be at most {DEPTH_LIMIT} levels deep")
-    if isinstance(value, Mapping):
-        return {
-            check_text(name, f"{argument} key"): _plain(inner, f"{argument}.{name}", depth - 1)
-            for name, inner in value.items()
-        }
+    if type(value) is dict or isinstance(value, Mapping):
+        plain = {}
+        for name, inner in value.items():
+            key = name if _is_plain(name) else check_text(name, f"{argument} key")
+            plain[key] = inner if _is_plain(inner) else _plain(inner, f"{argument}.{key}", depth - 1)
+        return plain
     if isinstance(value, (list, tuple)):
         return [_plain(inner, argument, depth - 1) for inner in value]
     raise ArgumentError(argument, value, "must be JSON: text, numbers, true, false, null, lists and objects")

@@ -6,6 +6,7 @@ of an entry is therefore computed here, in float64, row by row in one order: the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from vectorstore.types import Metric, Vector, VectorLike
 
 _BLOCK: Final = 512
 _SMALLEST_NORM: Final = 1e-30
+_LEAST_SQUARE: Final = 1e-20
+"""A float32 sum of squares above this is of a vector that has a length."""
 _LARGEST_SQUARE: Final = 1e36
 """Beyond this, products of float32 numbers may overflow."""
 
@@ -131,8 +134,14 @@ def _numbers(value: object, argument: str) -> NDArray[Any]:
 
 
 def _checked(array: NDArray[Any], metric: Metric, argument: str) -> NDArray[np.float32]:
-    with np.errstate(over="ignore", invalid="ignore"):
+    if array.dtype == np.float32:
         result = np.array(array, dtype=np.float32, order="C")
+        if len(result) == 1 and _LEAST_SQUARE < float(np.vdot(result, result)) < math.inf:  # then all is well with it
+            result.flags.writeable = False
+            return result
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = np.array(array, dtype=np.float32, order="C")
     if not np.isfinite(result).all():
         raise ArgumentError(argument, array[~np.isfinite(result)][:3].tolist(), "numbers must be finite in float32")
     if metric is Metric.COSINE and result.size and float(norms(result).min()) < _SMALLEST_NORM:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
 from vectorstore.analysis import Analyser
 from vectorstore.errors import ArgumentError, shown
 from vectorstore.protocol import LifecycleStore
-from vectorstore.types import Space
+from vectorstore.types import SearchMode, Space
 
 
 def open_store(
@@ -19,6 +18,7 @@ def open_store(
     analyser: Analyser | None = None,
     fields: Sequence[str] | None = None,
     matrix_limit: int | None = None,
+    search: SearchMode | str = SearchMode.EXACT,
 ) -> LifecycleStore:
     """Open the store at *url*: ``numpy:`` in memory, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
 
@@ -28,9 +28,12 @@ def open_store(
     What is given is recorded on first use; None takes what the file has; a different one raises ``SpaceMismatch``
     or ``SettingMismatch``. *fields* are metadata fields kept as columns, for fast filters (``declare_fields`` changes
     them). *matrix_limit* is how many bytes of vectors may be kept in memory (0: none, all search goes through SQL).
+    *search* is "exact" or "fast", for this object alone: see ``SearchMode``.
     """
     if not isinstance(url, str):
         raise ArgumentError("url", url, "a text like 'sqlite:///memory.db' or 'numpy:' is needed")
+    from urllib.parse import unquote
+
     scheme, separator, rest = url.partition(":")
     if separator and scheme == "numpy" and (not rest or (rest.startswith("///") and len(rest) > 3)):
         from vectorstore.engines.numpy_store import NumpyStore
@@ -38,13 +41,17 @@ def open_store(
         if matrix_limit is not None:
             raise ArgumentError("matrix_limit", matrix_limit, "a numpy store keeps everything in memory; leave it out")
         if rest:
-            return NumpyStore.open(Path(unquote(rest[3:])), space=space, analyser=analyser, fields=fields)
-        return NumpyStore(space=space, analyser=analyser, fields=fields or ())
+            return NumpyStore.open(
+                Path(unquote(rest[3:])), space=space, analyser=analyser, fields=fields, search=search
+            )
+        return NumpyStore(space=space, analyser=analyser, fields=fields or (), search=search)
     if scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
         from vectorstore.engines.sqlite_store import SqliteStore
 
         path = Path(unquote(rest[3:]))
-        return SqliteStore(path, space=space, analyser=analyser, fields=fields, matrix_limit=matrix_limit)
+        return SqliteStore(
+            path, space=space, analyser=analyser, fields=fields, matrix_limit=matrix_limit, search=search
+        )
     raise ArgumentError(
         "url",
         url,

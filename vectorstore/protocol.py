@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -108,8 +109,9 @@ class VectorStore(Protocol):
         """Return the *k* nearest entries that have a vector: best score first, ties by id.
 
         Namespace, then filter, then *min_score* (an equal score stays), then top-k: a selective filter still
-        fills k. Exact. *k* of 0 gives nothing, beyond the count gives all; negative or bool raises. Without a
-        space nothing can be nearest: a query vector then raises ``ArgumentError``.
+        fills k. Exact, unless the store was opened to search otherwise (``SearchMode``). *k* of 0 gives nothing,
+        beyond the count gives all; negative or bool raises. Without a space nothing can be nearest: a query
+        vector then raises ``ArgumentError``.
         """
         ...
 
@@ -122,7 +124,7 @@ class VectorStore(Protocol):
         min_score: float | None = None,
         namespace: str = "",
     ) -> list[list[Match]]:
-        """``search`` for each of *vectors* (shape (n, dimension)), with the same answers, in bulk."""
+        """``search`` for each of *vectors* (shape (n, dimension)), with the same answers, in bulk; always exact."""
         ...
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
@@ -349,6 +351,16 @@ class LifecycleStore(VectorStore, Protocol):
 
     def verify(self) -> list[Finding]:
         """Compare rows, checksums, tallies and derived data; an empty list means all is well."""
+        ...
+
+    def compact(self) -> Compaction:
+        """Give unused room back: free pages of the file, terms that no entry has, the longer part of the change log.
+
+        Nothing that can be asked for is changed by it, but that ``changes`` may no longer reach back to an old
+        cursor, and says so. A crash leaves the store as it was. It takes as long as writing everything anew, and as
+        much memory and free disk as what is left. Inside a transaction it raises ``UnsupportedError``; while
+        somebody reads for longer than a moment, or writes, ``BusyError``, and nothing was done.
+        """
         ...
 
     def backup(self, path: str) -> None:

@@ -31,6 +31,25 @@ class Metric(StrEnum):
     """Minus the Euclidean distance, in (-inf, 0]."""
 
 
+class SearchMode(StrEnum):
+    """How ``search`` and a view's ``nearest`` find what is nearest. It is the opened object's, not the file's."""
+
+    EXACT = "exact"
+    """Every row is compared: the answer is the true one."""
+    FAST = "fast"
+    """Rows are first compared by one bit for each of many directions; those that share most are scored exactly.
+
+    What holds: every score is the exact one; namespace, filter and threshold come before top-k, k is filled, ties go
+    by id; rows that are equally near by their bits are in or out together. What is approximate: a row among the true
+    k may be missing, and then the next best stands in its place. How often is measured (``measure_recall``), not
+    promised, and may differ between two objects on one file.
+
+    It is exact wherever the bits save nothing: under dot and L2 (bits know no lengths), for fewer than 10,000 rows
+    that pass the filter, for a *k* above an eightieth of them, for vectors beyond the matrix limit, and in
+    ``search_many``, which compares many questions at once.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """What the vectors of a store have in common.
@@ -114,6 +133,23 @@ class Erasure:
 
     removed: int
     pending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What ``compact`` did: the bytes of the store's files *before* and *after*, both 0 where it has no file.
+
+    *pending*: a reader keeps the file from shrinking; it will at a later commit, opening or closing.
+    """
+
+    before: int
+    after: int
+    pending: bool
+
+    @property
+    def freed(self) -> int:
+        """The bytes given back."""
+        return self.before - self.after
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 import re
 import threading
 import unicodedata
@@ -12,6 +13,7 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
+import vectorstore.analysis
 from vectorstore.analysis import Analyser, fold
 from vectorstore.errors import ArgumentError
 from vectorstore.stop_words import STOP_WORDS
@@ -241,3 +243,16 @@ def test_threads_may_share_an_analyser() -> None:
     for thread in threads:
         thread.join()
     assert found == expected
+
+
+def test_the_quick_way_to_split_one_line_splits_as_the_general_one() -> None:
+    seed = 4
+    print("seed", seed)
+    chance = random.Random(seed)
+    split = 0
+    for _ in range(20_000):
+        line = "".join(chance.choices("ab1.!?…؟।\"'”’»)] \t\x1c\xa0\u3000-", k=chance.randrange(14)))
+        general = vectorstore.analysis._SENTENCE.split(line)
+        assert vectorstore.analysis._SENTENCE_OF_ONE_LINE.split(line) == general
+        split += len(general) > 1
+    assert split > 1000

@@ -30,7 +30,7 @@ def filled(
     core.load_rows(list(vectors), [id_of(key) for key in vectors], [(metadata or {}).get(key, {}) for key in vectors])
     there = {key: vector for key, vector in vectors.items() if vector is not None}
     rows = np.stack(list(there.values())) if there else np.empty((0, dimension), dtype=np.float32)
-    core.load_matrix(list(there), rows)
+    core.load_matrix([(list(there), rows)])
     return core
 
 
@@ -296,7 +296,7 @@ def test_the_core_keeps_copies_of_what_it_is_given(metric: Metric) -> None:
     rows = np.random.default_rng(1).standard_normal((50, DIMENSION)).astype(np.float32)
     core = Core(space=Space("test", DIMENSION, metric))
     core.load_rows(range(50), [id_of(key) for key in range(50)], [{}] * 50)
-    core.load_matrix(range(50), rows)
+    core.load_matrix([(range(50), rows)])
     query, vector = rows[0].copy(), rows[1].copy()
     core.put_vector(3, vector)
     before = core.nearest(query, 50)
@@ -304,7 +304,7 @@ def test_the_core_keeps_copies_of_what_it_is_given(metric: Metric) -> None:
     vector[:] = 0
     assert core.nearest(query, 50) == before
     read_only = np.frombuffer(np.ones((50, DIMENSION), dtype=np.float32).tobytes(), dtype=np.float32)
-    core.load_matrix(range(50), read_only.reshape(50, DIMENSION))
+    core.load_matrix([(range(50), read_only.reshape(50, DIMENSION))])
     core.put_vector(3, query)
     assert core.nearest(query, 1)[0][0] == (3 if metric is not Metric.DOT else core.nearest(query, 1)[0][0])
 

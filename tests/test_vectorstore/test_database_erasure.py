@@ -150,20 +150,20 @@ def test_a_mark_belongs_to_the_present_write(database):
 
 
 def test_a_mark_set_by_another_meanwhile_is_not_taken_away(database, monkeypatch):
-    truncated = erasure._truncated
+    truncated = erasure.emptied_log
     with Database(database.path) as other:
 
         def marked_in_between(connection):
             done = truncated(connection)
             with other.write() as writing:
                 erasure.set_mark(writing, "another's")
-                monkeypatch.setattr(erasure, "_truncated", lambda connection: False)
+                monkeypatch.setattr(erasure, "emptied_log", lambda connection: False)
             return done
 
-        monkeypatch.setattr(erasure, "_truncated", marked_in_between)
+        monkeypatch.setattr(erasure, "emptied_log", marked_in_between)
         forget(database)
         assert database.pending_erasure()
-        monkeypatch.setattr(erasure, "_truncated", truncated)
+        monkeypatch.setattr(erasure, "emptied_log", truncated)
         assert database.finish_erasure()
 
 

@@ -4,7 +4,7 @@ Each is one of our engines, or a wrapper of one, with one fault.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +13,7 @@ import pytest
 
 from vectorstore import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -24,6 +25,7 @@ from vectorstore import (
     VectorStore,
     WrapperStore,
 )
+from vectorstore.core.change_log import ChangeLog
 from vectorstore.core.state import NamespaceState, StoreState
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
@@ -212,6 +214,28 @@ class ErasingCountsTheMissing(NumpyStore):
         return replace(super().erase(named, namespace=namespace), removed=len(set(named)))
 
 
+@caught_by(LastingContract, "test_compacting_gives_back_what_was_deleted")
+class CompactingDoesNothing(SqliteStore):
+    def compact(self) -> Compaction:
+        return Compaction(1, 1, pending=False)
+
+
+@caught_by(LastingContract, "test_compacting_changes_nothing_that_can_be_asked")
+class CompactingCountsRevisionsAnew(NumpyStore):
+    def compact(self) -> Compaction:
+        done = super().compact()
+        for held in self._namespaces.values():
+            held._log = ChangeLog()
+        return done
+
+
+@caught_by(LastingContract, "test_compacting_is_refused_inside_a_transaction")
+class CompactingEndsTheTransaction(NumpyStore):
+    def compact(self) -> Compaction:
+        self._journal.clear()
+        return Compaction(0, 0, pending=False)
+
+
 @caught_by(LastingContract, "test_a_backup_is_the_whole_store")
 class ABackupOfOneNamespace(NumpyStore):
     def backup(self, path: Any) -> None:
@@ -288,6 +312,14 @@ class ASwitchIsFollowedSilently(WrapperStore):
 
 
 # A second space.
+
+
+@caught_by(
+    SharingContract, "test_a_vector_of_the_new_dimension_says_that_the_space_changed_and_not_that_it_is_too_short"
+)
+class ASwitchLooksLikeAWrongVector(SqliteStore):
+    def _checking(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 @caught_by(SwitchingContract, "test_only_what_is_pending_blocks_the_switch")

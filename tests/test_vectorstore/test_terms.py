@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import vectorstore.core.terms
 from vectorstore.core.core import Core
+from vectorstore.core.forward import ForwardBlock
 
 WORDS = [f"w{number:02}" for number in range(40)]
 NUMBERS = {word: number for number, word in enumerate(WORDS, 1)}
@@ -30,6 +32,15 @@ def forward(entry: Texts) -> tuple[np.ndarray, int]:
     return np.array(numbers, dtype=np.int32), len(entry[0])
 
 
+def blocks(entries: dict[int, Texts], together: int = 7) -> Iterator[ForwardBlock]:
+    keys = list(entries)
+    for start in range(0, len(keys), together):
+        some = keys[start : start + together]
+        parts = [forward(entries[key]) for key in some]
+        numbers = np.concatenate([sequence for sequence, _ in parts])
+        yield ForwardBlock(some, numbers, [len(sequence) for sequence, _ in parts], [length for _, length in parts])
+
+
 def id_of(key: int) -> str:
     return f"id{(key * 37) % 101:03}"
 
@@ -37,7 +48,7 @@ def id_of(key: int) -> str:
 def loaded(entries: dict[int, Texts], k1: float = 0.9, b: float = 0.4) -> Core:
     core = Core(space=None, k1=k1, b=b)
     core.load_rows(list(entries), [id_of(key) for key in entries], [{}] * len(entries))
-    core.load_terms(NUMBERS, ((key, *forward(entry)) for key, entry in entries.items()))
+    core.load_terms(NUMBERS, blocks(entries))
     return core
 
 
@@ -160,7 +171,7 @@ def test_sequences_read_from_bytes_can_be_loaded() -> None:
     core = Core(space=None)
     core.load_rows([5], ["a"], [{}])
     blob = np.array([1, 2, 0], dtype="<i4").tobytes()
-    core.load_terms({"w": 1, "v": 2}, [(5, np.frombuffer(blob, dtype="<i4"), 0)])
+    core.load_terms({"w": 1, "v": 2}, [ForwardBlock([5], np.frombuffer(blob, dtype="<i4"), [3], [0])])
     core.put_terms(5, np.frombuffer(blob, dtype="<i4"), 1, {})
     assert core.df(["w", "v"]) == [1, 1]
 
@@ -214,7 +225,7 @@ def test_many_entries_are_scored_as_few_are() -> None:
     entries = {key: random_entry(chance) for key in range(1, 9000)}
     core = Core(space=None)
     core.load_rows(list(entries), [f"id{key:05}" for key in entries], [{}] * len(entries))
-    core.load_terms(NUMBERS, ((key, *forward(entry)) for key, entry in entries.items()))
+    core.load_terms(NUMBERS, blocks(entries))
     for question in (["w01", "w30"], ["w35", "w38"], ["w39"]):
         plain = plain_bm25(entries, question, 0.9, 0.4)
         found = core.matching(question, 20)

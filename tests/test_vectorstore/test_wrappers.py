@@ -126,6 +126,7 @@ class Answer:
     """An answer that is nothing else; an observer may count it."""
 
     written = removed = ()
+    freed = 0
 
 
 class Recording:

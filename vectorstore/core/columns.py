@@ -130,10 +130,8 @@ class Columns:
         self._columns = {name: Column() for name in names}
 
     def load(self, metadata: Iterable[Metadata]) -> None:
-        """Replace all rows."""
+        """Replace all rows by those of *metadata*, which is drawn to its end."""
         self._columns = {name: Column() for name in self._columns}
-        if not self._columns:
-            return
         numbers: dict[str, list[int]] = {name: [] for name in self._columns}
         for fields in metadata:
             for name, column in self._columns.items():

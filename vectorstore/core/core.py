@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.core.columns import Columns
+from vectorstore.core.forward import SENTENCE_END, ForwardBlock, distinct_numbers
 from vectorstore.core.growing import Growing
 from vectorstore.core.matrix import Matrix
 from vectorstore.core.ranked import Ranked
 from vectorstore.core.selection import best
+from vectorstore.core.state import Forward
 from vectorstore.core.terms import Terms
 from vectorstore.distance import prepare
 from vectorstore.filters import Node
@@ -56,12 +58,15 @@ class Core:
     # Rows.
 
     def load_rows(self, keys: Sequence[int], ids: Sequence[str], metadata: Iterable[Metadata]) -> None:
-        """Fill rows and columns; what was there before is dropped, with matrix and terms."""
+        """Fill rows and columns; what was there before is dropped, with matrix and terms.
+
+        *metadata* is drawn first, and all of it: *keys* and *ids* may be lists that are filled meanwhile.
+        """
+        self._columns.load(metadata)
         self._keys.load(np.array(keys, dtype=np.int64))
         self._row_of = {key: row for row, key in enumerate(keys)}
         self._id_of = dict(zip(keys, ids, strict=True))
         self._key_of = dict(zip(ids, keys, strict=True))
-        self._columns.load(metadata)
         self._matrix = self._terms = None
 
     def put_row(self, key: int, id: str, metadata: Metadata) -> None:
@@ -135,11 +140,11 @@ class Core:
         """Take vectors of *space* from now on; those of another are dropped, with the matrix."""
         self._space, self._matrix = space, None
 
-    def load_matrix(self, keys: Sequence[int], vectors: NDArray[np.float32]) -> None:
-        """Fill the matrix with raw vectors; entries that *keys* does not name have none."""
+    def load_matrix(self, blocks: Iterable[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
+        """Fill the matrix from blocks of (keys, raw vectors), one block at a time; entries not named have none."""
         assert self._space is not None
         matrix = Matrix(self._space)
-        matrix.load(len(self), self._rows(keys), vectors)
+        matrix.load(len(self), ((self._rows(keys), vectors) for keys, vectors in blocks))
         self._matrix = matrix
 
     def put_vector(self, key: int, vector: Vector | None) -> None:
@@ -154,12 +159,13 @@ class Core:
         *,
         mask: NDArray[np.bool_] | None = None,
         min_score: float | None = None,
+        fast: bool = False,
     ) -> Ranked:
-        """Return the *k* nearest, exact, best first, ties by id. *query* is raw."""
+        """Return the *k* nearest, best first, ties by id: exact, or as ``SearchMode.FAST`` says. *query* is raw."""
         if k == 0 or not len(self):
             return []
         prepared = self._prepared(query[np.newaxis])[0]
-        return self._scored(prepared, self._loaded().candidates(prepared, k, mask), k, min_score)
+        return self._scored(prepared, self._loaded().candidates(prepared, k, mask, fast=fast), k, min_score)
 
     def nearest_many(
         self,
@@ -194,11 +200,10 @@ class Core:
 
     # Terms.
 
-    def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[tuple[int, NDArray[np.int32], int]]) -> None:
-        """Fill the terms from (key, sequence, context length)."""
+    def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[ForwardBlock]) -> None:
+        """Fill the terms from blocks of sequences, each entry in one of them."""
         terms = Terms(k1=self._k1, b=self._b, rows=len(self))
-        row_of = self._row_of
-        terms.load(dictionary, ((row_of[key], sequence, length) for key, sequence, length in forward))
+        terms.load(dictionary, ((self._rows(block.keys), block) for block in forward))
         self._terms = terms
 
     def put_terms(
@@ -231,6 +236,20 @@ class Core:
         """Return (the forward index of an entry, how much of it is context)."""
         row = self._row_of.get(key)
         return None if row is None else self._words().sequence(row)
+
+    def forward(self, ids: Sequence[str]) -> Forward:
+        """Return the terms of the entries *ids*, end to end."""
+        held = [self.sequence(key) for key in self.keys_of(ids).tolist()]
+        sequences = [sequence for sequence, _ in filter(None, held)]
+        used = distinct_numbers(sequences)
+        numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
+        renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
+        return Forward(
+            terms=[self.term(number) for number in used.tolist()],
+            numbers=renumbered.astype(np.int32),
+            lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
+            contexts=np.array([length for _, length in filter(None, held)], dtype=np.int32),
+        )
 
     def term(self, number: int) -> str:
         """Return the term of a number of the dictionary."""

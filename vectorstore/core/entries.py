@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from vectorstore.types import Entry
@@ -11,8 +10,15 @@ from vectorstore.types import Entry
 
 def copied(entry: Entry) -> Entry:
     """Return an entry that shares no memory with *entry*."""
-    vector = None if entry.vector is None else entry.vector.copy()
-    return replace(entry, vector=vector, metadata=_deep(entry.metadata))
+    return Entry(
+        entry.id,
+        None if entry.vector is None else entry.vector.copy(),
+        entry.text,
+        entry.context,
+        _deep(entry.metadata),
+        entry.revision,
+        entry.no_vector,
+    )
 
 
 def is_embedded(entry: Entry, wanted: bool | None) -> bool:
@@ -23,6 +29,8 @@ def is_embedded(entry: Entry, wanted: bool | None) -> bool:
 
 
 def _deep(value: Any) -> Any:
+    if isinstance(value, (str, int, float)) or value is None:
+        return value
     if isinstance(value, Mapping):
         return {name: _deep(inner) for name, inner in value.items()}
     return [_deep(inner) for inner in value] if isinstance(value, list) else value

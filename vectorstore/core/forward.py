@@ -6,7 +6,7 @@ dictionary per namespace that starts at 1 and never uses a number twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -32,11 +32,21 @@ class Analysed:
     def numbered(self, number: Mapping[str, int] | Callable[[str], int]) -> tuple[NDArray[np.int32], int]:
         """Return (the sequence, how many of it belong to the context)."""
         lookup = number if callable(number) else number.__getitem__
-        numbers = [lookup(term) for term in self.context]
+        numbers = list(map(lookup, self.context))
         for sentence in self.sentences:
-            numbers.extend(lookup(term) for term in sentence)
+            numbers.extend(map(lookup, sentence))
             numbers.append(SENTENCE_END)
         return np.array(numbers, dtype=np.int32), len(self.context)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardBlock:
+    """The sequences of some entries end to end: *sizes* says how long each is, *contexts* how much of it is context."""
+
+    keys: Sequence[int]
+    numbers: NDArray[np.int32]
+    sizes: Sequence[int]
+    contexts: Sequence[int]
 
 
 def analyse(analyser: Analyser, text: str, context: str) -> Analysed:

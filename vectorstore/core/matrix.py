@@ -7,6 +7,7 @@ the only ones that leave. Rows without a vector are zeros and never found.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from vectorstore.core.growing import Growing
 from vectorstore.core.products import GROUP, Found, candidates_of_many
 from vectorstore.core.selection import at_least_kth
+from vectorstore.core.sign_bits import SignBits
 from vectorstore.distance import exact_scores, norms, prepare, rounding_bound
 from vectorstore.types import Metric, Space, Vector
 
@@ -23,7 +25,15 @@ GATHER_SHARE: Final = 0.15
 GATHER_SHARE_MANY: Final = 0.5
 """The same for many questions, among which gathering once is shared."""
 QUERY_BLOCK: Final = 64
+FAST_ROWS: Final = 10_000
+"""Below so many rows the exact product is as fast as sign bits."""
+KEPT_LEAST: Final = 200
+KEPT_EACH: Final = 10
+KEPT_SHARE: Final = 0.001
+KEPT_MOST: Final = 0.125
+"""How many rows the bits leave: for each of the k, of all rows at least, and at most if they are to save work."""
 _PAIRS: Final = 8192
+_GATHERED: Final = 1024
 _LARGEST_LENGTH: Final = 1e18
 """Beyond this a squared length may overflow in float32; such rows make every row a candidate."""
 
@@ -39,23 +49,26 @@ class Matrix:
         self._squares: Growing[np.float32] = Growing(np.float32)  # of the lengths; only L2 asks
         self._missing = 0
         self._longest = 0.0
+        self._bits: SignBits | None = None
 
-    def load(self, count: int, rows: NDArray[np.intp], vectors: NDArray[np.float32]) -> None:
-        """Fill *count* rows; ``vectors[i]`` belongs to row ``rows[i]``, the others have none."""
-        prepared = prepare(vectors, self._metric)
-        if prepared is vectors or len(rows) != count or not bool((rows == np.arange(count)).all()):
-            matrix = np.zeros((count, self._dimension), dtype=np.float32)
+    def load(self, count: int, blocks: Iterable[tuple[NDArray[np.intp], NDArray[np.float32]]]) -> None:
+        """Fill *count* rows from blocks: ``vectors[i]`` belongs to row ``rows[i]``, rows not named have none.
+
+        Beside the matrix itself only one block is held.
+        """
+        matrix = np.zeros((count, self._dimension), dtype=np.float32)
+        there, lengths = np.zeros(count, dtype=np.bool_), np.zeros(count)
+        for rows, vectors in blocks:
+            prepared = prepare(vectors, self._metric)
             matrix[rows] = prepared
-        else:
-            matrix = prepared
-        there = np.zeros(count, dtype=np.bool_)
-        there[rows] = True
-        lengths = norms(matrix)
+            there[rows] = True
+            lengths[rows] = norms(prepared)
         self._vectors.load(matrix)
         self._there.load(there)
         self._squares.load(np.square(np.minimum(lengths, _LARGEST_LENGTH)).astype(np.float32))
         self._missing = count - int(there.sum())
         self._longest = float(lengths.max(initial=0.0))
+        self._bits = None
 
     def append(self) -> None:
         """Add a row without a vector."""
@@ -63,12 +76,16 @@ class Matrix:
         self._there.append(False)
         self._squares.append(0.0)
         self._missing += 1
+        if self._bits is not None:
+            self._bits.append()
 
     def put(self, row: int, vector: Vector | None) -> None:
         """Give *row* its raw vector, or take it away."""
         there = self._there.rows
         self._missing += int(there[row]) - int(vector is not None)
         there[row] = vector is not None
+        if self._bits is not None:
+            self._bits.put(row)
         if vector is None:
             self._vectors.rows[row] = 0.0
             return
@@ -84,6 +101,8 @@ class Matrix:
         self._vectors.swap_delete(row)
         self._there.swap_delete(row)
         self._squares.swap_delete(row)
+        if self._bits is not None:
+            self._bits.swap_delete(row)
 
     def has(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of *rows* have a vector."""
@@ -103,9 +122,16 @@ class Matrix:
             scores[part] = exact_scores(self._vectors.rows[rows[part]], queries[of[part]], self._metric)
         return scores
 
-    def candidates(self, query: Vector, k: int, mask: NDArray[np.bool_] | None) -> NDArray[np.intp]:
-        """Return the rows among which the best *k* surely are; *query* is prepared."""
+    def candidates(
+        self, query: Vector, k: int, mask: NDArray[np.bool_] | None, *, fast: bool = False
+    ) -> NDArray[np.intp]:
+        """Return the rows among which the best *k* surely are; *query* is prepared.
+
+        *fast*: very likely are, where sign bits save work. Only under cosine: they know no lengths.
+        """
         chosen = self._chosen(mask)
+        if fast:
+            chosen = self._likely(query, k, chosen)
         count = len(self._there) if chosen is None else len(chosen)
         slack = self._slack(query)
         if count <= k or math.isinf(slack):
@@ -113,7 +139,7 @@ class Matrix:
         if chosen is None:
             return at_least_kth(self._quick(self._vectors.rows, self._squares.rows, query), k, slack)
         if count < GATHER_SHARE * len(self._there):
-            quick = self._quick(self._vectors.rows[chosen], self._squares.rows[chosen], query)
+            quick = self._gathered(chosen, query)
         else:
             quick = self._quick(self._vectors.rows, self._squares.rows, query)[chosen]
         return chosen[at_least_kth(quick, k, slack)]
@@ -150,12 +176,34 @@ class Matrix:
             return np.flatnonzero(there if mask is None else there & mask)
         return None if mask is None else np.flatnonzero(mask)
 
+    def _likely(self, query: Vector, k: int, chosen: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+        """Those of the rows *chosen* (None: all) that share most sign bits with *query*; *chosen* if few or all do."""
+        count = len(self._there) if chosen is None else len(chosen)
+        keep = max(KEPT_LEAST, KEPT_EACH * k, int(KEPT_SHARE * count))
+        if self._metric is not Metric.COSINE or count < FAST_ROWS or keep > KEPT_MOST * count:
+            return chosen
+        if self._bits is None:
+            self._bits = SignBits(self._dimension, len(self._there))
+        self._bits.follow(self._vectors.rows, len(self._there) - self._missing)
+        return self._bits.closest(query, keep, chosen)
+
     def _quick(self, rows: NDArray[np.float32], squares: NDArray[np.float32], query: Vector) -> NDArray[np.float32]:
         product: NDArray[np.float32] = rows @ query
         if self._metric is Metric.L2:
             product *= 2
             product -= squares
         return product
+
+    def _gathered(self, rows: NDArray[np.intp], query: Vector) -> NDArray[np.float32]:
+        """``_quick`` of *rows*, gathered into a block that stays in the cache."""
+        quick = np.empty(len(rows), dtype=np.float32)
+        block = np.empty((min(_GATHERED, len(rows)), self._dimension), dtype=np.float32)
+        for start in range(0, len(rows), _GATHERED):
+            some = rows[start : start + _GATHERED]
+            part = block[: len(some)]
+            np.take(self._vectors.rows, some, axis=0, out=part, mode="clip")  # "clip" writes to *out* unbuffered
+            quick[start : start + len(some)] = self._quick(part, self._squares.rows[some], query)
+        return quick
 
     def _slack(self, query: Vector) -> float:
         """Twice the rounding bound, since the k-th best may err as well; infinite where float32 could overflow."""

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,16 @@ from vectorstore.checking import Checked
 from vectorstore.core.change_log import ChangeLog
 from vectorstore.core.core import Core
 from vectorstore.core.entries import copied, is_embedded
-from vectorstore.core.forward import SENTENCE_END, analyse, distinct_numbers
+from vectorstore.core.forward import ForwardBlock, analyse
 from vectorstore.core.ranked import Ranked
 from vectorstore.core.second_space import Given, SecondSpace
-from vectorstore.core.state import Forward, NamespaceState
+from vectorstore.core.state import NamespaceState
 from vectorstore.core.view import mask_for
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import Node, matches
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
+
+_LOADED_TOGETHER: Final = 1024
 
 
 class MemoryNamespace:
@@ -97,9 +100,9 @@ class MemoryNamespace:
     def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
         """Give entries their vectors; return how many there were."""
         self.expect(expect)
-        there = [id for id in vectors if id in self._entries]
-        for id in there:
-            self._place(replace(self._entries[id], vector=vectors[id], no_vector=None))
+        there = [self._entries[id] for id in vectors if id in self._entries]
+        for held in there:
+            self._place(replace(held, vector=vectors[held.id], no_vector=None))
         return len(there)
 
     def fill(self, given: Mapping[str, Given], expect: Mapping[str, int]) -> int:
@@ -219,7 +222,7 @@ class MemoryNamespace:
     def state(self) -> NamespaceState:
         """Return all that is here, as it is now; of the terms, those that an entry has."""
         entries = [self._entries[id] for id in self.ids()]
-        forward = self._forward([entry.id for entry in entries])
+        forward = self._core.forward([entry.id for entry in entries])
         second, log = dict(self._next.given), self._log
         return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, forward)
 
@@ -235,24 +238,10 @@ class MemoryNamespace:
         forward, keys = state.forward, range(1, len(state.entries) + 1)
         self._next_key = len(keys) + 1
         self._dictionary.update({term: number for number, term in enumerate(forward.terms, 1)})
-        sequences = np.split(forward.numbers, np.cumsum(forward.lengths)[:-1])
         self._core.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
-        self._core.load_terms(self._dictionary, zip(keys, sequences, forward.contexts.tolist(), strict=False))
+        block = ForwardBlock(keys, forward.numbers, forward.lengths.tolist(), forward.contexts.tolist())
+        self._core.load_terms(self._dictionary, [block])
         self._load_vectors(self._space)
-
-    def _forward(self, ids: Sequence[str]) -> Forward:
-        core = self._core
-        held = [core.sequence(key) for key in core.keys_of(ids).tolist()]
-        sequences = [sequence for sequence, _ in filter(None, held)]
-        used = distinct_numbers(sequences)
-        numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
-        renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
-        return Forward(
-            terms=[core.term(number) for number in used.tolist()],
-            numbers=renumbered.astype(np.int32),
-            lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
-            contexts=np.array([length for _, length in filter(None, held)], dtype=np.int32),
-        )
 
     # Reader.
 
@@ -277,11 +266,13 @@ class MemoryNamespace:
         keys = [key for key in self._core.keys().tolist() if self.matches(self._core.id_of(key), where)]
         return self._core.mask_of(np.array(keys, dtype=np.int64))
 
-    def nearest(self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None) -> list[Ranked]:
+    def nearest(
+        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
+    ) -> list[Ranked]:
         """The k nearest of each query."""
         mask = mask_for(self, self._core, where)
         if len(queries) == 1:
-            return [self._core.nearest(queries[0], k, mask=mask, min_score=min_score)]
+            return [self._core.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
         return self._core.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
@@ -318,9 +309,12 @@ class MemoryNamespace:
         self._space = space
         self._core.use_space(space)
         if space is not None:
-            vectors = {id: entry.vector for id, entry in self._entries.items() if entry.vector is not None}
-            matrix = np.array(list(vectors.values()), dtype=np.float32).reshape(len(vectors), space.dimension)
-            self._core.load_matrix(self._core.keys_of(list(vectors)).tolist(), matrix)
+            there = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
+            parts = (there[start : start + _LOADED_TOGETHER] for start in range(0, len(there), _LOADED_TOGETHER))
+            self._core.load_matrix(
+                (self._core.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
+                for part in parts
+            )
 
     def _drop(self, id: str) -> None:
         key = self._core.key_of(id)
@@ -346,5 +340,5 @@ def _empty_core(space: Space | None, fields: tuple[str, ...], dictionary: Mappin
     core = Core(space=space, fields=fields)
     core.load_terms(dictionary, ())
     if space is not None:
-        core.load_matrix((), np.empty((0, space.dimension), dtype=np.float32))
+        core.load_matrix(())
     return core

@@ -20,7 +20,7 @@ class Postings:
     numbers: NDArray[np.int32]
     offsets: NDArray[np.int64]
     slots: NDArray[np.int32]
-    counts: NDArray[np.int32]
+    counts: NDArray[np.integer]
 
     def frequencies(self) -> NDArray[np.int64]:
         """In how many slots each of ``numbers`` occurs."""
@@ -40,17 +40,23 @@ def build(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> P
     pairs <<= _SLOT_BITS
     pairs |= slots
     pairs.sort()
+    size = len(pairs)
     starts = _starts(pairs)
-    counts = np.diff(starts, append=len(pairs)).astype(np.int32)
-    distinct = pairs[starts]
-    of_term = (distinct >> _SLOT_BITS).astype(np.int32)
-    offsets = _starts(of_term)
+    pairs = pairs[starts]  # each pair once
+    counts: NDArray[np.integer] = np.empty(len(starts), dtype=np.int32)
+    np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
+    counts[-1:] = size - starts[-1:]
+    counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))  # few terms stand in one text 256 times
+    del starts
+    held = pairs.astype(np.int32)  # the lower half, which is the slot
+    pairs >>= _SLOT_BITS
+    offsets = _starts(pairs)
     return Postings(
         first=first,
-        size=len(pairs),
-        numbers=of_term[offsets],
-        offsets=np.append(offsets, len(distinct)),
-        slots=(distinct & ((1 << _SLOT_BITS) - 1)).astype(np.int32),
+        size=size,
+        numbers=pairs[offsets].astype(np.int32),
+        offsets=np.append(offsets, len(pairs)),
+        slots=held,
         counts=counts,
     )
 

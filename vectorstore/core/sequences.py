@@ -5,17 +5,11 @@ Slots are only added at the end; ``keep`` lays the wanted ones out anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.core.forward import SENTENCE_END
+from vectorstore.core.forward import SENTENCE_END, ForwardBlock
 from vectorstore.core.growing import Growing
-
-_JOINED: Final = 4096
-"""Sequences joined at a time on loading."""
 
 
 class Sequences:
@@ -40,24 +34,15 @@ class Sequences:
         """How many terms each slot has, sentence ends not counted."""
         return self._length.rows
 
-    def load(self, forward: Iterable[tuple[NDArray[np.int32], int]]) -> None:
-        """Replace everything by (sequence, context length), slot by slot."""
-        sizes: list[int] = []
-        contexts: list[int] = []
-        blocks: list[NDArray[np.int32]] = [np.empty(0, dtype=np.int32)]
-        waiting: list[NDArray[np.int32]] = []
-        for sequence, context_length in forward:
-            sizes.append(len(sequence))
-            contexts.append(context_length)
-            waiting.append(sequence)
-            if len(waiting) == _JOINED:
-                blocks.append(np.concatenate(waiting))
-                waiting = []
-        self._flat.load(np.concatenate(blocks + waiting))
-        self._end.load(np.cumsum(np.array(sizes, dtype=np.int64)))
-        self._context.load(np.array(contexts, dtype=np.int32))
-        before = np.concatenate(([0], np.cumsum(self._flat.rows != SENTENCE_END)))
-        self._length.load(np.diff(before[self._end.rows], prepend=0).astype(np.int32))
+    def extend(self, block: ForwardBlock) -> None:
+        """Add the sequences of a block, slot by slot."""
+        ends = np.cumsum(np.array(block.sizes, dtype=np.int64))
+        words = np.concatenate(([0], np.cumsum(block.numbers != SENTENCE_END)))
+        before = len(self._flat)
+        self._flat.extend(block.numbers)
+        self._end.extend(ends + before)
+        self._context.extend(np.array(block.contexts, dtype=np.int32))
+        self._length.extend(np.diff(words[ends], prepend=0).astype(np.int32))
 
     def append(self, sequence: NDArray[np.int32], context_length: int) -> int:
         """Add a slot; return how many terms it has."""

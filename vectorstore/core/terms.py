@@ -12,13 +12,13 @@ question counts once; terms are added up in order of their text.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.core.forward import SENTENCE_END
+from vectorstore.core.forward import SENTENCE_END, ForwardBlock
 from vectorstore.core.growing import Growing
 from vectorstore.core.postings import Postings, build
 from vectorstore.core.sequences import Sequences
@@ -51,19 +51,13 @@ class Terms:
 
     # Writing.
 
-    def load(self, dictionary: Mapping[str, int], forward: Iterable[tuple[int, NDArray[np.int32], int]]) -> None:
-        """Fill these terms, which are empty, from (row, sequence, context length)."""
+    def load(self, dictionary: Mapping[str, int], forward: Iterable[tuple[NDArray[np.intp], ForwardBlock]]) -> None:
+        """Fill these terms, which are empty, from blocks of sequences beside the rows that they belong to."""
         self._learn(dictionary)
-        rows: list[int] = []
-
-        def sequences() -> Iterator[tuple[NDArray[np.int32], int]]:
-            for row, sequence, context_length in forward:
-                rows.append(row)
-                yield sequence, context_length
-
-        self._sequences.load(sequences())
-        self._row.load(np.array(rows, dtype=np.int32))
-        self._slot.rows[self._row.rows] = np.arange(len(rows), dtype=np.int32)
+        for rows, block in forward:
+            self._sequences.extend(block)
+            self._row.extend(rows.astype(np.int32))
+        self._slot.rows[self._row.rows] = np.arange(len(self._row), dtype=np.int32)
         self._total = int(self._sequences.lengths.sum())
 
     def append(self) -> None:
@@ -121,14 +115,13 @@ class Terms:
     def scores(self, terms: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return (rows, BM25) of all entries that share a term with *terms*."""
         self._index()
-        slots, counts, idfs, parts = self._postings(self._asked(terms))
+        slots, counts, idfs = self._postings(self._asked(terms))
         if not len(slots):
             return np.empty(0, dtype=np.int32), np.empty(0)
         shares = self._shares(idfs, counts, self._sequences.lengths[slots])
         self._room()
         sums = self._sums
-        for part in parts:  # a slot stands once in each part
-            sums[slots[part]] += shares[part]
+        np.add.at(sums, slots, shares)  # one after the other: term by term, in order of their text
         touched = self._once(slots)
         found = sums[touched]
         sums[touched] = 0.0
@@ -171,7 +164,7 @@ class Terms:
     def _shares(
         self,
         idfs: NDArray[np.float64] | float,
-        counts: NDArray[np.signedinteger],
+        counts: NDArray[np.integer],
         lengths: NDArray[np.int32],
     ) -> NDArray[np.float64]:
         average = self._total / len(self._slot)
@@ -181,8 +174,8 @@ class Terms:
 
     def _postings(
         self, asked: list[tuple[int, float]]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], list[slice]]:
-        """The slots, counts and weights of all *asked* terms, one after the other, and where each term stands."""
+    ) -> tuple[NDArray[np.intp], NDArray[np.integer], NDArray[np.float64]]:
+        """The slots, counts and weights of all *asked* terms, one term after the other."""
         slots, counts, sizes = [], [], []
         for number, _ in asked:
             size = 0
@@ -193,19 +186,17 @@ class Terms:
                 size += part.stop - part.start
             sizes.append(size)
         if not slots:
-            return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32), np.empty(0), []
+            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int32), np.empty(0)
         idfs = np.repeat(np.array([idf for _, idf in asked]), sizes)
-        ends = np.cumsum(sizes).tolist()
-        parts = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
-        return np.concatenate(slots), np.concatenate(counts), idfs, parts
+        return np.concatenate(slots).astype(np.intp), np.concatenate(counts), idfs
 
-    def _once(self, slots: NDArray[np.int32]) -> NDArray[np.int32] | NDArray[np.intp]:
+    def _once(self, slots: NDArray[np.intp]) -> NDArray[np.intp]:
         """Each of *slots* once."""
         if 4 * len(slots) > len(self._row):
             return np.flatnonzero(self._sums[: len(self._row)])
         places = np.arange(len(slots))
         self._marks[slots] = places
-        once: NDArray[np.int32] = slots[self._marks[slots] == places]
+        once: NDArray[np.intp] = slots[self._marks[slots] == places]
         return once
 
     def _room(self) -> None:

@@ -19,7 +19,7 @@ from vectorstore.core.ranked import Ranked
 from vectorstore.distance import as_vector, as_vectors
 from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filters import All, Node, parse
-from vectorstore.types import Cursor, Entry, Filter, Match, Space, Vector, VectorLike
+from vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
 
 
 class Reader(Protocol):
@@ -45,8 +45,10 @@ class Reader(Protocol):
         """Which rows of the core pass a filter that the core's columns cannot answer."""
         ...
 
-    def nearest(self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None) -> list[Ranked]:
-        """The k nearest of each query, exact."""
+    def nearest(
+        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
+    ) -> list[Ranked]:
+        """The k nearest of each query: exact, or as ``SearchMode.FAST`` says."""
         ...
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
@@ -58,6 +60,7 @@ class CoreView:
     """Reads namespaces through *open_reader*, which gives None for a namespace that was never written.
 
     *space* is the one of the vectors that it is given; *recorded*, where it is another, the one that was switched to.
+    *search* is how ``search`` and ``nearest`` find.
     """
 
     def __init__(
@@ -67,11 +70,13 @@ class CoreView:
         analyser: Analyser,
         open_reader: Callable[[str], Reader | None],
         recorded: Space | None = None,
+        search: SearchMode = SearchMode.EXACT,
     ) -> None:
         self._space = space
         self._switched_to = None if recorded == space else recorded
         self._analyser = analyser
         self._reader = open_reader
+        self._fast = search is SearchMode.FAST
 
     def search(
         self,
@@ -83,7 +88,7 @@ class CoreView:
         namespace: str = "",
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        return self._searched([self._query(vector)], k, where, min_score, namespace)[0]
+        return self._searched([self._query(vector)], k, where, min_score, namespace, fast=self._fast)[0]
 
     def search_many(
         self,
@@ -97,7 +102,7 @@ class CoreView:
         """As ``VectorStore.search_many``."""
         space = self._needed_space(vectors)
         queries = as_vectors(vectors, space.dimension, space.metric, argument="vectors")
-        return self._searched(list(queries), k, where, min_score, namespace)
+        return self._searched(list(queries), k, where, min_score, namespace, fast=False)
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
@@ -131,7 +136,7 @@ class CoreView:
         reader = self._reader(check_namespace(namespace))
         if reader is None:
             return []
-        return _by_id(reader.rows(), reader.nearest([query], n, node, None)[0])
+        return _by_id(reader.rows(), reader.nearest([query], n, node, None, fast=self._fast)[0])
 
     def matching(
         self, query: str, n: int, *, where: Filter | None = None, namespace: str = ""
@@ -218,8 +223,24 @@ class CoreView:
         reader = self._reader(check_namespace(namespace))
         return Cursor(namespace, 0 if reader is None else reader.cursor())
 
+    def drawn(self, n: int, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
+        """Up to *n* ids by chance: the same for the same generator, whatever the engine and the order of writing."""
+        reader = self._reader(check_namespace(namespace))
+        if reader is None:
+            return []
+        core = reader.rows()
+        ids = sorted(map(core.id_of, core.keys().tolist()))
+        return [ids[place] for place in rng.permutation(len(ids))[:n].tolist()]
+
     def _searched(
-        self, queries: list[Vector], k: int, where: Filter | None, min_score: float | None, namespace: str
+        self,
+        queries: list[Vector],
+        k: int,
+        where: Filter | None,
+        min_score: float | None,
+        namespace: str,
+        *,
+        fast: bool,
     ) -> list[list[Match]]:
         check_k(k)
         check_min_score(min_score)
@@ -227,7 +248,7 @@ class CoreView:
         reader = self._reader(check_namespace(namespace))
         if reader is None or k == 0 or not queries:
             return [[] for _ in queries]
-        return [_matches(reader, ranked) for ranked in reader.nearest(queries, k, node, min_score)]
+        return [_matches(reader, ranked) for ranked in reader.nearest(queries, k, node, min_score, fast=fast)]
 
     def _needed_space(self, given: object) -> Space:
         if self._space is None:

@@ -25,16 +25,18 @@ from vectorstore.checking import (
     check_name,
     check_namespace,
     check_namespaces,
+    check_search,
     check_vectors,
     last_of_each,
 )
 from vectorstore.core.namespace import MemoryNamespace
 from vectorstore.core.view import CoreView
 from vectorstore.engines.numpy_snapshots import NumpySnapshots
-from vectorstore.errors import ArgumentError, StoreClosed
+from vectorstore.errors import ArgumentError, StoreClosed, UnsupportedError
 from vectorstore.filters import All, parse
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -43,6 +45,7 @@ from vectorstore.types import (
     Match,
     Metadata,
     Progress,
+    SearchMode,
     Space,
     VectorLike,
 )
@@ -51,12 +54,18 @@ _PAGE = 256
 
 
 class NumpyStore(NumpySnapshots):
-    """Implements ``LifecycleStore`` in memory. *fields* are kept as columns, so that filters on them are fast."""
+    """Implements ``LifecycleStore`` in memory. *fields* are columns, for fast filters; *search* is how it finds."""
 
     def __init__(
-        self, *, space: Space | None = None, analyser: Analyser | None = None, fields: Sequence[str] = ()
+        self,
+        *,
+        space: Space | None = None,
+        analyser: Analyser | None = None,
+        fields: Sequence[str] = (),
+        search: SearchMode | str = SearchMode.EXACT,
     ) -> None:
         super().__init__(space, check_fields(fields), analyser or Analyser())
+        self._search = check_search(search)
         self._lock = threading.RLock()
         self._touched: set[str] = set()
         self._closed = False
@@ -69,6 +78,7 @@ class NumpyStore(NumpySnapshots):
         space: Space | None = None,
         analyser: Analyser | None = None,
         fields: Sequence[str] | None = None,
+        search: SearchMode | str = SearchMode.EXACT,
     ) -> Self:
         """Return the store of the snapshot at *path*, or an empty one where nothing is; ``save`` writes it back.
 
@@ -81,13 +91,18 @@ class NumpyStore(NumpySnapshots):
         names = None if fields is None else check_fields(fields)
         state = read_snapshot(path)
         if state is None:
-            store = cls(space=space, analyser=analyser, fields=names or ())
+            store = cls(space=space, analyser=analyser, fields=names or (), search=search)
         else:
             settings = agreed(state, space=space, analyser=analyser, fields=names)
-            store = cls(space=settings.space, analyser=settings.analyser, fields=settings.fields)
+            store = cls(space=settings.space, analyser=settings.analyser, fields=settings.fields, search=search)
             store._load(state)
         store._path = path
         return store
+
+    @property
+    def search_mode(self) -> SearchMode:
+        """How this object searches."""
+        return self._search
 
     def upsert(
         self,
@@ -250,11 +265,12 @@ class NumpyStore(NumpySnapshots):
             return held.changes(None if since is None else since.position)
 
     @contextmanager
-    def view(self, namespaces: Sequence[str]) -> Iterator[CoreView]:
-        """As ``LifecycleStore.view``; writers wait until it ends."""
+    def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[CoreView]:
+        """As ``LifecycleStore.view``; writers wait until it ends. *search*: in another mode than the store's own."""
         allowed = check_namespaces(namespaces)
+        mode = None if search is None else check_search(search)
         with self._open():
-            yield self._view(allowed)
+            yield self._view(allowed, mode)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -286,6 +302,17 @@ class NumpyStore(NumpySnapshots):
         with self._open():
             return [finding for held in self._namespaces.values() for finding in held.verify()]
 
+    def compact(self) -> Compaction:
+        """As ``LifecycleStore.compact``: room and terms that nothing uses are freed; there is no file."""
+        with self._open():
+            if self._depth:
+                raise UnsupportedError("compact", "it cannot be done inside transaction()")
+            fresh = {name: self._new_namespace(name) for name in self._namespaces}
+            for name, held in fresh.items():
+                held.load(self._namespaces[name].state(), analysed=True)
+            self._namespaces = fresh
+            return Compaction(before=0, after=0, pending=False)
+
     def close(self) -> None:
         """Forget everything; closing twice is harmless."""
         with self._lock:
@@ -303,15 +330,19 @@ class NumpyStore(NumpySnapshots):
         self._touched.add(name)
         held = self._namespaces.get(name)
         if held is None:
-            held = self._namespaces[name] = MemoryNamespace(
-                name, space=self._space, analyser=self.analyser, fields=self._fields, journal=self._journal
-            )
+            held = self._namespaces[name] = self._new_namespace(name)
         return held
 
-    def _view(self, allowed: set[str] | None = None) -> CoreView:
+    def _new_namespace(self, name: str) -> MemoryNamespace:
+        return MemoryNamespace(
+            name, space=self._space, analyser=self.analyser, fields=self._fields, journal=self._journal
+        )
+
+    def _view(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> CoreView:
         def reader(name: str) -> MemoryNamespace | None:
             if allowed is not None and name not in allowed:
                 raise ArgumentError("namespace", name, "this view was opened for other namespaces")
             return self._namespaces.get(name)
 
-        return CoreView(space=self._space, analyser=self.analyser, open_reader=reader)
+        mode = search or self._search
+        return CoreView(space=self._space, analyser=self.analyser, open_reader=reader, search=mode)

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 
 import apsw
 
+from vectorstore.analysis import Analyser
 from vectorstore.checking import check_expect, check_fields, check_given, check_name, check_namespace
-from vectorstore.errors import SpaceChanged
+from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filling import check_filling, check_space
 from vectorstore.sqlite import rows, spaces
 from vectorstore.sqlite.cores import Cores
@@ -24,6 +25,7 @@ from vectorstore.sqlite.settings import (
     read_settings,
     read_space,
     record_fields,
+    record_settings,
     record_space,
 )
 from vectorstore.sqlite.writing import NamespaceWriter
@@ -141,7 +143,24 @@ class SqliteSpaces:
             self.database.on_commit(lambda: self._use_fields(names))
 
     def _taken_space(self) -> Space | None:
-        """Return the space that vectors must have, None where there is none; raise if it was switched to another."""
+        """Return the space that vectors must have, None where there is none; raise if it was switched to another.
+
+        Outside a transaction the one that is known will do: what is written is held against the file's (``_writer``).
+        """
+        if self._space is not None and not self.database.in_write():
+            return self._space
+        return self._space_of_the_file()
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Check vectors inside: what is wrong with them may be that the file was switched to another space."""
+        try:
+            yield
+        except ArgumentError:
+            self._space_of_the_file()
+            raise
+
+    def _space_of_the_file(self) -> Space | None:
         with self.database.read() as connection:
             recorded = read_space(connection)
         known = self._known(recorded)
@@ -198,3 +217,18 @@ class SqliteSpaces:
             writer = NamespaceWriter(connection, name)
             yield writer
             writer.finish()
+
+
+def agreed(
+    database: Database, space: Space | None, analyser: Analyser | None, fields: tuple[str, ...] | None
+) -> Settings:
+    """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
+    with database.read() as connection:
+        recorded = read_settings(connection)
+    wanted = recorded.agreed(space=space, analyser=analyser, fields=fields)
+    if wanted == recorded or database.read_only:
+        return wanted
+    with database.write() as connection:
+        wanted = read_settings(connection).agreed(space=space, analyser=analyser, fields=fields)
+        record_settings(connection, wanted)
+    return wanted

@@ -25,20 +25,24 @@ from vectorstore.checking import (
     check_name,
     check_namespace,
     check_namespaces,
+    check_search,
     check_vectors,
     last_of_each,
 )
 from vectorstore.core.view import CoreView
-from vectorstore.engines.sqlite_spaces import SqliteSpaces
+from vectorstore.engines.sqlite_spaces import SqliteSpaces, agreed
 from vectorstore.errors import ArgumentError
 from vectorstore.filters import All, parse
 from vectorstore.sqlite import rows
 from vectorstore.sqlite.database import Database
+from vectorstore.sqlite.query import every
 from vectorstore.sqlite.reader import SqliteReader
 from vectorstore.sqlite.schema import StoreTables
-from vectorstore.sqlite.settings import Settings, read_settings, read_space, record_settings
+from vectorstore.sqlite.settings import read_space
+from vectorstore.sqlite.writing import NamespaceWriter
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -47,6 +51,7 @@ from vectorstore.types import (
     Match,
     Metadata,
     Progress,
+    SearchMode,
     Space,
     VectorLike,
 )
@@ -67,8 +72,10 @@ class SqliteStore(SqliteSpaces):
         analyser: Analyser | None = None,
         fields: Sequence[str] | None = None,
         matrix_limit: int | None = None,
+        search: SearchMode | str = SearchMode.EXACT,
         create: bool = True,
     ) -> None:
+        self._search = check_search(search)
         limit = MATRIX_LIMIT if matrix_limit is None else matrix_limit
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise ArgumentError("matrix_limit", matrix_limit, "a number of bytes, 0 or more, is needed")
@@ -77,12 +84,17 @@ class SqliteStore(SqliteSpaces):
         declared = None if fields is None else check_fields(fields)
         database = Database(path, components=(tables,), create=create)
         try:
-            settings = _agreed(database, space, analyser, declared)
+            settings = agreed(database, space, analyser, declared)
         except BaseException:
             database.close()
             raise
         super().__init__(database, settings)
         tables.analyser = self.analyser = settings.analyser
+
+    @property
+    def search_mode(self) -> SearchMode:
+        """How this object searches."""
+        return self._search
 
     def upsert(
         self,
@@ -97,7 +109,8 @@ class SqliteStore(SqliteSpaces):
         written = 0
         for start, batch in batches(entries):
             space = self._space_for(batch)
-            checked = [check_entry(entry, f"entries[{start + i}]", space) for i, entry in enumerate(batch)]
+            with self._checking():
+                checked = [check_entry(entry, f"entries[{start + i}]", space) for i, entry in enumerate(batch)]
             with self._writer(name, space) as writer:
                 written += writer.write(last_of_each(checked), wanted, self.analyser)
             for one in checked:
@@ -132,7 +145,8 @@ class SqliteStore(SqliteSpaces):
         """As ``VectorStore.put_vectors``."""
         name, wanted = check_namespace(namespace), check_expect(expect)
         space = self._taken_space()
-        checked = check_vectors(vectors, space)
+        with self._checking():
+            checked = check_vectors(vectors, space)
         with self._writer(name, space) as writer:
             return writer.put_vectors(checked, wanted)
 
@@ -245,10 +259,13 @@ class SqliteStore(SqliteSpaces):
             return rows.changes(connection, name, None if since is None else since.position)
 
     @contextmanager
-    def view(self, namespaces: Sequence[str]) -> Iterator[CoreView]:
-        """As ``LifecycleStore.view``. Other processes go on writing; searches of other threads wait."""
+    def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[CoreView]:
+        """As ``LifecycleStore.view``. Other processes go on writing; searches of other threads wait.
+
+        *search*: in another mode than the store's own.
+        """
         allowed = check_namespaces(namespaces)
-        with self._reading(allowed) as view:
+        with self._reading(allowed, None if search is None else check_search(search)) as view:
             yield view
 
     @contextmanager
@@ -268,6 +285,10 @@ class SqliteStore(SqliteSpaces):
         """As ``LifecycleStore.verify``, over every component of the file."""
         return self.database.verify()
 
+    def compact(self) -> Compaction:
+        """As ``LifecycleStore.compact``, over every component of the file."""
+        return self.database.compact(prepare=self._remove_unused)
+
     def backup(self, path: str | os.PathLike[str]) -> None:
         """As ``LifecycleStore.backup``, over every component of the file."""
         self.database.backup(path)
@@ -278,21 +299,30 @@ class SqliteStore(SqliteSpaces):
         with self._lock:
             self._cores.forget()
 
-    def _drop_core(self, name: str) -> None:
+    def _remove_unused(self) -> None:
+        with self._writing() as connection:
+            for (name,) in every(connection, "SELECT name FROM namespaces"):
+                NamespaceWriter(connection, name).compact()
+        self._drop_core()
+
+    def _drop_core(self, name: str | None = None) -> None:
         """What was erased must not stay in memory either; the next search loads what is left."""
         with self._lock:
             self._cores.forget(name)
 
     @contextmanager
-    def _reading(self, allowed: set[str] | None = None) -> Iterator[CoreView]:
+    def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[CoreView]:
+        mode = search or self._search
         if self.database.in_write():  # what this thread has not committed yet must not reach the shared cores
             with self.database.read() as connection:
-                yield self._view(connection, allowed, shared=False)
+                yield self._view(connection, allowed, mode, shared=False)
             return
         with self._lock, self.database.read() as connection:
-            yield self._view(connection, allowed, shared=True)
+            yield self._view(connection, allowed, mode, shared=True)
 
-    def _view(self, connection: apsw.Connection, allowed: set[str] | None, *, shared: bool) -> CoreView:
+    def _view(
+        self, connection: apsw.Connection, allowed: set[str] | None, search: SearchMode, *, shared: bool
+    ) -> CoreView:
         recorded = read_space(connection)
         cores = self._cores_for(recorded) if shared else self._own_cores(recorded)
 
@@ -302,23 +332,15 @@ class SqliteStore(SqliteSpaces):
             loaded = cores.fresh(connection, name)
             return None if loaded is None else SqliteReader(connection, cores, loaded, matrix_limit=self._matrix_limit)
 
-        return CoreView(space=self._known(recorded), recorded=recorded, analyser=self.analyser, open_reader=reader)
+        return CoreView(
+            space=self._known(recorded),
+            recorded=recorded,
+            analyser=self.analyser,
+            open_reader=reader,
+            search=search,
+        )
 
     def _space_for(self, batch: Sequence[Entry]) -> Space | None:
         """Return the space of the vectors of a batch, None where it has none or there is no space yet."""
         some = any(getattr(entry, "vector", None) is not None for entry in batch)
         return self._taken_space() if some else None
-
-
-def _agreed(
-    database: Database, space: Space | None, analyser: Analyser | None, fields: tuple[str, ...] | None
-) -> Settings:
-    with database.read() as connection:
-        recorded = read_settings(connection)
-    wanted = recorded.agreed(space=space, analyser=analyser, fields=fields)
-    if wanted == recorded or database.read_only:
-        return wanted
-    with database.write() as connection:
-        wanted = read_settings(connection).agreed(space=space, analyser=analyser, fields=fields)
-        record_settings(connection, wanted)
-    return wanted

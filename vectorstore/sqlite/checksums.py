@@ -14,10 +14,13 @@ _WRAP: Final = 1 << 64
 
 def entry_checksum(id: str, revision: int, text: str, context: str, metadata: str, no_vector: str | None) -> int:
     """Return the checksum of an entry row, as a signed 64-bit integer."""
-    parts = (id, str(revision), text, context, metadata, "-" if no_vector is None else "+" + no_vector)
-    encoded = [part.encode() for part in parts]
-    lengths = ",".join(str(len(part)) for part in encoded).encode()
-    return _digest(lengths + b"".join(encoded))
+    number, reason = str(revision), "-" if no_vector is None else "+" + no_vector
+    joined = f"{id}{number}{text}{context}{metadata}{reason}"
+    if joined.isascii():  # a character is a byte
+        sizes = f"{len(id)},{len(number)},{len(text)},{len(context)},{len(metadata)},{len(reason)}"
+    else:
+        sizes = ",".join(str(len(part.encode())) for part in (id, number, text, context, metadata, reason))
+    return _digest((sizes + joined).encode())
 
 
 def vector_checksum(id: str, vector: bytes) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 import apsw
-import sqlite_vec
 
 from vectorstore.errors import UnsupportedError
 from vectorstore.sqlite.filter_sql import register
@@ -73,7 +72,11 @@ def _prepare(connection: apsw.Connection, access: Access, busy_timeout: float) -
 
 
 def _load_extension(connection: apsw.Connection) -> None:
-    path = os.path.abspath(sqlite_vec.loadable_path())  # noqa: PTH100 - the name lacks its suffix, SQLite adds it
+    # Found, not imported: its package would load Python's own SQLite beside the one in use.
+    package = find_spec("sqlite_vec")
+    if package is None or package.origin is None:
+        raise UnsupportedError("open", "sqlite-vec is not installed: pip install sqlite-vec")
+    path = str(Path(package.origin).absolute().with_name("vec0"))  # SQLite adds the suffix
     connection.enable_load_extension(True)
     try:
         connection.load_extension(path)

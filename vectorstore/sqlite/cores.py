@@ -7,20 +7,22 @@ deletions included. A rollback never arrives, since only committed rows are read
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 import apsw
 import numpy as np
 
 from vectorstore.core.core import Core
+from vectorstore.core.forward import ForwardBlock
 from vectorstore.sqlite.query import each, every, first
 from vectorstore.sqlite.rows import vectors_of
 from vectorstore.types import Space
 
 _RELOAD_SHARE = 0.5
+_LOADED_TOGETHER = 2048
 
 
 @dataclass(slots=True)
@@ -73,27 +75,36 @@ class Cores:
     def load_matrix(self, connection: apsw.Connection, loaded: Loaded) -> None:
         """Fill the matrix of a core."""
         assert self.space is not None
-        keys: list[int] = []
-        blocks = []
-        for block_keys, vectors in vectors_of(connection, self.space.dimension, namespace=loaded.key):
-            keys += block_keys
-            blocks.append(vectors)
-        empty = np.empty((0, self.space.dimension), dtype=np.float32)
-        loaded.core.load_matrix(keys, np.concatenate(blocks) if blocks else empty)
+        loaded.core.load_matrix(vectors_of(connection, self.space.dimension, namespace=loaded.key))
 
     def load_terms(self, connection: apsw.Connection, loaded: Loaded) -> None:
         """Fill the terms of a core."""
         loaded.next_term = 1
         dictionary = _new_terms(connection, loaded)
         rows = each(connection, "SELECT key, sequence, context_length FROM forward WHERE namespace = ?", (loaded.key,))
-        loaded.core.load_terms(
-            dictionary, ((key, np.frombuffer(blob, dtype="<i4"), length) for key, blob, length in rows)
-        )
+
+        def blocks() -> Iterator[ForwardBlock]:
+            while block := list(islice(rows, _LOADED_TOGETHER)):
+                keys, sequences, contexts = zip(*block, strict=True)
+                numbers = np.frombuffer(b"".join(sequences), dtype="<i4")
+                yield ForwardBlock(keys, numbers, [len(sequence) // 4 for sequence in sequences], contexts)
+
+        loaded.core.load_terms(dictionary, blocks())
 
     def _load_rows(self, connection: apsw.Connection, loaded: Loaded) -> None:
-        rows = every(connection, "SELECT key, id, metadata FROM entries WHERE namespace = ?", (loaded.key,))
-        keys, ids, metadata = zip(*rows, strict=True) if rows else ((), (), ())
-        loaded.core.load_rows(keys, ids, self._columns(metadata))
+        column = "metadata" if self.fields else "''"
+        rows = each(connection, f"SELECT key, id, {column} FROM entries WHERE namespace = ?", (loaded.key,))
+        keys: list[int] = []
+        ids: list[str] = []
+
+        def metadata() -> Iterator[dict[str, Any]]:
+            while block := list(islice(rows, _LOADED_TOGETHER)):
+                some_keys, some_ids, texts = zip(*block, strict=True)
+                keys.extend(some_keys)
+                ids.extend(some_ids)
+                yield from self._columns(texts)
+
+        loaded.core.load_rows(keys, ids, metadata())
 
     def _columns(self, metadata: Sequence[str]) -> Iterable[dict[str, Any]]:
         if not self.fields:

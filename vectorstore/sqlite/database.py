@@ -19,6 +19,7 @@ import apsw
 from vectorstore.errors import ArgumentError, NotAStore, UnsupportedError
 from vectorstore.sqlite import erasure
 from vectorstore.sqlite.border import system_border
+from vectorstore.sqlite.compaction import size_of
 from vectorstore.sqlite.component import Component
 from vectorstore.sqlite.copying import back_up, salvage_file
 from vectorstore.sqlite.creation import create_file
@@ -28,7 +29,7 @@ from vectorstore.sqlite.opening import open_file
 from vectorstore.sqlite.placing import Token
 from vectorstore.sqlite.transactions import Transactions
 from vectorstore.sqlite.verification import rebuild_file, verify_file
-from vectorstore.types import Finding
+from vectorstore.types import Compaction, Finding
 
 _ERASURE_WAIT: Final = 0.25
 """Seconds that ``finish_erasure`` waits for readers to leave."""
@@ -142,7 +143,7 @@ class Database:
         """Record, in this thread's present ``write()``, that what it deletes must also leave the disk."""
         if connection is not self._transactions.present_write("mark_erasure").connection:
             raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
-        erasure.set_mark(connection, f"{self._clock().isoformat()} {self._token(8).hex()}")
+        erasure.set_mark(connection, self._mark())
 
     def finish_erasure(self) -> bool:
         """Take deleted bytes from the disk; True when none are left.
@@ -158,6 +159,21 @@ class Database:
         """Whether deleted bytes may still be in the file or its log."""
         with self.read() as connection:
             return erasure.mark(connection) is not None
+
+    def compact(self, *, prepare: Callable[[], object] | None = None) -> Compaction:
+        """Give free pages back to the disk, after *prepare* has freed what it can; see ``LifecycleStore.compact``.
+
+        The copy of what is left is made in memory, so that nothing of it stands in another folder.
+        """
+        if self.in_write() or self._transactions.reading:
+            raise UnsupportedError("compact", "it cannot be done inside a transaction or a view of this thread")
+        with system_border(self.path):
+            before = size_of(self.path)
+            self._transactions.empty_log(wait=_ERASURE_WAIT)
+            if prepare is not None:
+                prepare()
+            done = self._transactions.compact(wait=_ERASURE_WAIT, mark=self._mark())
+            return Compaction(before, size_of(self.path), pending=not done)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing."""
@@ -230,6 +246,9 @@ class Database:
             for component in self._components.values():
                 check_known(self.path, found, component)
             self._known_version = total
+
+    def _mark(self) -> str:
+        return f"{self._clock().isoformat()} {self._token(8).hex()}"
 
     def _free_path(self, path: str | os.PathLike[str], operation: str) -> Path:
         if self.in_write():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Set
 from itertools import islice
 
 import apsw
@@ -11,25 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.core.forward import distinct_numbers
-from vectorstore.sqlite.query import each, only
+from vectorstore.sqlite.query import each
 
 _PAGE = 1000
 
 
 class Dictionary:
-    """Numbers terms; ``numbers`` knows those that were asked for."""
+    """Numbers terms from *next_number* on, which the caller keeps; ``numbers`` knows those that were asked for."""
 
-    def __init__(self, connection: apsw.Connection, namespace: int) -> None:
+    def __init__(self, connection: apsw.Connection, namespace: int, *, next_number: int) -> None:
         self._connection = connection
         self._namespace = namespace
         self.numbers: dict[str, int] = {}
-        row = only(connection, "SELECT next_term FROM namespaces WHERE key = ?", (namespace,))
-        self._next: int = row[0]
-        self._first_unsaved = self._next
+        self.next_number = next_number
 
-    def intern(self, terms: Iterable[str]) -> None:
+    def intern(self, terms: Set[str]) -> None:
         """Make sure that each of *terms* has a number."""
-        wanted = sorted({term for term in terms if term not in self.numbers})
+        wanted = sorted(terms - self.numbers.keys())
         if not wanted:
             return
         known = each(
@@ -41,18 +39,12 @@ class Dictionary:
         self.numbers.update(dict(known))
         fresh = [term for term in wanted if term not in self.numbers]
         for term in fresh:
-            self.numbers[term] = self._next
-            self._next += 1
+            self.numbers[term] = self.next_number
+            self.next_number += 1
         self._connection.executemany(
             "INSERT INTO terms (namespace, number, term) VALUES (?, ?, ?)",
             ((self._namespace, self.numbers[term], term) for term in fresh),
         )
-
-    def save(self) -> None:
-        """Remember where to go on, so that no number is used twice."""
-        if self._next != self._first_unsaved:
-            self._connection.execute("UPDATE namespaces SET next_term = ? WHERE key = ?", (self._next, self._namespace))
-            self._first_unsaved = self._next
 
 
 def remove_unused(connection: apsw.Connection, namespace: int, candidates: NDArray[np.int32]) -> None:

@@ -27,7 +27,7 @@ def finish(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> 
         value = mark(connection)
         if value is None:
             return True
-        if not _truncated(connection):
+        if not emptied_log(connection):
             return False
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -45,7 +45,8 @@ def finish(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> 
         connection.set_busy_timeout(milliseconds(busy_timeout))
 
 
-def _truncated(connection: apsw.Connection) -> bool:
+def emptied_log(connection: apsw.Connection) -> bool:
+    """Move the log into the file and cut it to nothing; False when a reader is in the way."""
     # That it was busy comes as a value in the first column, not as an error.
     ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not busy

@@ -16,8 +16,9 @@ def every(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteVal
 
 
 def each(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Iterator[Row]:
-    """Yield rows as SQLite finds them."""
-    yield from connection.execute(sql, tuple(values))
+    """Return rows one by one, as SQLite finds them."""
+    found: Iterator[Row] = connection.execute(sql, tuple(values))
+    return found
 
 
 def first(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row | None:

@@ -49,7 +49,9 @@ class SqliteReader:
         """Which rows pass, by SQL."""
         return self._loaded.core.mask_of(matching_keys(self._connection, self._loaded.key, where))
 
-    def nearest(self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None) -> list[Ranked]:
+    def nearest(
+        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
+    ) -> list[Ranked]:
         """The k nearest of each query, from memory where the matrix fits and else by SQL."""
         core = self._loaded.core
         if not self._in_memory():
@@ -58,7 +60,7 @@ class SqliteReader:
             return [search.nearest(query, k, min_score) for query in queries]
         mask = mask_for(self, core, where)
         if len(queries) == 1:
-            return [core.nearest(queries[0], k, mask=mask, min_score=min_score)]
+            return [core.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
         return core.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:

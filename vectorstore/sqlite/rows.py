@@ -16,7 +16,7 @@ from vectorstore.errors import DamageError
 from vectorstore.filters import Node
 from vectorstore.sqlite.checksums import entry_checksum, vector_checksum
 from vectorstore.sqlite.filter_sql import to_sql
-from vectorstore.sqlite.query import each, first, only
+from vectorstore.sqlite.query import each, every, first, only
 from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
 
 _COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
@@ -27,6 +27,7 @@ UNFILLED = (
 )
 """What is true of an entry that is pending in the space being filled."""
 _LOADED_TOGETHER = 512
+_parsed = json.JSONDecoder().raw_decode  # canonical JSON has nothing around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def held_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) 
 
 def entries_by_key(connection: apsw.Connection, keys: Sequence[int]) -> list[Entry]:
     """Return the entries of *keys* in that order."""
-    rows = each(
+    rows = every(
         connection,
         f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
@@ -177,8 +178,8 @@ def entry_of(row: Sequence[Any]) -> Entry:
     if blob is not None:
         if vector_checksum(id, blob) != blob_checksum:
             raise DamageError([Finding("vectors", "content differs from its checksum", id)])
-        vector = np.frombuffer(blob, dtype="<f4").astype(np.float32)
-    return Entry(id, vector, text, context, json.loads(metadata), revision, no_vector)
+        vector = np.frombuffer(bytearray(blob), dtype="<f4").astype(np.float32, copy=False)  # its own, to be written
+    return Entry(id, vector, text, context, _parsed(metadata)[0], revision, no_vector)
 
 
 def _json(values: list[Any]) -> str:

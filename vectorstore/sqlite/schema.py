@@ -133,8 +133,8 @@ class StoreTables:
         """Make terms and the forward index again from the entries; every core then loads afresh."""
         connection.execute("DELETE FROM forward")
         connection.execute("DELETE FROM terms")
-        for (namespace,) in every(connection, "SELECT key FROM namespaces"):
-            dictionary = Dictionary(connection, namespace)
+        for namespace, next_term in every(connection, "SELECT key, next_term FROM namespaces"):
+            dictionary = Dictionary(connection, namespace, next_number=next_term)
             rows = every(
                 connection, "SELECT key, text, context FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
             )
@@ -142,11 +142,10 @@ class StoreTables:
                 analysed = analyse(self.analyser, text, context)
                 dictionary.intern(analysed.distinct())
                 write_forward(connection, key, namespace, *analysed.numbered(dictionary.numbers))
-            dictionary.save()
             connection.execute("DELETE FROM changes WHERE namespace = ?", (namespace,))
             connection.execute(
-                "UPDATE namespaces SET revision = revision + 1, pruned = revision + 1 WHERE key = ?",
-                (namespace,),
+                "UPDATE namespaces SET revision = revision + 1, pruned = revision + 1, next_term = ? WHERE key = ?",
+                (dictionary.next_number, namespace),
             )
 
     def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:

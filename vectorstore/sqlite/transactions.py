@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import apsw
@@ -15,6 +15,7 @@ import apsw
 from vectorstore.errors import BusyError, StorageUnwritable, UnsupportedError
 from vectorstore.sqlite import erasure
 from vectorstore.sqlite.border import border
+from vectorstore.sqlite.compaction import emptied, vacuum
 from vectorstore.sqlite.opening import Opened, check_place
 from vectorstore.sqlite.read_pool import ReadPool
 from vectorstore.sqlite.transaction import Reading, Writing, run_all
@@ -125,11 +126,32 @@ class Transactions:
         with self.inside(), self._turn() as connection, border(self._path, connection):
             return erasure.finish(connection, wait=0.0 if self.reading else wait, busy_timeout=self._busy_timeout)
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
+    def empty_log(self, *, wait: float) -> None:
+        """Move the log into the file; raise ``BusyError`` when a reader prevents it for more than *wait* seconds."""
+        with self.inside(), self._turn() as connection, border(self._path, connection):
+            check_place(self._path, self._place)
+            if not emptied(connection, wait=wait, busy_timeout=self._busy_timeout):
+                raise BusyError(f"{self._path}: somebody reads it, so it cannot be made smaller now; try again")
+
+    def compact(self, *, wait: float, mark: str) -> bool:
+        """Write the pages anew, then move the log into the file; False when a reader prevents that for now.
+
+        Then *mark* is left, so that it is tried again. Not inside ``write`` or ``read`` of this thread.
+        """
+        with self.inside():
+            with self._turn() as connection, border(self._path, connection):
+                check_place(self._path, self._place)
+                self._check(connection)
+                vacuum(connection, self._path)
+                if emptied(connection, wait=wait, busy_timeout=self._busy_timeout):
+                    return True
+            with self.write() as connection:
+                erasure.set_mark(connection, mark)
+            return False
+
+    def inside(self) -> AbstractContextManager[None]:
         """Keep the file open until the block ends."""
-        with self._usage.inside():
-            yield
+        return self._usage.inside()
 
     def close(self) -> None:
         """As ``Database.close``."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vectorstore.core.ranked import Ranked
 from vectorstore.distance import exact_scores, prepare
-from vectorstore.filters import Node
+from vectorstore.filters import All, Node
 from vectorstore.sqlite.filter_sql import to_sql
 from vectorstore.sqlite.query import each, every
 from vectorstore.sqlite.rows import vectors_of
@@ -40,7 +40,11 @@ class SqlSearch:
         self._connection = connection
         self._space = space
         self._namespace = namespace
-        self._condition, self._values = to_sql(where)
+        self._values: list[apsw.SQLiteValue] = []
+        self._rows = "vectors AS v WHERE v.namespace = ?"
+        if not (isinstance(where, All) and not where.nodes):
+            condition, self._values = to_sql(where)
+            self._rows = f"vectors AS v JOIN entries AS e ON e.key = v.key WHERE v.namespace = ? AND ({condition})"
 
     def nearest(self, query: Vector, k: int, min_score: float | None) -> Ranked:
         """Return (key, score), best first, ties by id. *query* as it was given, float32."""
@@ -68,8 +72,7 @@ class SqlSearch:
             return self._at_least(None, query, length)
         rows = every(
             self._connection,
-            f"SELECT v.key, v.norm, {self._highest()} AS high FROM vectors AS v JOIN entries AS e ON e.key = v.key"
-            f" WHERE v.namespace = ? AND ({self._condition}) ORDER BY high DESC LIMIT ?",
+            f"SELECT v.key, v.norm, {self._highest()} AS high FROM {self._rows} ORDER BY high DESC LIMIT ?",
             (*self._bindings(query, length), self._namespace, *self._values, k + _SLACK),
         )
         if len(rows) < k + _SLACK:
@@ -88,8 +91,7 @@ class SqlSearch:
             values = (*self._bindings(query, length), threshold)
         rows = each(
             self._connection,
-            "SELECT v.key FROM vectors AS v JOIN entries AS e ON e.key = v.key"
-            f" WHERE v.namespace = ? AND ({self._condition}){passing}",
+            f"SELECT v.key FROM {self._rows}{passing}",
             (self._namespace, *self._values, *values),
         )
         return [key for (key,) in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apsw
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from vectorstore.analysis import Analyser
 from vectorstore.checking import Checked
 from vectorstore.core.forward import analyse, distinct_numbers
+from vectorstore.distance import norms
 from vectorstore.errors import RevisionConflict
 from vectorstore.sqlite.checksums import added, entry_checksum, reason_checksum, vector_checksum
 from vectorstore.sqlite.dictionary import Dictionary, remove_unused
@@ -19,6 +20,9 @@ from vectorstore.sqlite.rows import Held, held_by_id
 from vectorstore.types import Vector
 
 KEPT_CHANGES = 1000
+_NAMESPACE = (
+    "SELECT key, revision, entries, pruned, tally, vector_tally, next_tally, next_term FROM namespaces WHERE name = ?"
+)
 _INSERT_VECTOR = "INSERT OR REPLACE INTO {} (key, namespace, norm, checksum, vector) VALUES (?, ?, ?, ?, ?)"
 _NEXT = ("next_vectors", "next_no_vector")
 
@@ -29,13 +33,11 @@ class NamespaceWriter:
     def __init__(self, connection: apsw.Connection, name: str) -> None:
         self._connection = connection
         self._name = name
-        connection.execute("INSERT INTO namespaces (name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
-        self._created = connection.changes() > 0
-        row = only(
-            connection,
-            "SELECT key, revision, entries, pruned, tally, vector_tally, next_tally FROM namespaces WHERE name = ?",
-            (name,),
-        )
+        found = first(connection, _NAMESPACE, (name,))
+        self._created = found is None
+        if self._created:
+            connection.execute("INSERT INTO namespaces (name) VALUES (?)", (name,))
+        row = found or only(connection, _NAMESPACE, (name,))
         self.key: int = row[0]
         self._revision: int = row[1]
         self._entries: int = row[2]
@@ -43,6 +45,7 @@ class NamespaceWriter:
         self._tally: int = row[4]
         self._vector_tally: int = row[5]
         self._next_tally: int = row[6]
+        self._next_term: int = row[7]
         self._filled = False
         self._log: list[tuple[int, int, int, str | None]] = []
 
@@ -59,6 +62,7 @@ class NamespaceWriter:
         self.expect(expect, held)
         next_key = self._reserve_keys(sum(checked.id not in held for checked in batch))
         rows, vectors, gone, keys = [], [], [], []
+        lengths = _norms([checked.vector for checked in batch if checked.vector is not None])
         for checked in batch:
             before = held.get(checked.id)
             if before is None:
@@ -81,7 +85,7 @@ class NamespaceWriter:
             rows.append((key, self.key, *content, checksum))
             self._drop_vector_checksum(before)
             if checked.vector is not None:
-                vectors.append(self._vector_row(key, checked.id, checked.vector))
+                vectors.append(self._vector_row(key, checked.id, checked.vector, next(lengths)))
                 self._vector_tally = added(self._vector_tally, vectors[-1][3])
             elif before is not None and before.vector_checksum is not None:
                 gone.append((key,))
@@ -116,7 +120,7 @@ class NamespaceWriter:
             self._next_revision(held[id].key)
             self._rewrite(id, held[id], clear_reason=True)
             self._drop_vector_checksum(held[id])
-            row = self._vector_row(held[id].key, id, vectors[id])
+            row = self._vector_row(held[id].key, id, vectors[id], next(_norms([vectors[id]])))
             self._vector_tally = added(self._vector_tally, row[3])
             self._connection.execute(_INSERT_VECTOR.format("vectors"), row)
         return len(there)
@@ -134,7 +138,7 @@ class NamespaceWriter:
                 checksums.append(reason_checksum(id, one))
                 reasons.append((key, self.key, one, checksums[-1]))
             else:
-                vectors.append(self._vector_row(key, id, one))
+                vectors.append(self._vector_row(key, id, one, next(_norms([one]))))
                 checksums.append(vectors[-1][3])
         self._connection.executemany(_INSERT_VECTOR.format("next_vectors"), vectors)
         self._connection.executemany("INSERT INTO next_no_vector VALUES (?, ?, ?, ?)", reasons)
@@ -166,22 +170,34 @@ class NamespaceWriter:
                 self._connection.execute("DELETE FROM namespaces WHERE key = ?", (self.key,))
             return
         self._connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?)", self._log)
+        self._shorten_log(2)
+        self._connection.execute(
+            "UPDATE namespaces SET revision = ?, entries = ?, pruned = ?, tally = ?, vector_tally = ?, next_tally = ?,"
+            " next_term = ? WHERE key = ?",
+            (
+                *(self._revision, self._entries, self._pruned),
+                *(self._tally, self._vector_tally, self._next_tally),
+                *(self._next_term, self.key),
+            ),
+        )
+        self._log.clear()
+
+    def compact(self) -> None:
+        """Remove the terms that no entry has, and what the change log need not keep."""
+        numbers = self._connection.execute("SELECT number FROM terms WHERE namespace = ?", (self.key,))
+        candidates = np.fromiter((number for (number,) in numbers), dtype=np.int32)
+        remove_unused(self._connection, self.key, candidates)
+        self._shorten_log(1)
+        self._connection.execute("UPDATE namespaces SET pruned = ? WHERE key = ?", (self._pruned, self.key))
+
+    def _shorten_log(self, times: int) -> None:
+        """Keep a thousand changes, or half as many as there are entries; only when it is *times* as long."""
         keep = max(KEPT_CHANGES, self._entries // 2)
-        if self._revision - self._pruned > 2 * keep:
+        if self._revision - self._pruned > times * keep:
             self._pruned = self._revision - keep
             self._connection.execute(
                 "DELETE FROM changes WHERE namespace = ? AND revision <= ?", (self.key, self._pruned)
             )
-        self._connection.execute(
-            "UPDATE namespaces SET revision = ?, entries = ?, pruned = ?, tally = ?, vector_tally = ?, next_tally = ?"
-            " WHERE key = ?",
-            (
-                *(self._revision, self._entries, self._pruned),
-                *(self._tally, self._vector_tally, self._next_tally),
-                self.key,
-            ),
-        )
-        self._log.clear()
 
     def _next_revision(self, key: int, *, removed: str | None = None) -> int:
         self._revision += 1
@@ -189,19 +205,19 @@ class NamespaceWriter:
         return self._revision
 
     def _reserve_keys(self, count: int) -> int:
-        known = first(self._connection, "SELECT value FROM store_facts WHERE name = 'next_key'")
-        start = 1 if known is None else int(known[0])
-        self._connection.execute(
-            "INSERT INTO store_facts VALUES ('next_key', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (str(start + count),),
+        if not count:
+            return 0
+        (after,) = only(
+            self._connection,
+            "INSERT INTO store_facts VALUES ('next_key', ?) ON CONFLICT (name) DO UPDATE"
+            " SET value = CAST(CAST(value AS INTEGER) + ? AS TEXT) RETURNING value",
+            (str(1 + count), count),
         )
-        return start
+        return int(after) - count
 
-    def _vector_row(self, key: int, id: str, vector: Vector) -> tuple[int, int, float, int, bytes]:
+    def _vector_row(self, key: int, id: str, vector: Vector, norm: float) -> tuple[int, int, float, int, bytes]:
         blob = vector.astype("<f4", copy=False).tobytes()
-        checksum = vector_checksum(id, blob)
-        norm = float(np.sqrt(np.sum(np.square(vector, dtype=np.float64))))
-        return key, self.key, norm, checksum, blob
+        return key, self.key, norm, vector_checksum(id, blob), blob
 
     def _drop_vector_checksum(self, held: Held | None) -> None:
         if held is not None and held.vector_checksum is not None:
@@ -244,15 +260,20 @@ class NamespaceWriter:
 
     def _write_terms(self, batch: Sequence[Checked], keys: Sequence[int], analyser: Analyser) -> None:
         analysed = [analyse(analyser, checked.text, checked.context) for checked in batch]
-        dictionary = Dictionary(self._connection, self.key)
-        dictionary.intern(term for one in analysed for term in one.distinct())
-        dictionary.save()
+        dictionary = Dictionary(self._connection, self.key, next_number=self._next_term)
+        dictionary.intern(set().union(*(one.distinct() for one in analysed)))
+        self._next_term = dictionary.next_number
         rows = []
         for key, one in zip(keys, analysed, strict=True):
             sequence, context_length = one.numbered(dictionary.numbers)
-            rows.append((key, self.key, context_length, sequence.astype("<i4").tobytes()))
+            rows.append((key, self.key, context_length, sequence.astype("<i4", copy=False).tobytes()))
         self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
 
     def _sequence(self, key: int) -> NDArray[np.int32]:
         row = first(self._connection, "SELECT sequence FROM forward WHERE key = ?", (key,))
         return np.frombuffer(b"" if row is None else row[0], dtype="<i4")
+
+
+def _norms(vectors: Sequence[Vector]) -> Iterator[float]:
+    """The length of each of *vectors*, all worked out together."""
+    return iter(norms(np.stack(vectors)).tolist() if vectors else ())

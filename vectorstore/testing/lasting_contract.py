@@ -1,4 +1,4 @@
-"""The contract of ``transaction``, ``set_space``, ``erase``, ``verify`` and ``backup``."""
+"""The contract of ``transaction``, ``set_space``, ``erase``, ``verify``, ``compact`` and ``backup``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from vectorstore.errors import ArgumentError, RevisionConflict, SpaceMismatch, StoreClosed, VectorStoreError
+from vectorstore.errors import (
+    ArgumentError,
+    RevisionConflict,
+    SpaceMismatch,
+    StoreClosed,
+    UnsupportedError,
+    VectorStoreError,
+)
 from vectorstore.protocol import LifecycleStore
 from vectorstore.testing.suite import COSINE, StoreContract, abandoned, entry, everything, ids_of, one, scored
 from vectorstore.types import Entry, Metric, Space
@@ -175,6 +182,47 @@ class LastingContract(StoreContract):
         store.erase(["b"])
         assert store.verify() == []
 
+    def test_compacting_changes_nothing_that_can_be_asked(self) -> None:
+        store = filled(self.open_lifecycle())
+        write_all(store)
+        store.upsert([entry("short-lived", text="ephemeral")], namespace="passing")
+        store.delete(["short-lived"], namespace="passing")
+        before, cursor = state(store), store.changes().cursor
+        revision = one(store, "d").revision
+        done = store.compact()
+        assert (done.before >= done.after, done.pending) == (True, False)
+        assert state(store) == before
+        assert store.verify() == []
+        store.upsert([entry("later", [1, 1, 0], "ephemeral morp")])
+        assert store.changes(cursor).complete
+        assert store.changes(cursor).written == ("later",)
+        assert one(store, "later").revision > revision
+        assert ids_of(store.search_text("ephemeral")) == ["later"]
+        assert store.verify() == []
+
+    def test_compacting_gives_back_what_was_deleted(self) -> None:
+        store = self.open_lifecycle()
+        words = " ".join(f"word{i}" for i in range(300))
+        store.upsert(entry(f"e{i}", [1, i, 0], f"{words} own{i}") for i in range(300))
+        store.delete([f"e{i}" for i in range(290)])
+        done = store.compact()
+        assert (done.freed > done.after) == (done.before > 0)
+        with store.view([""]) as view:
+            assert len(view.vocabulary()) == 310
+        assert len(ids_of(store.search_text("word7", 20))) == 10
+        again = store.compact()
+        assert again.after == done.after
+
+    def test_compacting_is_refused_inside_a_transaction(self) -> None:
+        store = filled(self.open_lifecycle())
+        before = state(store)
+        with store.transaction():
+            store.upsert([entry("kept", [1, 0, 0])])
+            with pytest.raises(UnsupportedError):
+                store.compact()
+        store.delete(["kept"])
+        assert state(store) == before
+
     def test_a_backup_is_the_whole_store(self) -> None:
         store = filled(self.open_lifecycle())
         copy = self.folder() / "copy"
@@ -201,6 +249,8 @@ class LastingContract(StoreContract):
             store.erase(["a"])
         with pytest.raises(StoreClosed):
             store.verify()
+        with pytest.raises(StoreClosed):
+            store.compact()
 
     def _bytes(self) -> bytes:
         return b"".join(path.read_bytes() for path in self._folder.rglob("*") if path.is_file())

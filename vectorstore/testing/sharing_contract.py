@@ -61,6 +61,18 @@ class SharingContract(StoreContract):
         assert everything_of(store) == everything_of(other) == state
         assert other.space == COSINE
 
+    def test_a_vector_of_the_new_dimension_says_that_the_space_changed_and_not_that_it_is_too_short(self) -> None:
+        store = filled(self.open_lifecycle())
+        other = self._beside(store)
+        assert ids_of(other.search([1, 0, 0], 1)) == ["a"]
+        fill_all(store)
+        store.commit_space(NEXT)
+        state = everything_of(store)
+        for call in calls_with_a_vector(other, [1, 2]).values():
+            with pytest.raises(SpaceChanged):
+                call()
+        assert everything_of(store) == state
+
     def test_whoever_gives_no_vector_goes_on_after_a_switch_by_another(self) -> None:
         store = filled(self.open_lifecycle())
         other = self._beside(store)

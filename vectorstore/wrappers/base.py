@@ -16,6 +16,7 @@ from vectorstore.errors import UnsupportedError
 from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -206,6 +207,10 @@ class WrapperStore:
     def verify(self) -> list[Finding]:
         """As ``LifecycleStore.verify``."""
         return self._lifecycle("verify").verify()
+
+    def compact(self) -> Compaction:
+        """As ``LifecycleStore.compact``."""
+        return self._lifecycle("compact").compact()
 
     def backup(self, path: str) -> None:
         """As ``LifecycleStore.backup``."""

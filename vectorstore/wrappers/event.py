@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +10,6 @@ from typing import TypeAlias
 Observer: TypeAlias = Callable[["StoreEvent"], object]
 Clock: TypeAlias = Callable[[], float]
 """Seconds that only go forward, like ``time.perf_counter``."""
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +89,8 @@ class Watch:
         try:
             self.observer(event)
         except Exception:  # a call that was done must not look as if it had failed
-            _LOG.exception("the observer of %s raised; the call itself is not affected", operation)
+            import logging  # only where it is needed: a program that observes nothing starts sooner
+
+            logging.getLogger(__name__).exception(
+                "the observer of %s raised; the call itself is not affected", operation
+            )

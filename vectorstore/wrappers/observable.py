@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vectorstore.protocol import VectorStore, View
 from vectorstore.types import (
     Changes,
+    Compaction,
     Cursor,
     Entry,
     Erasure,
@@ -255,6 +256,13 @@ class ObservableStore(WrapperStore):
             findings = super().verify()
             sizes.returned = len(findings)
             return findings
+
+    def compact(self) -> Compaction:
+        """As ``LifecycleStore.compact``; its event's *returned* are the bytes given back."""
+        with self._watch.call("compact", None) as sizes:
+            done = super().compact()
+            sizes.returned = done.freed
+            return done
 
     def backup(self, path: str) -> None:
         """As ``LifecycleStore.backup``."""

@@ -1,0 +1,318 @@
+"""The faster search: what it guarantees, where it is exact, and the call that measures what it loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vectorstore.core.matrix
+from vectorstore import (
+    ArgumentError,
+    Entry,
+    Metric,
+    ObservableStore,
+    SearchMode,
+    Space,
+    UnsupportedError,
+    WrapperStore,
+    measure_recall,
+    open_store,
+)
+from vectorstore.engines.numpy_store import NumpyStore
+from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract, check_parity
+
+DIMENSION = 24
+ROWS = 3000
+ENGINES = ("numpy", "sqlite")
+
+
+@pytest.fixture
+def few_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bits are used for any number of rows and any k, so that small stores go through them."""
+    monkeypatch.setattr(vectorstore.core.matrix, "FAST_ROWS", 0)
+    monkeypatch.setattr(vectorstore.core.matrix, "KEPT_MOST", np.inf)
+
+
+@pytest.fixture
+def lossy(few_rows_too: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few rows are kept that the true nearest are often lost."""
+    monkeypatch.setattr(vectorstore.core.matrix, "KEPT_LEAST", 20)
+    monkeypatch.setattr(vectorstore.core.matrix, "KEPT_EACH", 2)
+
+
+def clustered(rows: int = ROWS, seed: int = 1) -> np.ndarray:
+    print("seed", seed)
+    draw = np.random.default_rng(seed)
+    centres = draw.standard_normal((30, DIMENSION)) + 1.5
+    points = centres[draw.integers(0, 30, rows)] + draw.standard_normal((rows, DIMENSION))
+    return points.astype(np.float32)
+
+
+def entries(vectors: np.ndarray) -> Iterator[Entry]:
+    for i, vector in enumerate(vectors):
+        yield Entry(f"e{i:05}", vector, metadata={"kind": "abc"[i % 3], "n": i})
+
+
+def make(engine: str, folder: Path, vectors: np.ndarray, **options: Any) -> NumpyStore | SqliteStore:
+    space = options.pop("space", Space("toy", DIMENSION))
+    if engine == "numpy":
+        store: Any = NumpyStore(space=space, fields=("kind",), search="fast")
+    else:
+        store = SqliteStore(folder / "fast.db", space=space, fields=("kind",), search="fast", **options)
+    store.upsert(entries(vectors))
+    return store
+
+
+class TestFastNumpyStore(VectorStoreContract, FilterContract, LifecycleContract):
+    persists = True
+
+    @pytest.fixture(autouse=True)
+    def _through_the_bits(self, few_rows_too: None) -> None:
+        pass
+
+    def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> NumpyStore:
+        return NumpyStore(space=space, fields=fields, search="fast")
+
+    def reopen(self, store: Any, path: Path) -> NumpyStore:
+        store.save(path / "memory.snapshot")
+        store.close()
+        return NumpyStore.open(path / "memory.snapshot", search="fast")
+
+    def restore(self, backup: Path, path: Path) -> NumpyStore:
+        return NumpyStore.open(backup, search="fast")
+
+
+class TestFastSqliteStore(VectorStoreContract, FilterContract, LifecycleContract):
+    persists = True
+    shares = True
+
+    @pytest.fixture(autouse=True)
+    def _through_the_bits(self, few_rows_too: None) -> None:
+        pass
+
+    def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> SqliteStore:
+        return SqliteStore(path / "memory.db", space=space, fields=fields, search="fast")
+
+    def reopen(self, store: Any, path: Path) -> SqliteStore:
+        store.close()
+        return SqliteStore(path / "memory.db", search="fast")
+
+    def open_beside(self, store: Any, path: Path) -> SqliteStore:
+        return SqliteStore(path / "memory.db", search="fast")
+
+    def restore(self, backup: Path, path: Path) -> SqliteStore:
+        return SqliteStore(backup, search="fast")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_operations_are_answered_as_by_exact_stores(tmp_path: Path, few_rows_too: None, seed: int) -> None:
+    space = Space("toy", 3)
+    runs = iter(range(1000))
+
+    def stores() -> dict[str, Any]:
+        folder = tmp_path / str(next(runs))
+        folder.mkdir()
+        return {
+            "exact": NumpyStore(space=space),
+            "fast": NumpyStore(space=space, search="fast"),
+            "fast sqlite": SqliteStore(folder / "memory.db", space=space, search="fast"),
+        }
+
+    check_parity(stores, seed=seed, space=space, steps=150)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_scores_are_the_exact_ones_and_filter_and_threshold_hold(tmp_path: Path, lossy: None, engine: str) -> None:
+    vectors = clustered()
+    store = make(engine, tmp_path, vectors)
+    kinds: list[dict[str, Any] | None] = [None, {"kind": "b"}, {"n": {"$lt": 40}}]
+    lost = 0
+    with store.view([""], search="exact") as view:
+        for query in clustered(20, seed=2):
+            for where in kinds:
+                true = view.nearest(query, ROWS, where=where)
+                found = [(match.entry.id, match.score) for match in store.search(query, 15, where=where)]
+                assert len(found) == 15
+                assert set(found) <= set(true)
+                assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+                lost += found != true[:15]
+                cut = found[7][1]
+                above = [(match.entry.id, match.score) for match in store.search(query, 15, where=where, min_score=cut)]
+                assert above == [pair for pair in found if pair[1] >= cut]
+    assert lost  # else nothing approximate was seen
+    store.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_with_the_same_vector_are_found_together_in_order_of_id(tmp_path: Path, lossy: None, engine: str) -> None:
+    vectors = clustered()
+    vectors[100:160] = vectors[100]
+    store = make(engine, tmp_path, vectors)
+    found = [match.entry.id for match in store.search(vectors[100], 60)]
+    assert found == [f"e{i:05}" for i in range(100, 160)]
+    store.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_written_changed_and_deleted_is_seen_at_once(tmp_path: Path, lossy: None, engine: str) -> None:
+    vectors = clustered()
+    store = make(engine, tmp_path, vectors)
+    query = np.full(DIMENSION, -3.0, dtype=np.float32)
+    assert store.search(query, 1)[0].score < 0.9
+    store.upsert([Entry("new", query)])
+    assert [match.entry.id for match in store.search(query, 1)] == ["new"]
+    store.put_vectors({"e00007": query, "new": vectors[0]})
+    assert [match.entry.id for match in store.search(query, 1)] == ["e00007"]
+    store.delete(["e00007", *(f"e{i:05}" for i in range(20, 40))])
+    assert store.search(query, 1)[0].score < 0.9
+    assert not {match.entry.id for match in store.search(vectors[25], 100)} & {f"e{i:05}" for i in range(20, 40)}
+    store.close()
+
+
+def test_another_objects_writes_reach_the_bits(tmp_path: Path, lossy: None) -> None:
+    store = make("sqlite", tmp_path, clustered())
+    other = SqliteStore(tmp_path / "fast.db")
+    query = np.full(DIMENSION, -3.0, dtype=np.float32)
+    store.search(query)
+    other.upsert([Entry("theirs", query)])
+    assert store.search(query, 1)[0].entry.id == "theirs"
+    other.delete(["theirs"])
+    assert store.search(query, 1)[0].score < 0.9
+    other.close()
+    store.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("metric", [Metric.DOT, Metric.L2])
+def test_under_dot_and_l2_it_is_exact(tmp_path: Path, lossy: None, engine: str, metric: Metric) -> None:
+    store = make(engine, tmp_path, clustered(), space=Space("toy", DIMENSION, metric))
+    with store.view([""], search="exact") as view:
+        for query in clustered(10, seed=2):
+            assert [(m.entry.id, m.score) for m in store.search(query, 15)] == view.nearest(query, 15)
+    store.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_of_few_rows_many_k_and_many_questions_it_is_exact(
+    tmp_path: Path, lossy: None, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    store = make(engine, tmp_path, clustered())
+    questions = clustered(10, seed=2)
+    with store.view([""], search="exact") as view:
+        true = [view.nearest(query, 15) for query in questions]
+        thirds = [view.nearest(query, 15, where={"kind": "a"}) for query in questions]
+    many = [[(m.entry.id, m.score) for m in found] for found in store.search_many(questions, 15)]
+    assert many == true
+    single = [[(m.entry.id, m.score) for m in store.search(query, 15)] for query in questions]
+    assert single != true
+    monkeypatch.setattr(vectorstore.core.matrix, "FAST_ROWS", ROWS // 2)
+    filtered = [[(m.entry.id, m.score) for m in store.search(q, 15, where={"kind": "a"})] for q in questions]
+    assert filtered == thirds
+    monkeypatch.setattr(vectorstore.core.matrix, "KEPT_MOST", 0.009)
+    assert [[(m.entry.id, m.score) for m in store.search(query, 15)] for query in questions] == true
+    store.close()
+
+
+def test_beyond_the_matrix_limit_it_is_exact(tmp_path: Path, lossy: None) -> None:
+    store = make("sqlite", tmp_path, clustered(), matrix_limit=0)
+    exact = SqliteStore(tmp_path / "fast.db")
+    for query in clustered(10, seed=2):
+        assert store.search(query, 15) == exact.search(query, 15)
+    exact.close()
+    store.close()
+
+
+def test_the_mode_belongs_to_the_object_and_not_to_the_file(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/memory.db", space=Space("toy", 2), search="fast")
+    again = open_store(f"sqlite:///{tmp_path}/memory.db")
+    assert isinstance(store, SqliteStore)
+    assert isinstance(again, SqliteStore)
+    assert (store.search_mode, again.search_mode) == (SearchMode.FAST, SearchMode.EXACT)
+    store.close()
+    again.close()
+    snapshot = tmp_path / "a.snapshot"
+    assert NumpyStore(search=SearchMode.FAST).search_mode is SearchMode.FAST
+    NumpyStore(search="fast").save(snapshot)
+    assert NumpyStore.open(snapshot).search_mode is SearchMode.EXACT
+    kept = open_store(f"numpy:///{snapshot}", search="fast")
+    assert isinstance(kept, NumpyStore)
+    assert kept.search_mode is SearchMode.FAST
+
+
+@pytest.mark.parametrize("mode", ["quick", "", None, True, 1])
+def test_another_mode_is_refused_by_name(tmp_path: Path, mode: Any) -> None:
+    for url in ("numpy:", f"sqlite:///{tmp_path}/memory.db"):
+        with pytest.raises(ArgumentError, match="search"):
+            open_store(url, search=mode)
+    assert not (tmp_path / "memory.db").exists()
+
+
+# The call that measures.
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_recall_is_that_of_a_plain_count(tmp_path: Path, lossy: None, engine: str) -> None:
+    vectors = clustered()
+    store = make(engine, tmp_path, vectors)
+    report = measure_recall(store, 5, sample=40, rng=np.random.default_rng(9))
+    ids = sorted(f"e{i:05}" for i in range(ROWS))
+    drawn = [ids[place] for place in np.random.default_rng(9).permutation(ROWS)[:40].tolist()]
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    shares = []
+    for id in drawn:
+        own = int(id[1:])
+        scores = unit @ unit[own]
+        scores[own] = -2
+        true = {f"e{i:05}" for i in np.argsort(-scores)[:5].tolist()}
+        found = {match.entry.id for match in store.search(vectors[own], 6)} - {id}
+        shares.append(len(true & found) / 5)
+    assert (report.rows, report.queries, report.k) == (ROWS, 40, 5)
+    assert report.recall == pytest.approx(np.mean(shares))
+    assert report.worst == pytest.approx(min(shares))
+    assert 0 < report.recall < 1
+    assert report.exact_seconds > 0
+    assert report.fast_seconds > 0
+    assert report.speedup == report.exact_seconds / report.fast_seconds
+    store.close()
+
+
+def test_it_measures_a_store_of_either_mode_through_wrappers(tmp_path: Path, lossy: None) -> None:
+    vectors = clustered()
+    fast, exact = make("numpy", tmp_path, vectors), NumpyStore(space=Space("toy", DIMENSION))
+    exact.upsert(entries(vectors))
+    wrapped = ObservableStore(WrapperStore(exact), lambda event: None)
+    assert measure_recall(wrapped, 5, sample=30).recall == measure_recall(fast, 5, sample=30).recall < 1
+
+
+def test_it_measures_own_questions(tmp_path: Path, lossy: None) -> None:
+    store = make("numpy", tmp_path, clustered())
+    questions = clustered(25, seed=7)
+    report = measure_recall(store, 5, queries=questions)
+    with store.view([""], search="exact") as view:
+        true = [{id for id, _ in view.nearest(query, 5)} for query in questions]
+    found = [{match.entry.id for match in store.search(query, 5)} for query in questions]
+    assert report.queries == 25
+    assert report.recall == pytest.approx(np.mean([len(a & b) / 5 for a, b in zip(true, found, strict=True)]))
+
+
+def test_few_rows_and_entries_without_vectors_are_measured_too() -> None:
+    store = NumpyStore(space=Space("toy", 2))
+    assert measure_recall(store).recall == 1.0
+    store.upsert([Entry("a", [1, 0]), Entry("b", text="no vector"), Entry("c", [0, 1])])
+    report = measure_recall(store)
+    assert (report.rows, report.queries, report.recall) == (3, 2, 1.0)
+    assert measure_recall(store, namespace="nobody").rows == 0
+
+
+def test_what_cannot_be_measured_raises() -> None:
+    store = NumpyStore(space=Space("toy", 2))
+    for k, sample in ((0, 5), (-1, 5), (True, 5), (5, 0), (5, -2)):
+        with pytest.raises(ArgumentError):
+            measure_recall(store, k, sample=sample)
+    with pytest.raises(UnsupportedError, match="ModelStore"):
+        measure_recall(WrapperStore(ModelStore()))
