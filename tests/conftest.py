@@ -13,6 +13,13 @@ _OURS = ("MNEME_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZ
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--faults full`` runs the fault campaign (tests/test_faults) at the size that docs/reliability.md reports."""
+    group = parser.getgroup("faults", "the fault campaign")
+    group.addoption("--faults", choices=("reduced", "full"), default="reduced", help="how much of it is run")
+    group.addoption("--fault-seed", type=int, default=1, help="where it begins; it is printed")
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"

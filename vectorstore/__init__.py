@@ -33,6 +33,7 @@ from vectorstore.errors import (
 from vectorstore.measuring import RecallReport, measure_recall
 from vectorstore.open import open_store
 from vectorstore.protocol import LifecycleStore, VectorStore, View
+from vectorstore.salvage import salvage_store
 from vectorstore.types import (
     Changes,
     Compaction,
@@ -100,4 +101,5 @@ __all__ = [
     "lacking",
     "measure_recall",
     "open_store",
+    "salvage_store",
 ]

@@ -177,7 +177,7 @@ class NewerFile(VectorStoreError):
 
 
 class DamageError(VectorStoreError):
-    """Stored bytes are not what was written; ``verify`` lists everything, ``rebuild`` saves what is readable."""
+    """Stored bytes are not what was written; ``verify`` lists everything, ``salvage_store`` saves what is readable."""
 
     def __init__(self, findings: Sequence[Finding] | str) -> None:
         self.findings: tuple[Finding, ...] = () if isinstance(findings, str) else tuple(findings)

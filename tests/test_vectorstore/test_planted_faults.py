@@ -581,6 +581,22 @@ class AWrapperThatSwallowsAnError(WrapperStore):
             return 0
 
 
+@caught_by(RefusingContract, "test_a_text_of_ten_million_letters_is_kept_whole_and_found")
+class AWrapperThatCutsALongText(WrapperStore):
+    def upsert(self, entries: Any, **options: Any) -> int:
+        cut = [replace(one, text=one.text[:1_000_000]) for one in entries] if isinstance(entries, list) else entries
+        return super().upsert(cut, **options)
+
+
+@caught_by(RefusingContract, "test_a_refusal_says_which_entry_which_field_and_what_is_right")
+class AWrapperThatSaysOnlyThatSomethingIsWrong(WrapperStore):
+    def upsert(self, entries: Any, **options: Any) -> int:
+        try:
+            return super().upsert(entries, **options)
+        except ArgumentError as error:
+            raise ArgumentError("entries", "…", "something else is needed") from error
+
+
 # Each is caught.
 
 

@@ -225,6 +225,7 @@ def agreed(
     """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
     with database.read() as connection:
         recorded = read_settings(connection)
+        rows.check_tables(connection)
     wanted = recorded.agreed(space=space, analyser=analyser, fields=fields)
     if wanted == recorded or database.read_only:
         return wanted

@@ -1,7 +1,8 @@
 """The store that lasts: one SQLite file, searched by the same core as the numpy store, or by sqlite-vec in SQL.
 
 Cores are filled from the file when first needed and kept fresh by its change log; writes go straight to the file. A
-call that reads holds one read transaction; a call inside ``transaction()`` sees what that transaction wrote.
+call that reads holds one read transaction; a call inside ``transaction()`` sees what that transaction wrote. It is one
+file, a little longer than others: each method of the protocol is a few lines here.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class SqliteStore(SqliteSpaces):
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise ArgumentError("matrix_limit", matrix_limit, "a number of bytes, 0 or more, is needed")
         self._matrix_limit = limit
+        self._counted: set[int] = set()
         tables = StoreTables(analyser or Analyser())
         declared = None if fields is None else check_fields(fields)
         database = Database(path, components=(tables,), create=create)
@@ -176,7 +178,13 @@ class SqliteStore(SqliteSpaces):
         name, names = check_namespace(namespace), check_ids(ids)
         with self.database.read() as connection:
             key = rows.namespace_key(connection, name)
-            return [None] * len(names) if key is None else rows.entries_by_id(connection, key, names)
+            if key is None:
+                return [None] * len(names)
+            found = rows.entries_by_id(connection, key, names)
+            if key not in self._counted and None in found:
+                rows.check_counted(connection, key)  # once: nothing is missing because an index lost it
+                self._counted.add(key)
+            return found
 
     def search(
         self,
@@ -227,8 +235,9 @@ class SqliteStore(SqliteSpaces):
         """As ``VectorStore.scan``."""
         name, node = check_namespace(namespace), parse(where)
         last = None if after is None else check_name(after, "after", empty=True)
-        with self.database.read():
-            pass
+        with self.database.read() as connection:
+            if (there := rows.namespace_key(connection, name)) is not None:
+                rows.check_counted(connection, there)
 
         def pages() -> Iterator[Entry]:
             at = last
@@ -247,7 +256,7 @@ class SqliteStore(SqliteSpaces):
         """As ``VectorStore.namespaces``."""
         with self.database.read() as connection:
             return [
-                name for (name,) in connection.execute("SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
+                name for (name,) in every(connection, "SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
             ]
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:

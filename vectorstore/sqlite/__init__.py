@@ -1,7 +1,8 @@
 """One SQLite file for everything that Mneme keeps: opening, transactions, components, backup, repair."""
 
 from vectorstore.sqlite.component import Component, Migration
+from vectorstore.sqlite.copying import salvage
 from vectorstore.sqlite.database import Database
 from vectorstore.sqlite.readable import readable_rows
 
-__all__ = ["Component", "Database", "Migration", "readable_rows"]
+__all__ = ["Component", "Database", "Migration", "readable_rows", "salvage"]

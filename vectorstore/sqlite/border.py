@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 
 import apsw
 
@@ -40,6 +41,10 @@ def border(path: Path, connection: apsw.Connection | None = None) -> Iterator[No
         if ours is None:
             raise
         raise ours from error
+    except UnicodeDecodeError as error:
+        if not _is_of_a_row(error):
+            raise
+        raise DamageError(f"{path}: a text in it is no UTF-8") from error
 
 
 @contextmanager
@@ -65,9 +70,17 @@ def _translated(error: apsw.Error, path: Path, connection: apsw.Connection | Non
         return _of_the_disk(error, path, connection)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.FormatError):
         return DamageError(f"{path}: {error}")
+    if isinstance(error, apsw.SQLError) and "malformed JSON" in str(error):  # ours is whole, so it is the stored one
+        return DamageError(f"{path}: {error}")
     if isinstance(error, apsw.TooBigError):
         return ArgumentError("data", str(error), "less than a gigabyte in one row is needed")
     return None
+
+
+def _is_of_a_row(error: UnicodeDecodeError) -> bool:
+    """Whether it was raised while this package read rows, and not by what a caller does inside a block."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")).startswith("vectorstore.sqlite.")
 
 
 def _read_only(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError | None:

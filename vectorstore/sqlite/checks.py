@@ -66,7 +66,7 @@ def _verify_namespace(
         id, *content, checksum, vector, its_checksum, sequence, context_length = row
         counted += 1
         total, of_vectors = added(total, checksum), added(of_vectors, its_checksum or 0)
-        if entry_checksum(id, *content) != checksum:
+        if entry_checksum(id, *content, has_vector=vector is not None) != checksum:
             findings.append(Finding("entries", "content differs from its checksum", id))
         if vector is not None and vector_checksum(id, vector) != its_checksum:
             findings.append(Finding("vectors", "content differs from its checksum", id))
@@ -109,7 +109,7 @@ def _same_terms(
     context_length: int,
     terms: dict[int, str],
 ) -> bool:
-    if sequence is None or len(sequence) % 4:
+    if not isinstance(sequence, bytes) or len(sequence) % 4:
         return False
     analysed = analyse(analyser, text, context)
     stored = named(np.frombuffer(sequence, dtype="<i4"), context_length, lambda number: terms.get(number, ""))

@@ -7,19 +7,22 @@ deletions included. A rollback never arrives, since only committed rows are read
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any
 
 import apsw
 import numpy as np
+from numpy.typing import NDArray
 
 from vectorstore.core.core import Core
-from vectorstore.core.forward import ForwardBlock
-from vectorstore.sqlite.query import each, every, first
+from vectorstore.core.forward import SENTENCE_END, ForwardBlock
+from vectorstore.errors import DamageError
+from vectorstore.sqlite.checksums import added
+from vectorstore.sqlite.query import each, every, first, only
 from vectorstore.sqlite.rows import vectors_of
-from vectorstore.types import Space
+from vectorstore.types import Finding, Space
 
 _RELOAD_SHARE = 0.5
 _LOADED_TOGETHER = 2048
@@ -49,15 +52,21 @@ class Cores:
         if row is None:
             self._loaded.pop(name, None)
             return None
+        if not all(isinstance(value, int) for value in row):
+            raise DamageError([Finding("namespaces", "is not what was written", name)])
         key, revision, pruned, entries = row
         loaded = self._loaded.get(name)
         if loaded is not None and (loaded.key != key or not pruned <= loaded.revision <= revision):
             loaded = None
-        if loaded is None:
-            loaded = self._loaded[name] = Loaded(key, Core(space=self.space, fields=self.fields), revision)
-            self._load_rows(connection, loaded)
-        elif loaded.revision != revision:
-            self._catch_up(connection, loaded, revision, entries)
+        try:
+            if loaded is None:
+                loaded = self._loaded[name] = Loaded(key, Core(space=self.space, fields=self.fields), revision)
+                self._load_rows(connection, loaded)
+            elif loaded.revision != revision:
+                self._catch_up(connection, loaded, revision, entries)
+        except BaseException:
+            self._loaded.pop(name, None)  # it is not what the file holds
+            raise
         return loaded
 
     def forget(self, name: str | None = None) -> None:
@@ -75,41 +84,54 @@ class Cores:
     def load_matrix(self, connection: apsw.Connection, loaded: Loaded) -> None:
         """Fill the matrix of a core."""
         assert self.space is not None
-        loaded.core.load_matrix(vectors_of(connection, self.space.dimension, namespace=loaded.key))
+        blocks = vectors_of(connection, self.space.dimension, namespace=loaded.key)
+        loaded.core.load_matrix(_of_entries(blocks, set(loaded.core.keys().tolist())))
 
     def load_terms(self, connection: apsw.Connection, loaded: Loaded) -> None:
         """Fill the terms of a core."""
         loaded.next_term = 1
         dictionary = _new_terms(connection, loaded)
         rows = each(connection, "SELECT key, sequence, context_length FROM forward WHERE namespace = ?", (loaded.key,))
-
-        def blocks() -> Iterator[ForwardBlock]:
-            while block := list(islice(rows, _LOADED_TOGETHER)):
-                keys, sequences, contexts = zip(*block, strict=True)
-                numbers = np.frombuffer(b"".join(sequences), dtype="<i4")
-                yield ForwardBlock(keys, numbers, [len(sequence) // 4 for sequence in sequences], contexts)
-
-        loaded.core.load_terms(dictionary, blocks())
+        known = np.zeros(max(dictionary.values(), default=0) + 1, dtype=np.bool_)
+        known[[SENTENCE_END, *dictionary.values()]] = True
+        blocks = []
+        while block := list(islice(rows, _LOADED_TOGETHER)):
+            keys, sequences, contexts = zip(*block, strict=True)
+            numbers = _numbers(sequences)
+            if numbers.size and (numbers.min() < 0 or numbers.max() >= len(known) or not known[numbers].all()):
+                raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
+            blocks.append(ForwardBlock(keys, numbers, [len(sequence) // 4 for sequence in sequences], contexts))
+        _check_keys([key for block in blocks for key in block.keys], loaded.core.keys().tolist())
+        loaded.core.load_terms(dictionary, iter(blocks))
 
     def _load_rows(self, connection: apsw.Connection, loaded: Loaded) -> None:
         column = "metadata" if self.fields else "''"
-        rows = each(connection, f"SELECT key, id, {column} FROM entries WHERE namespace = ?", (loaded.key,))
+        rows = each(connection, f"SELECT key, id, checksum, {column} FROM entries WHERE namespace = ?", (loaded.key,))
         keys: list[int] = []
         ids: list[str] = []
+        total = 0
 
         def metadata() -> Iterator[dict[str, Any]]:
+            nonlocal total
             while block := list(islice(rows, _LOADED_TOGETHER)):
-                some_keys, some_ids, texts = zip(*block, strict=True)
+                some_keys, some_ids, checksums, texts = zip(*block, strict=True)
                 keys.extend(some_keys)
                 ids.extend(some_ids)
+                total = added(total, *checksums)
                 yield from self._columns(texts)
 
         loaded.core.load_rows(keys, ids, metadata())
+        entries, tally = only(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (loaded.key,))
+        if (len(keys), total) != (entries, tally):
+            raise DamageError([Finding("entries", f"{len(keys)} are not the {entries} that were written")])
 
     def _columns(self, metadata: Sequence[str]) -> Iterable[dict[str, Any]]:
         if not self.fields:
             return repeat({}, len(metadata))
-        fields: list[dict[str, Any]] = json.loads("[" + ",".join(metadata) + "]")
+        try:
+            fields: list[dict[str, Any]] = json.loads("[" + ",".join(metadata) + "]")
+        except (ValueError, TypeError) as error:
+            raise DamageError([Finding("entries", "metadata are no JSON")]) from error
         return fields
 
     def _catch_up(self, connection: apsw.Connection, loaded: Loaded, revision: int, entries: int) -> None:
@@ -149,14 +171,40 @@ class Cores:
                 core.put_vector(key, None)
         if core.has_terms:
             fresh = _new_terms(connection, loaded)
-            forward = each(
+            forward = every(
                 connection,
                 "SELECT f.key, f.sequence, f.context_length FROM json_each(?) AS wanted"
                 " CROSS JOIN forward AS f ON f.key = wanted.value",
                 (wanted,),
             )
+            _check_keys([key for key, _, _ in forward], there)
+            _numbers([blob for _, blob, _ in forward])
             for key, blob, length in forward:
                 core.put_terms(key, np.frombuffer(blob, dtype="<i4"), length, fresh)
+
+
+def _check_keys(found: Sequence[int], keys: Collection[int]) -> None:
+    """Raise when the terms that were *found* are not those of the entries *keys*."""
+    if len(found) != len(keys) or set(found) != set(keys):
+        raise DamageError([Finding("forward", "is not of the entries that are there; rebuild makes it again")])
+
+
+def _of_entries(
+    blocks: Iterator[tuple[list[int], NDArray[np.float32]]], keys: set[int]
+) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+    """Pass vectors on, none of which may be of an entry that is not there."""
+    for found, vectors in blocks:
+        if not keys.issuperset(found):
+            raise DamageError([Finding("vectors", "one belongs to no entry")])
+        yield found, vectors
+
+
+def _numbers(sequences: Iterable[bytes]) -> NDArray[np.int32]:
+    """Return the term numbers of sequences end to end."""
+    try:
+        return np.frombuffer(b"".join(sequences), dtype="<i4")
+    except (TypeError, ValueError) as error:
+        raise DamageError([Finding("forward", "is no sequence of terms; rebuild makes it again")]) from error
 
 
 def _new_terms(connection: apsw.Connection, loaded: Loaded) -> dict[str, int]:

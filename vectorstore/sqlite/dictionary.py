@@ -8,10 +8,9 @@ from itertools import islice
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
 
 from vectorstore.core.forward import distinct_numbers
-from vectorstore.sqlite.query import each
+from vectorstore.sqlite.query import each, every
 
 _PAGE = 1000
 
@@ -47,9 +46,10 @@ class Dictionary:
         )
 
 
-def remove_unused(connection: apsw.Connection, namespace: int, candidates: NDArray[np.int32]) -> None:
-    """Remove those of the term numbers *candidates* that no entry of the namespace uses any more."""
-    left = candidates
+def remove_unused(connection: apsw.Connection, namespace: int) -> None:
+    """Remove the terms that no entry of the namespace uses any more, those of overwritten and deleted texts too."""
+    known = every(connection, "SELECT number FROM terms WHERE namespace = ?", (namespace,))
+    left = np.array([number for (number,) in known], dtype=np.int32)
     rows = each(connection, "SELECT sequence FROM forward WHERE namespace = ?", (namespace,))
     while left.size and (page := list(islice(rows, _PAGE))):
         used = distinct_numbers(np.frombuffer(blob, dtype="<i4") for (blob,) in page)

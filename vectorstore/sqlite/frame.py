@@ -13,8 +13,9 @@ from typing import Final
 
 import apsw
 
-from vectorstore.errors import NewerFile, NotAStore
+from vectorstore.errors import DamageError, NewerFile, NotAStore
 from vectorstore.sqlite.component import Component
+from vectorstore.sqlite.query import every, first, only
 from vectorstore.types import Finding
 
 APPLICATION_ID: Final = int.from_bytes(b"Mnem")
@@ -62,7 +63,7 @@ def check_header(path: Path, application: int, version: int) -> None:
 
 def fact(connection: apsw.Connection, name: str) -> str | None:
     """Return a fact of the file."""
-    row = connection.execute("SELECT value FROM file_facts WHERE name = ?", (name,)).fetchone()
+    row = first(connection, "SELECT value FROM file_facts WHERE name = ?", (name,))
     return None if row is None else str(row[0])
 
 
@@ -76,13 +77,17 @@ def put_fact(connection: apsw.Connection, name: str, value: str) -> None:
 
 def versions(connection: apsw.Connection) -> dict[str, int]:
     """Return the version of each component's tables."""
-    return dict(connection.execute("SELECT name, version FROM components"))
+    found: dict[str, int] = dict(every(connection, "SELECT name, version FROM components"))
+    if not all(isinstance(name, str) and isinstance(version, int) for name, version in found.items()):
+        raise DamageError([Finding("components", "is not what was written")])
+    return found
 
 
 def total_version(connection: apsw.Connection) -> int:
     """Return a number that any migration of any component, by whoever, moves."""
-    ((total,),) = connection.execute("SELECT coalesce(sum(version), 0) FROM components").fetchall()
-    assert isinstance(total, int)
+    (total,) = only(connection, "SELECT coalesce(sum(version), 0) FROM components")
+    if not isinstance(total, int):
+        raise DamageError([Finding("components", "is not what was written")])
     return total
 
 
@@ -97,8 +102,14 @@ def migrate(connection: apsw.Connection, component: Component, path: Path) -> No
     """Bring a component's tables to its newest version, inside the caller's write transaction."""
     found = versions(connection)
     check_known(path, found, component)
-    for step in component.migrations[found.get(component.name, 0) :]:
-        step(connection)
+    try:
+        for step in component.migrations[found.get(component.name, 0) :]:
+            step(connection)
+    except apsw.SQLError as error:
+        if found.get(component.name) or "already exists" not in str(error):
+            raise
+        what = "the version of tables that are there is missing"
+        raise DamageError([Finding("components", what, component.name)]) from error
     connection.execute(
         "INSERT INTO components VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version",
         (component.name, len(component.migrations)),

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import apsw
 
+from vectorstore.errors import DamageError
+
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -32,5 +34,6 @@ def first(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteVal
 def only(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row:
     """Return the first row of a question that always has one."""
     row = first(connection, sql, values)
-    assert row is not None, sql
+    if row is None:
+        raise DamageError(f"a row that must be there is missing: {sql}")
     return row

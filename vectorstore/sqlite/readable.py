@@ -11,7 +11,7 @@ _PAGE: Final = 500
 _TRIES: Final = 100_000
 """Reads that may fail in one table before what is left of its damaged part is given up."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
-_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError)
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, UnicodeDecodeError)
 
 
 def readable_rows(
@@ -39,7 +39,11 @@ def readable_rows(
                 middle = (low + high) // 2
                 ranges += [(middle + 1, high), (low, middle)]
             continue
+        if len(rows) == _PAGE:
+            # In a damaged tree keys can be out of order: without a higher one this would go on for ever.
+            following = max(int(str(row[0])) for row in rows) + 1
+            tries -= following <= low + 1
+            if max(low + 1, following) <= high:
+                ranges.append((max(low + 1, following), high))
         for row in rows:
             yield row[1:]
-        if len(rows) == _PAGE and (last := int(str(rows[-1][0]))) < high:
-            ranges.append((last + 1, high))

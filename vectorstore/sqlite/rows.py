@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError
 from vectorstore.filters import Node
-from vectorstore.sqlite.checksums import entry_checksum, vector_checksum
+from vectorstore.sqlite.checksums import added, entry_checksum, vector_checksum
 from vectorstore.sqlite.filter_sql import to_sql
 from vectorstore.sqlite.query import each, every, first, only
 from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
@@ -27,6 +27,17 @@ UNFILLED = (
 )
 """What is true of an entry that is pending in the space being filled."""
 _LOADED_TOGETHER = 512
+_VECTORS = "key, namespace, norm, checksum, vector"
+_TABLES = {
+    "namespaces": "key, name, revision, entries, tally, vector_tally, next_tally, next_term, pruned",
+    "entries": "key, namespace, id, revision, text, context, metadata, no_vector, checksum",
+    "vectors": _VECTORS,
+    "next_vectors": _VECTORS,
+    "next_no_vector": "key, namespace, reason, checksum",
+    "terms": "namespace, number, term",
+    "forward": "key, namespace, context_length, sequence",
+    "changes": "namespace, revision, key, removed",
+}
 _parsed = json.JSONDecoder().raw_decode  # canonical JSON has nothing around it
 
 
@@ -70,6 +81,8 @@ def entries_by_key(connection: apsw.Connection, keys: Sequence[int]) -> list[Ent
         (_json(list(keys)),),
     )
     found = {row[0]: row for row in rows}
+    if missing := [key for key in keys if key not in found]:
+        raise DamageError([Finding("entries", "an entry that must be there is missing", str(missing[0]))])
     return [entry_of(found[key]) for key in keys]
 
 
@@ -144,6 +157,7 @@ def matching_keys(connection: apsw.Connection, namespace: int, where: Node) -> N
 def count(connection: apsw.Connection, namespace: int, where: Node) -> int:
     """Return how many entries pass *where*."""
     condition, values = to_sql(where)
+    check_counted(connection, namespace)
     (found,) = only(
         connection, f"SELECT count(*) FROM entries AS e WHERE e.namespace = ? AND ({condition})", (namespace, *values)
     )
@@ -153,26 +167,67 @@ def count(connection: apsw.Connection, namespace: int, where: Node) -> int:
 def vectors_of(
     connection: apsw.Connection, dimension: int, *, namespace: int | None = None, keys: Sequence[int] = ()
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-    """Yield (keys, raw vectors) in blocks, of a whole namespace or of *keys*."""
+    """Yield (keys, raw vectors) in blocks, of a whole namespace or of *keys*.
+
+    Many at once are not hashed, which would take longer than reading them: their norms are compared, and the sum of
+    a namespace's checksums. A vector that is returned is hashed too, with its entry.
+    """
+    columns = "v.key, v.norm, v.checksum, v.vector"
     if namespace is not None:
-        rows = each(connection, "SELECT key, vector FROM vectors WHERE namespace = ?", (namespace,))
+        rows = each(connection, f"SELECT {columns} FROM vectors AS v WHERE v.namespace = ?", (namespace,))
     else:
         rows = each(
             connection,
-            "SELECT v.key, v.vector FROM json_each(?) AS wanted CROSS JOIN vectors AS v ON v.key = wanted.value",
+            f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN vectors AS v ON v.key = wanted.value",
             (_json(list(keys)),),
         )
+    total = 0
     while block := list(islice(rows, _LOADED_TOGETHER)):
-        joined = b"".join(blob for _, blob in block)
+        found, norms, checksums, blobs = zip(*block, strict=True)
+        joined = b"".join(blob for blob in blobs if isinstance(blob, bytes))
         if len(joined) != 4 * dimension * len(block):
-            raise DamageError([Finding("vectors", "a vector has the wrong length", f"keys from {block[0][0]}")])
-        yield [key for key, _ in block], np.frombuffer(joined, dtype="<f4").reshape(len(block), dimension)
+            raise DamageError([Finding("vectors", "a vector has the wrong length", f"keys from {found[0]}")])
+        vectors = np.frombuffer(joined, dtype="<f4").reshape(len(block), dimension)
+        if not np.allclose(norms, np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)), 1e-12, 0.0):
+            raise DamageError([Finding("vectors", "a vector differs from its norm", f"keys from {found[0]}")])
+        total = added(total, *checksums)
+        yield list(found), vectors
+    if namespace is not None:
+        (tally,) = only(connection, "SELECT vector_tally FROM namespaces WHERE key = ?", (namespace,))
+        if total != tally:
+            raise DamageError([Finding("vectors", "some are missing: the sum of checksums differs")])
+
+
+def check_tables(connection: apsw.Connection) -> None:
+    """Raise when a table is not as it was made, or namespaces were lost: the store would seem to be empty."""
+    for table, columns in _TABLES.items():
+        try:
+            connection.execute(f"SELECT {columns} FROM {table} LIMIT 0")
+        except apsw.SQLError as error:
+            raise DamageError([Finding("tables", str(error))]) from error
+    (named,) = only(connection, "SELECT count(*) FROM namespaces WHERE name >= ''")
+    (there,) = only(connection, "SELECT count(*) FROM namespaces NOT INDEXED")
+    (lost,) = only(
+        connection,
+        "SELECT count(*) FROM (SELECT min(namespace) AS key FROM entries UNION SELECT max(namespace) FROM entries)"
+        " AS used WHERE used.key IS NOT NULL AND used.key NOT IN (SELECT key FROM namespaces)",
+    )
+    if named != there or lost:
+        raise DamageError([Finding("namespaces", "are not all there")])
+
+
+def check_counted(connection: apsw.Connection, namespace: int) -> None:
+    """Raise when entries were lost from the index by which they are found."""
+    (counted,) = only(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (namespace,))
+    (entries,) = only(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
+    if counted != entries:
+        raise DamageError([Finding("entries", f"{counted} are found where {entries} were counted")])
 
 
 def entry_of(row: Sequence[Any]) -> Entry:
     """Return the entry of a row of this module's columns; a damaged one raises ``DamageError``."""
     _, id, revision, text, context, metadata, no_vector, checksum, blob, blob_checksum = row
-    if entry_checksum(id, revision, text, context, metadata, no_vector) != checksum:
+    if entry_checksum(id, revision, text, context, metadata, no_vector, has_vector=blob is not None) != checksum:
         raise DamageError([Finding("entries", "content differs from its checksum", id)])
     vector: Vector | None = None
     if blob is not None:

@@ -14,7 +14,7 @@ changes       which entry changed at which write number; *removed* is the id of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import apsw
@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from vectorstore.analysis import Analyser
 from vectorstore.core.forward import analyse
+from vectorstore.errors import DamageError
 from vectorstore.sqlite.checks import retally, verify_store
-from vectorstore.sqlite.checksums import entry_checksum, reason_checksum, vector_checksum
 from vectorstore.sqlite.dictionary import Dictionary
-from vectorstore.sqlite.query import Row, each, every, first
-from vectorstore.sqlite.readable import readable_rows
+from vectorstore.sqlite.query import every
+from vectorstore.sqlite.salvaging import copy_rows
+from vectorstore.sqlite.settings import Settings, read_settings, record_settings
 from vectorstore.types import Finding
 
 COMPONENT: Final = "store"
@@ -149,34 +150,18 @@ class StoreTables:
             )
 
     def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
-        """Copy every row whose checksum holds into a fresh file."""
-        saved = 0
-        for row in each(source, "SELECT name, value FROM store_facts"):
-            target.execute("INSERT OR REPLACE INTO store_facts VALUES (?, ?)", row)
-        for row in each(source, "SELECT key, name, revision, next_term FROM namespaces"):
-            target.execute("INSERT INTO namespaces (key, name, revision, next_term) VALUES (?, ?, ?, ?)", row)
-        columns = "key, namespace, id, revision, text, context, metadata, no_vector, checksum"
-        for row in rows_of(source, "entries", columns):
-            if row[-1] == entry_checksum(*row[2:-1]):
-                target.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-                saved += 1
-        for table in ("vectors", "next_vectors"):
-            for row in rows_of(source, table, "key, namespace, norm, checksum, vector"):
-                known = first(target, "SELECT id FROM entries WHERE key = ?", (row[0],))
-                if known is not None and row[3] == vector_checksum(known[0], row[4]):
-                    target.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?, ?)", row)
-        for row in rows_of(source, "next_no_vector", "key, namespace, reason, checksum"):
-            known = first(target, "SELECT id FROM entries WHERE key = ?", (row[0],))
-            if known is not None and row[3] == reason_checksum(known[0], row[2]):
-                target.execute("INSERT INTO next_no_vector VALUES (?, ?, ?, ?)", row)
+        """Copy every row whose checksum holds into a fresh file; see ``salvaging``."""
+        saved = copy_rows(source, target)
+        try:
+            found = read_settings(target)
+        except DamageError:  # settings that were lost are those given here, without a space
+            target.execute("DELETE FROM store_facts WHERE name <> 'next_key'")
+            record_settings(target, Settings(analyser=self.analyser))
+        else:
+            self.analyser = found.analyser if found.recorded else self.analyser
         retally(target)
         self.rebuild(target)
         return saved
-
-
-def rows_of(source: apsw.Connection, table: str, columns: str) -> Iterator[Row]:
-    """Yield every row that can still be read, those of damaged pages left out."""
-    yield from readable_rows(source, table, columns, key="key")
 
 
 def write_forward(

@@ -11,9 +11,9 @@ from typing import Final
 import apsw
 
 from vectorstore.analysis import Analyser
-from vectorstore.errors import SettingMismatch, SpaceMismatch
+from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
 from vectorstore.sqlite.query import each, first
-from vectorstore.types import Metric, Space
+from vectorstore.types import Finding, Metric, Space
 
 SPACE: Final = "space"
 NEXT_SPACE: Final = "next_space"
@@ -50,14 +50,17 @@ def read_settings(connection: apsw.Connection) -> Settings:
     facts: dict[str, str] = dict(
         each(connection, "SELECT name, value FROM store_facts WHERE name IN ('space', 'analyser', 'fields')")
     )
-    if "analyser" not in facts:
+    if not facts:
         return Settings()
-    return Settings(
-        space=_space(facts[SPACE]) if SPACE in facts else None,
-        analyser=Analyser(**json.loads(facts["analyser"])),
-        fields=tuple(json.loads(facts["fields"])),
-        recorded=True,
-    )
+    try:
+        return Settings(
+            space=_space(facts[SPACE]) if SPACE in facts else None,
+            analyser=Analyser(**json.loads(facts["analyser"])),
+            fields=tuple(json.loads(facts["fields"])),
+            recorded=True,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamageError([Finding("store_facts", "the settings are not what was written")]) from error
 
 
 def record_settings(connection: apsw.Connection, settings: Settings) -> None:

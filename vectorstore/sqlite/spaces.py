@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import apsw
 
+from vectorstore.errors import DamageError
 from vectorstore.filling import check_begun, check_complete, check_filling
 from vectorstore.sqlite.checksums import added, entry_checksum
-from vectorstore.sqlite.query import every, only
+from vectorstore.sqlite.query import each, every, only
 from vectorstore.sqlite.rows import UNFILLED
 from vectorstore.sqlite.settings import NEXT_SPACE, put_space, read_space
-from vectorstore.types import Filling, Space
+from vectorstore.types import Filling, Finding, Space
 
 
 def begin(connection: apsw.Connection, space: Space) -> None:
@@ -27,6 +28,10 @@ def filling(connection: apsw.Connection) -> Filling | None:
     if space is None:
         return None
     (filled,) = only(connection, "SELECT count(*) FROM next_vectors")
+    checksums = each(connection, "SELECT checksum FROM next_vectors UNION ALL SELECT checksum FROM next_no_vector")
+    tallies = each(connection, "SELECT next_tally FROM namespaces")
+    if added(0, *(one for (one,) in checksums)) != added(0, *(one for (one,) in tallies)):
+        raise DamageError([Finding("next_vectors", "some are missing: the sum of checksums differs")])
     pending = every(
         connection,
         "SELECT n.name, count(*) FROM entries AS e JOIN namespaces AS n ON n.key = e.namespace"
@@ -61,11 +66,11 @@ def switch(connection: apsw.Connection, space: Space) -> None:
 
 
 def _write_reasons(connection: apsw.Connection) -> None:
-    """Let *no_vector* of each entry say what holds in the second space."""
+    """Let *no_vector* and the checksum of each entry say what holds in the second space."""
     changed = every(
         connection,
         "SELECT key, reason FROM next_no_vector UNION ALL"
-        " SELECT e.key, NULL FROM next_vectors AS n JOIN entries AS e ON e.key = n.key WHERE e.no_vector IS NOT NULL",
+        " SELECT n.key, NULL FROM next_vectors AS n LEFT JOIN vectors AS v ON v.key = n.key WHERE v.key IS NULL",
     )
     for key, reason in changed:
         namespace, before, id, revision, text, context, metadata = only(
@@ -73,7 +78,7 @@ def _write_reasons(connection: apsw.Connection) -> None:
             "SELECT namespace, checksum, id, revision, text, context, metadata FROM entries WHERE key = ?",
             (key,),
         )
-        checksum = entry_checksum(id, revision, text, context, metadata, reason)
+        checksum = entry_checksum(id, revision, text, context, metadata, reason, has_vector=reason is None)
         _add(connection, "tally", namespace, checksum, -before)
         connection.execute("UPDATE entries SET no_vector = ?, checksum = ? WHERE key = ?", (reason, checksum, key))
 

@@ -27,6 +27,8 @@ from vectorstore.sqlite.rows import vectors_of
 from vectorstore.types import Metric, Space, Vector
 
 _SLACK: Final = 64
+_MOST: Final = 2**63 - 1
+"""The highest limit that SQLite takes."""
 _SAFE: Final = "v.norm BETWEEN 1e-15 AND 1e15"
 _ALWAYS: Final = "9e999"
 _UNDERFLOW: Final = 1e-17
@@ -73,7 +75,7 @@ class SqlSearch:
         rows = every(
             self._connection,
             f"SELECT v.key, v.norm, {self._highest()} AS high FROM {self._rows} ORDER BY high DESC LIMIT ?",
-            (*self._bindings(query, length), self._namespace, *self._values, k + _SLACK),
+            (*self._bindings(query, length), self._namespace, *self._values, min(k + _SLACK, _MOST)),
         )
         if len(rows) < k + _SLACK:
             return [key for key, _, _ in rows]

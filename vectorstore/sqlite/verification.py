@@ -35,8 +35,10 @@ def rebuild_file(connection: apsw.Connection, components: Sequence[Component]) -
 def _checked(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     try:
         return list(check())
-    except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.IOError) as error:
-        return [Finding(part, f"cannot be read: {error}")]  # damage stops one check, not those after it
+    except (apsw.BusyError, apsw.LockedError):
+        raise
+    except Exception as error:  # whatever damage leads to, it stops one check, and not those after it
+        return [Finding(part, f"cannot be read: {error}")]
 
 
 def _pages(connection: apsw.Connection) -> Iterable[Finding]:

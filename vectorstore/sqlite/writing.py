@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
 
 from vectorstore.analysis import Analyser
 from vectorstore.checking import Checked
-from vectorstore.core.forward import analyse, distinct_numbers
+from vectorstore.core.forward import analyse
 from vectorstore.distance import norms
 from vectorstore.errors import RevisionConflict
 from vectorstore.sqlite.checksums import added, entry_checksum, reason_checksum, vector_checksum
@@ -80,7 +79,7 @@ class NamespaceWriter:
                 checked.metadata,
                 checked.no_vector,
             )
-            checksum = entry_checksum(*content)
+            checksum = entry_checksum(*content, has_vector=checked.vector is not None)
             self._tally = added(self._tally, checksum)
             rows.append((key, self.key, *content, checksum))
             self._drop_vector_checksum(before)
@@ -150,7 +149,6 @@ class NamespaceWriter:
         """Remove entries; return how many there were. *erase*: and terms that nothing uses any more."""
         held = held_by_id(self._connection, self.key, ids)
         keys = [(one.key,) for one in held.values()]
-        sequences = [self._sequence(key) for (key,) in keys] if erase else []
         for id, one in held.items():
             self._next_revision(one.key, removed=id)
             self._tally = added(self._tally, -one.checksum)
@@ -160,7 +158,7 @@ class NamespaceWriter:
             self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", keys)
         self._entries -= len(held)
         if erase:
-            remove_unused(self._connection, self.key, distinct_numbers(sequences))
+            remove_unused(self._connection, self.key)
         return len(held)
 
     def finish(self) -> None:
@@ -184,9 +182,7 @@ class NamespaceWriter:
 
     def compact(self) -> None:
         """Remove the terms that no entry has, and what the change log need not keep."""
-        numbers = self._connection.execute("SELECT number FROM terms WHERE namespace = ?", (self.key,))
-        candidates = np.fromiter((number for (number,) in numbers), dtype=np.int32)
-        remove_unused(self._connection, self.key, candidates)
+        remove_unused(self._connection, self.key)
         self._shorten_log(1)
         self._connection.execute("UPDATE namespaces SET pruned = ? WHERE key = ?", (self._pruned, self.key))
 
@@ -251,7 +247,8 @@ class NamespaceWriter:
             row[3] if metadata is None else metadata,
             None if clear_reason else row[4],
         )
-        checksum = entry_checksum(id, *content)
+        has_vector = clear_reason or held.vector_checksum is not None
+        checksum = entry_checksum(id, *content, has_vector=has_vector)
         self._tally = added(self._tally, checksum, -held.checksum)
         self._connection.execute(
             "UPDATE entries SET revision = ?, metadata = ?, no_vector = ?, checksum = ? WHERE key = ?",
@@ -268,10 +265,6 @@ class NamespaceWriter:
             sequence, context_length = one.numbered(dictionary.numbers)
             rows.append((key, self.key, context_length, sequence.astype("<i4", copy=False).tobytes()))
         self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
-
-    def _sequence(self, key: int) -> NDArray[np.int32]:
-        row = first(self._connection, "SELECT sequence FROM forward WHERE key = ?", (key,))
-        return np.frombuffer(b"" if row is None else row[0], dtype="<i4")
 
 
 def _norms(vectors: Sequence[Vector]) -> Iterator[float]:

@@ -191,6 +191,8 @@ def bad_vectors(space: Space) -> dict[str, Any]:
         "NaN": [float("nan"), *[1.0] * (n - 1)],
         "infinity": [float("inf"), *[1.0] * (n - 1)],
         "beyond float32": [1e39, *[1.0] * (n - 1)],
+        "an array beyond float32": np.full(n, -1e39),
+        "beyond every float": [10**400, *[1] * (n - 1)],
         "texts": ["1"] * n,
         "a text": "1" * n,
         "objects": [None] * n,
@@ -200,4 +202,5 @@ def bad_vectors(space: Space) -> dict[str, Any]:
     if space.metric is Metric.COSINE:
         bad["without length"] = [0.0] * n
         bad["without a length to speak of"] = [1e-45] * n
+        bad["without a length in float32"] = np.full(n, 1e-60)
     return bad

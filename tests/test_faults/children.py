@@ -1,0 +1,69 @@
+"""Children that work on a store and say after each step that it is done; they can be killed at any moment."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a child said, line by line, and how it ended: its exit code, or minus the signal."""
+
+    said: tuple[str, ...]
+    code: int
+
+
+class Child:
+    """A forked process that runs *work*, which is given a function to say things with."""
+
+    def __init__(self, work: Callable[[Say], Any]) -> None:
+        self._pipe, write = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._pipe)
+            _run(work, write)
+        os.close(write)
+
+    def kill_after(self, seconds: float) -> Ended:
+        """Kill it after *seconds*, or sooner where it ends by itself."""
+        until = time.monotonic() + seconds
+        said = b""
+        while (left := until - time.monotonic()) > 0 and select.select([self._pipe], [], [], left)[0]:
+            if not (more := os.read(self._pipe, 65536)):
+                break
+            said += more
+        os.kill(self.pid, signal.SIGKILL)
+        return self._ended(said)
+
+    def wait(self) -> Ended:
+        """Let it come to its end."""
+        return self._ended(b"")
+
+    def _ended(self, said: bytes) -> Ended:
+        while more := os.read(self._pipe, 65536):
+            said += more
+        os.close(self._pipe)
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return Ended(tuple(said.decode().splitlines()), code)
+
+
+def _run(work: Callable[[Say], Any], write: int) -> None:
+    try:
+        work(lambda text: _write(write, text))
+    except BaseException:
+        _write(write, "failed " + repr(traceback.format_exc()[-700:]))
+        os._exit(1)
+    os._exit(0)  # nothing is closed on the way out: the process is gone as if it were killed
+
+
+def _write(pipe: int, text: str) -> None:
+    os.write(pipe, text.encode() + b"\n")

@@ -1,0 +1,28 @@
+"""Damaged files: right answers or a typed error; the damage is named, and what can be read is saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_faults.conftest import Campaign
+from tests.test_faults.damaging import damage
+from tests.test_faults.isolated import isolated
+
+
+def test_damage_is_refused_or_harmless_and_named_and_what_is_left_is_saved(campaign: Campaign, tmp_path: Path) -> None:
+    for seed in campaign.seeds(5):
+        rounds = campaign.size(80, 600)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        report = campaign.run(damage, folder=str(folder), seed=seed, rounds=rounds)
+        assert report["broken"] == []
+        assert report.get("hidden", 0) <= rounds / 50
+        assert min(report["refused"], report["named"], report["saved"], report["right"]) > rounds / 10
+
+
+@pytest.mark.parametrize("plant", ["checksums are not looked at", "verify finds nothing"])
+def test_a_store_that_does_not_look_is_caught(plant: str, tmp_path: Path) -> None:
+    report = isolated(damage, timeout=120, folder=str(tmp_path), seed=1, rounds=60, plant=plant)
+    assert report["broken"] != []

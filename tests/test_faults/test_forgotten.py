@@ -1,0 +1,25 @@
+"""True deletion: as soon as no reader is in the way, what was erased is in no byte of any file of the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_faults.conftest import Campaign
+from tests.test_faults.forgetting import WAYS, forget
+from tests.test_faults.isolated import isolated
+from tests.test_faults.planted import ERASURE_PLANTS
+
+
+def test_what_was_erased_is_in_no_byte(campaign: Campaign, tmp_path: Path) -> None:
+    rounds = campaign.size(8, 60)
+    report = campaign.run(forget, folder=str(tmp_path), seed=campaign.seed, rounds=rounds)
+    assert report["broken"] == []
+    assert report["pending"] == rounds // len(WAYS)
+
+
+@pytest.mark.parametrize("plant", [name for name in ERASURE_PLANTS if name])
+def test_a_store_that_leaves_bytes_is_caught(plant: str, tmp_path: Path) -> None:
+    report = isolated(forget, timeout=60, folder=str(tmp_path), seed=1, rounds=4, plant=plant)
+    assert any("secret" in line or "b'" in line for line in report["broken"])

@@ -1,0 +1,66 @@
+"""A process that is killed at any moment loses nothing that was acknowledged, and leaves nothing half done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.test_faults.conftest import Campaign
+from tests.test_faults.interrupting import interrupt
+from tests.test_faults.isolated import isolated
+from tests.test_faults.killing import kill_rounds
+from vectorstore.engines.sqlite_store import SqliteStore
+
+needs_compact = pytest.mark.skipif(not hasattr(SqliteStore, "compact"), reason="this store has no compact() yet")
+ROUNDS = {"everything": (70, 800), "upsert": (20, 300), "delete": (40, 500), "switch": (20, 400)}
+
+
+@pytest.mark.parametrize("schedule", [*ROUNDS, pytest.param("compaction", marks=needs_compact)])
+def test_what_was_acknowledged_is_there_and_what_was_under_way_is_whole(
+    schedule: str, campaign: Campaign, tmp_path: Path
+) -> None:
+    reduced, full = ROUNDS.get(schedule, (20, 300))
+    for seed in campaign.seeds(5):
+        rounds = campaign.size(reduced, full // 5)
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        report = campaign.run(kill_rounds, folder=str(folder), seed=seed, rounds=rounds, schedule=schedule)
+        assert report["broken"] == []
+        assert report["rounds"] == rounds
+        assert report["acknowledged"] > 0
+
+
+@pytest.mark.parametrize(("store", "schedule"), [("splitting", "everything"), ("hurrying", "delete")])
+def test_a_store_that_tears_or_hurries_is_caught(store: str, schedule: str, tmp_path: Path) -> None:
+    report = isolated(
+        kill_rounds, timeout=120, folder=str(tmp_path), seed=1, rounds=400, schedule=schedule, store=store
+    )
+    assert "nor the one before" in report["broken"][0]
+
+
+OPERATIONS = ["switch", "migration", "backup", "save", pytest.param("compaction", marks=needs_compact)]
+
+
+@pytest.mark.parametrize("what", OPERATIONS)
+def test_a_long_operation_that_is_killed_was_made_whole_or_not_at_all(
+    what: str, campaign: Campaign, tmp_path: Path
+) -> None:
+    rounds = campaign.size(20, 300)
+    report = campaign.run(interrupt, folder=str(tmp_path), seed=campaign.seed, rounds=rounds, what=what)
+    assert report["broken"] == []
+    assert report["rounds"] == report["old"] + report["new"] == rounds
+
+
+@pytest.mark.parametrize(
+    ("what", "store"),
+    [
+        ("switch", "half switching"),
+        ("migration", "stepwise"),
+        ("save", "overwriting"),
+        ("compaction", "rewriting"),
+    ],
+)
+def test_an_operation_in_several_steps_is_caught(what: str, store: str, tmp_path: Path) -> None:
+    report = isolated(interrupt, timeout=120, folder=str(tmp_path), seed=1, rounds=40, what=what, store=store)
+    assert any(line.startswith("round") for line in report["broken"])
