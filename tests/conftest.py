@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -18,6 +19,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("faults", "the fault campaign")
     group.addoption("--faults", choices=("reduced", "full"), default="reduced", help="how much of it is run")
     group.addoption("--fault-seed", type=int, default=1, help="where it begins; it is printed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hear interrupts: what starts the tests in the background has them ignored, and some tests are about them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
