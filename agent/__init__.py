@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         AgentError,
         ArgumentError,
         ConfigurationError,
+        ContextOverflow,
         DeadlinePassed,
         EmptyReply,
         IterationCap,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         RunStopped,
         StopRun,
         ToolFailed,
+        Unsupported,
     )
     from agent.events import (
         Event,
@@ -45,7 +47,10 @@ if TYPE_CHECKING:
         Warned,
     )
     from agent.items import Citation, ContextItem
+    from agent.providers.anthropic import AnthropicProvider
+    from agent.providers.capabilities import Capabilities, ModelInfo, capabilities_of
     from agent.providers.collecting import complete
+    from agent.providers.ollama import OllamaProvider
     from agent.providers.openai_compatible import OpenAICompatibleProvider, list_models
     from agent.providers.protocol import (
         CitationPiece,
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
         UsagePiece,
     )
     from agent.providers.quoting import QuotingProvider
+    from agent.providers.retrying import RetryingProvider
     from agent.providers.settings import ModelSettings
     from agent.recalling import Knowledge
     from agent.results import Ending, RunResult, StopReason, ToolRun, Usage
@@ -83,11 +89,14 @@ __all__ = [
     "Agent",
     "AgentClosed",
     "AgentError",
+    "AnthropicProvider",
     "ArgumentError",
+    "Capabilities",
     "Citation",
     "CitationPiece",
     "ConfigurationError",
     "ContextItem",
+    "ContextOverflow",
     "DeadlinePassed",
     "DocumentBlock",
     "EmptyReply",
@@ -102,14 +111,17 @@ __all__ = [
     "MemoryStored",
     "MemoryUnavailable",
     "Message",
+    "ModelInfo",
     "ModelSettings",
     "Nudged",
+    "OllamaProvider",
     "OpenAICompatibleProvider",
     "Provider",
     "ProviderError",
     "ProviderFailed",
     "QuotingProvider",
     "Request",
+    "RetryingProvider",
     "RoundEnded",
     "RoundStarted",
     "RunEnded",
@@ -136,9 +148,11 @@ __all__ = [
     "ToolSpec",
     "ToolStarted",
     "Toolset",
+    "Unsupported",
     "Usage",
     "UsagePiece",
     "Warned",
+    "capabilities_of",
     "complete",
     "knowledge_tools",
     "list_models",
@@ -153,10 +167,14 @@ _PARTS = (
     "agent.errors",
     "agent.events",
     "agent.items",
+    "agent.providers.anthropic",
+    "agent.providers.capabilities",
     "agent.providers.collecting",
+    "agent.providers.ollama",
     "agent.providers.openai_compatible",
     "agent.providers.protocol",
     "agent.providers.quoting",
+    "agent.providers.retrying",
     "agent.providers.settings",
     "agent.recalling",
     "agent.results",

@@ -2,9 +2,11 @@
 
 AgentError
 ├── ArgumentError         a value given by the caller (also a ValueError): argument, value, expected
+│   └── Unsupported       a provider cannot do what was asked: provider, feature
 ├── ConfigurationError    a setting of the assistant is missing or unusable
 ├── AgentClosed           a run was asked of a closed agent
-├── ProviderError         a model's endpoint failed: provider, status, retry_after
+├── ProviderError         a model's endpoint failed: provider, status, retry_after, transient
+│   └── ContextOverflow   the request is longer than the model's window
 ├── ToolFailed            raised by a tool on purpose: its text is told to the model
 ├── StopRun               raised by a tool on purpose: the run ends
 └── RunError              a run ended without an answer: result (what there was), see ``Ending``
@@ -19,6 +21,8 @@ AgentError
 from __future__ import annotations
 
 from agent.results import Ending, RunResult
+
+_PASSING = frozenset({408, 409, 429})
 
 
 class AgentError(Exception):
@@ -36,6 +40,15 @@ class ArgumentError(AgentError, ValueError):
         super().__init__(f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
 
 
+class Unsupported(ArgumentError):
+    """A request asks what *provider* cannot do; nothing was sent."""
+
+    def __init__(self, provider: str, feature: str, value: object) -> None:
+        self.provider = provider
+        self.feature = feature
+        super().__init__(feature, value, f"{provider} cannot do this; leave it out, or ask another provider")
+
+
 class ConfigurationError(AgentError):
     """A setting of the assistant is missing or unusable."""
 
@@ -48,7 +61,11 @@ class AgentClosed(AgentError):
 
 
 class ProviderError(AgentError):
-    """A model's endpoint failed, or answered what cannot be understood; *status* is HTTP's, where there was one."""
+    """A model's endpoint failed, or answered what cannot be understood; *status* is HTTP's, where there was one.
+
+    *transient* says whether the same request may fare better later (None: as the status says), *retry_after* is
+    the wait in seconds that the server asked for.
+    """
 
     def __init__(
         self,
@@ -57,11 +74,18 @@ class ProviderError(AgentError):
         provider: str = "",
         status: int | None = None,
         retry_after: float | None = None,
+        transient: bool | None = None,
     ) -> None:
         self.provider = provider
         self.status = status
         self.retry_after = retry_after
+        by_status = status is not None and (status in _PASSING or status >= 500)
+        self.transient = by_status if transient is None else transient
         super().__init__(f"{provider}: {problem}" if provider else problem)
+
+
+class ContextOverflow(ProviderError):
+    """The request is longer than the model's window; a shorter one may be answered."""
 
 
 class ToolFailed(AgentError):
@@ -102,6 +126,7 @@ class ProviderFailed(RunError, ProviderError):
         self.provider = known.provider if known else ""
         self.status = known.status if known else None
         self.retry_after = known.retry_after if known else None
+        self.transient = known.transient if known else False
         self.__cause__ = cause
 
 

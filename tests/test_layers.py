@@ -162,9 +162,20 @@ LINES: dict[str, list[set[str]]] = {
     "agent.providers": [
         {"settings"},
         {"protocol"},
-        {"collecting"},
-        {"openai_chunks", "openai_request", "questions"},
-        {"openai_compatible", "quoting"},
+        {"capabilities", "collecting"},
+        {"wire"},
+        {
+            "endpoint_provider",
+            "anthropic_events",
+            "anthropic_request",
+            "ollama_lines",
+            "ollama_request",
+            "openai_chunks",
+            "openai_request",
+            "questions",
+            "retrying",
+        },
+        {"anthropic", "ollama", "openai_compatible", "quoting"},
     ],
     "agent.tools": [
         {"docstrings", "protocol", "threads"},
@@ -172,7 +183,11 @@ LINES: dict[str, list[set[str]]] = {
         {"function"},
         {"knowledge", "memory"},
     ],
-    "agent.testing": [{"scripted"}, {"openai_server", "provider_contract"}],
+    "agent.testing": [
+        {"scripted"},
+        {"provider_contract", "wire_server"},
+        {"anthropic_server", "ollama_server", "openai_server"},
+    ],
     "agent.assistant": [{"endpoints"}, {"config"}, {"wiring"}, {"cli"}],
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},

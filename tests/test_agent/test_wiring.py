@@ -17,6 +17,8 @@ from agent.assistant.wiring import (
     open_settings_memory,
 )
 from agent.errors import ConfigurationError, ProviderFailed
+from agent.providers.anthropic import AnthropicProvider
+from agent.providers.ollama import OllamaProvider
 from agent.providers.openai_compatible import OpenAICompatibleProvider
 from agent.providers.quoting import QuotingProvider
 from agent.testing import OpenAIServer, Reply
@@ -60,6 +62,16 @@ def test_a_model_with_a_key_or_an_address_is_asked(more: dict) -> None:
 def test_a_model_with_neither_key_nor_address_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY, or OPENAI_BASE_URL"):
         make_provider(Settings(model="m"), None)
+
+
+def test_a_models_name_and_what_is_set_choose_the_provider() -> None:
+    assert isinstance(make_provider(Settings(model="m", anthropic_api_key="sk-ant"), None), AnthropicProvider)
+    assert isinstance(make_provider(Settings(model="m", ollama_host="box"), None), OllamaProvider)
+    named = make_provider(Settings(model="ollama:m:8b", api_key="sk-a"), None)
+    assert isinstance(named, OllamaProvider)
+    assert named.model == "m:8b"
+    with pytest.raises(ConfigurationError, match="ANTHROPIC_API_KEY"):
+        make_provider(Settings(model="anthropic:m", api_key="sk-a"), None)
 
 
 def test_the_embedder_is_the_memorys_own_choice_unless_it_is_set() -> None:
