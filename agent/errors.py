@@ -7,10 +7,19 @@ AgentError
 ├── AgentClosed           a run was asked of a closed agent
 ├── ProviderError         a model's endpoint failed: provider, status, retry_after, transient
 │   └── ContextOverflow   the request is longer than the model's window
-├── ToolFailed            raised by a tool on purpose: its text is told to the model
+├── ToolFailed            raised by a tool on purpose: its text is told to the model; transient, retry_after
+│   ├── CallRefused       an authoriser or a person refused the call
+│   ├── ToolTimedOut      no answer in time
+│   ├── CircuitOpen       the tool failed too often and rests: retry_after
+│   └── RateLimited       calls come too fast for the time that is left
+├── Refused               raised by middleware on purpose: its text is the answer
+├── ApprovalUnavailable   a run needs a yes from somebody, and nobody can be asked
 ├── StopRun               raised by a tool on purpose: the run ends
 └── RunError              a run ended without an answer: result (what there was), see ``Ending``
     ├── IterationCap      the model still called tools in the last round (the turn is stored)
+    ├── LimitReached      the run used up its calls, tokens or cost (the turn is stored)
+    ├── InvalidOutput     the answer does not fit the type that was wanted (the turn is stored)
+    ├── WindowExceeded    the request is longer than the model's window
     ├── EmptyReply        the model said nothing, asked again or not
     ├── DeadlinePassed    the time of the whole run was over
     ├── ProviderFailed    the model's endpoint failed (also a ProviderError)
@@ -89,7 +98,39 @@ class ContextOverflow(ProviderError):
 
 
 class ToolFailed(AgentError):
-    """Raise it in a tool to tell the model, in your words, why the call failed and what would work."""
+    """Raise it in a tool to tell the model, in your words, why the call failed and what would work.
+
+    *transient*: the same call may work later, after *retry_after* seconds where that is known.
+    """
+
+    def __init__(self, text: str, *, transient: bool = False, retry_after: float | None = None) -> None:
+        self.transient = transient
+        self.retry_after = retry_after
+        super().__init__(text)
+
+
+class CallRefused(ToolFailed):
+    """The call was not allowed, or not approved; it was not made."""
+
+
+class ToolTimedOut(ToolFailed):
+    """The tool gave no answer in time."""
+
+
+class CircuitOpen(ToolFailed):
+    """The tool failed too often in a row and is not called for a while."""
+
+
+class RateLimited(ToolFailed):
+    """The call would have to wait longer than there is time."""
+
+
+class Refused(AgentError):
+    """Raise it in middleware around a model's call to refuse: its text is the answer, and the ending says so."""
+
+
+class ApprovalUnavailable(AgentError):
+    """A run needs a yes from somebody, and nobody can be asked."""
 
 
 class StopRun(AgentError):
@@ -107,6 +148,18 @@ class RunError(AgentError):
 
 class IterationCap(RunError):
     """The model still called tools in the last round; raise ``max_rounds``, or set ``last_round_answers``."""
+
+
+class LimitReached(RunError):
+    """The run used up its calls, its tokens or its cost."""
+
+
+class InvalidOutput(RunError):
+    """The answer does not fit the type that was wanted, as often as it was repaired."""
+
+
+class WindowExceeded(RunError):
+    """The request is longer than the model's window, and could not be made short enough."""
 
 
 class EmptyReply(RunError):
@@ -131,7 +184,7 @@ class ProviderFailed(RunError, ProviderError):
 
 
 class RunStopped(RunError):
-    """A tool ended the run."""
+    """A tool, or middleware, ended the run."""
 
 
 class MemoryUnavailable(RunError):
@@ -151,6 +204,9 @@ def error_of(result: RunResult, problem: str, cause: Exception | None = None) ->
 
 _ERRORS: dict[Ending, type[RunError]] = {
     Ending.ITERATION_CAP: IterationCap,
+    Ending.LIMIT: LimitReached,
+    Ending.INVALID_OUTPUT: InvalidOutput,
+    Ending.CONTEXT_OVERFLOW: WindowExceeded,
     Ending.EMPTY_REPLY: EmptyReply,
     Ending.DEADLINE: DeadlinePassed,
     Ending.STOPPED: RunStopped,
