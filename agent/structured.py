@@ -82,7 +82,7 @@ def expected(model: type[BaseModel], can: Capabilities | None, *, repairs: int =
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return *schema* as the strict modes want it: nothing beyond the properties, all of them required."""
-    return {name: _strict(value, name) for name, value in _closed(schema).items() if name != "title"}
+    return {name: _strict(value, name) for name, value in _closed(schema).items() if name not in ("default", "title")}
 
 
 def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,9 +96,7 @@ def _strict(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
         if name in ("properties", "$defs"):
             return {key: strict_schema(one) for key, one in value.items()}
-        inner = strict_schema(value)
-        inner.pop("default", None)
-        return inner
+        return strict_schema(value)
     if isinstance(value, list):
         return [strict_schema(one) if isinstance(one, Mapping) else one for one in value]
     return value

@@ -191,7 +191,7 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "agent.middleware": [
         {"protocol"},
-        {"approving", "authorising", "circuit_breaker", "logging_calls", "rate_limit", "retry", "timeout"},
+        {"approving", "authorising", "circuit_breaker", "logging_calls", "rate_limit", "refusing", "retry", "timeout"},
     ],
     "agent.testing": [
         {"scripted"},
