@@ -33,7 +33,7 @@ __all__ = ["HttpClient", "ServerEvent", "Timeouts"]
 
 _MEGABYTE = 1 << 20
 _EVENTS, _LINES = "text/event-stream", "application/x-ndjson"
-_STREAMS = {_EVENTS: "an event stream", _LINES: "JSON lines"}
+_KINDS = {_EVENTS: "an event stream", _LINES: "JSON lines"}
 _LARGEST_REFUSAL = 256 * 1024
 _CONNECTIONS = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=5.0)
 # Requests to this machine never pass through a proxy: what is asked of a local model stays here.
@@ -111,8 +111,9 @@ class HttpClient:
         """
         async with aclosing(self._streamed(url, payload, headers, _EVENTS)) as responses:
             async for response in responses:
-                async for event in _events(url, response, self._max_event):
-                    yield event
+                async with aclosing(_events(url, response, self._max_event)) as events:
+                    async for event in events:
+                        yield event
 
     async def stream_lines(
         self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
@@ -120,8 +121,9 @@ class HttpClient:
         """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
         async with aclosing(self._streamed(url, payload, headers, _LINES)) as responses:
             async for response in responses:
-                async for line in _lines(url, response, self._max_event):
-                    yield line
+                async with aclosing(_lines(url, response, self._max_event)) as lines:
+                    async for line in lines:
+                        yield line
 
     async def aclose(self) -> None:
         """Close this loop's connections (others close as their loop ends); using the client then raises."""
@@ -220,7 +222,7 @@ class HttpClient:
             raise HttpError(safe_url(url), "the stream is compressed, which was not asked for")
         if kind != wanted:
             said = complaint(await self._body(url, response, _LARGEST_REFUSAL), secrets_of(headers))
-            problem = f"answered {redacted(kind) or 'no content type'} instead of {_STREAMS[wanted]}"
+            problem = f"answered {redacted(kind) or 'no content type'} instead of {_KINDS[wanted]}"
             raise HttpError(safe_url(url), problem + (f": {said}" if said else ""))
 
     def _prepared(self, url: str, headers: Mapping[str, str] | None, *, accept: str, encoding: str) -> dict[str, str]:
@@ -270,10 +272,7 @@ class HttpClient:
                 mounts=_DIRECT if self._transport is None else None,
                 trust_env=not self._offline,
             )
-        except (
-            ImportError,
-            ValueError,
-        ) as error:  # SOCKS needs a package of its own; a malformed proxy address
+        except (ImportError, ValueError) as error:  # SOCKS needs a package of its own; a malformed proxy address
             raise HttpError("proxy", f"the proxy settings of the environment are unusable: {error}") from error
 
 

@@ -41,7 +41,7 @@ class WireServer:
     """Answers requests with *replies* in order, and lists *models*.
 
     A request too many gets status 500, which a client may try again; ``requests`` are those that came.
-    ``connections`` counts those that are open now.
+    ``connections`` counts those that are open now, and ``left`` is set while there are none.
     """
 
     content_type = "text/event-stream"
@@ -54,6 +54,8 @@ class WireServer:
         self.stopping = threading.Event()
         self.requests: list[Seen] = []
         self.connections = 0
+        self.left = threading.Event()
+        self.left.set()
 
     @property
     def url(self) -> str:
@@ -98,6 +100,7 @@ class WireServer:
         """Note that a connection came or went."""
         with self._lock:
             self.connections += change
+            self.left.clear() if self.connections else self.left.set()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -119,7 +122,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(None)
 
     def do_POST(self) -> None:
-        self._answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        content = self.rfile.read(int(self.headers["content-length"]))
+        try:
+            body = json.loads(content)
+        except ValueError:
+            self.close_connection = True  # the client left before it had said all
+        else:
+            self._answer(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: requests are kept in ``requests``."""
