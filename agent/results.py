@@ -108,10 +108,11 @@ class RunResult:
 
     *text* is the answer, or what there was of it, *output* the same as the type that was wanted. *messages* are what
     this turn adds to the conversation, the prompt first. *memories* were shown to the model, *left_out* were found
-    and not shown; *stored* has a line for each message kept. *abstain* says why what was found may not answer
-    ("nothing": it is about something else, "other": it is about someone else). *usage*, *calls* of models and *cost*
-    (None: no prices are known) are those of the whole run with its sub-agents. *fingerprint* is that of the agent's
-    configuration. *warnings* say what was done differently than asked, *notes* how memory was searched.
+    and not shown, or only in part; *dropped* messages of history had no room. *stored* has a line for each message
+    kept. *abstain* says why what was found may not answer ("nothing": it is about something else, "other": it is
+    about someone else). *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run
+    with its sub-agents. *fingerprint* is that of the agent's configuration. *warnings* say what was done differently
+    than asked, *notes* how memory was searched.
     """
 
     ending: Ending
@@ -127,6 +128,7 @@ class RunResult:
     memories: tuple[ContextItem, ...] = ()
     citations: tuple[Citation, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    dropped: int = 0
     stored: tuple[Report, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
     warnings: tuple[str, ...] = ()

@@ -97,7 +97,7 @@ class Running:
                 yield self._warned("the prompt alone is over the token budget; nothing was added to it")
             if parts.grounded:
                 stamp = turn.stamp(parts.name)
-                yield MemoryRecalled(assembled.items, assembled.left_out, read.notes, **stamp)
+                yield MemoryRecalled(assembled.items, (*assembled.left_out, *assembled.shortened), read.notes, **stamp)
             async with aclosing(self._answered(read, assembled)) as events:
                 async for event in events:
                     if isinstance(event, LoopEnded):
@@ -228,7 +228,8 @@ class Running:
             output=outcome.output,
             memories=assembled.items,
             citations=outcome.citations or citations_in(outcome.text, assembled.items),
-            left_out=assembled.left_out,
+            left_out=(*assembled.left_out, *assembled.shortened),
+            dropped=assembled.dropped,
             stored=reports,
             abstain=read.abstain,
             warnings=tuple(self._turn.warnings),
