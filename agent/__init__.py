@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from agent.tools.knowledge import knowledge_tools
     from agent.tools.memory import memory_tools
     from agent.tools.pages import ResultPages
-    from agent.tools.protocol import Tool, ToolContext
+    from agent.tools.protocol import Tool, ToolContext, ToolOutput
     from agent.tools.toolset import Toolset
     from memory import (
         DocumentBlock,
@@ -212,6 +212,7 @@ __all__ = [
     "ToolEnded",
     "ToolFailed",
     "ToolMiddleware",
+    "ToolOutput",
     "ToolPolicy",
     "ToolResultBlock",
     "ToolRun",
