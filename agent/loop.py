@@ -215,10 +215,10 @@ class _Run:
         self._steps += 1
         context = replace(self._context, step=self._steps)
         await context.scope.watch.tell("iteration", request, step=self._steps)
+        if bare and request.tools:
+            request = replace(request, tool_choice="none")
         if self._expected is not None:
             request = self._expected.prepared(request, last=bare)
-        elif bare and request.tools:
-            request = replace(request, tool_choice="none")
         try:
             async with aclosing(self._asking.ask(request, context, self.stamp, replies)) as events:
                 async for event in events:

@@ -250,6 +250,14 @@ async def test_the_last_round_offers_the_answer_alone() -> None:
     assert [tool.name for tool in provider.requests[1].tools] == ["final_answer"]
 
 
+async def test_the_last_round_forbids_tools_where_the_answer_is_no_tool() -> None:
+    with Able(again(1), Reply(LISBON), capabilities=Capabilities()) as provider:
+        agent = Agent(provider, tools=[add], max_rounds=2, last_round_answers=True)
+        result = await agent.run("?", result_type=City)
+    assert [request.tool_choice for request in provider.requests] == ["auto", "none"]
+    assert (result.ending, result.output.name) == (Ending.LAST_ROUND, "Lisbon")
+
+
 def test_what_is_no_model_cannot_be_wanted() -> None:
     for wanted in (dict, City(name="x"), "City"):
         with pytest.raises(ArgumentError, match="result_type"):

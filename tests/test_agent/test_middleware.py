@@ -445,6 +445,14 @@ async def test_what_says_nothing_about_the_tool_does_not_open_it(error: Exceptio
     assert not breaker.is_open("work")
 
 
+async def test_a_rate_limit_neither_counts_nor_begins_the_count_anew() -> None:
+    breaker = CircuitBreaker(2)
+    work = Scripted(OSError(), RateLimited("too fast"), OSError())
+    for _ in range(3):
+        await texts(ToolPolicy(breaker=breaker), work)
+    assert breaker.is_open("work")
+
+
 async def test_a_failure_that_the_tool_calls_passing_counts() -> None:
     breaker = CircuitBreaker(1)
     await texts(ToolPolicy(breaker=breaker), Scripted(ToolFailed("busy", transient=True)))
