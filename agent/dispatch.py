@@ -112,7 +112,7 @@ class Dispatcher:
         tools: list[Tool | None] = [self._tools.get(run.call.name) for run in runs]
         known = [tool for tool in tools if tool is not None]
         asks = all(facets_of(tool).skip_synthesis for tool in known)
-        return bool(known) and len(known) == len(runs) and asks and not any(run.result.is_error for run in runs)
+        return bool(known) and asks and not any(run.result.is_error for run in runs)
 
 
 async def _executed(invocation: Invocation) -> ToolOutput:

@@ -164,6 +164,13 @@ async def test_an_unknown_tool_and_broken_arguments_never_enter_the_chain() -> N
     assert not breaker.is_open("nothing")
 
 
+async def test_a_call_that_is_given_up_is_a_failure_in_the_log(caplog) -> None:
+    with caplog.at_level(logging.INFO, logger="agent"):
+        await texts(ToolPolicy(), Scripted(asyncio.Event()), timeout=0.01)
+    assert "failed" in caplog.text
+    assert "ToolTimedOut" in caplog.text
+
+
 async def test_the_log_names_calls_and_shows_no_arguments(caplog) -> None:
     @tool
     async def keep(secret: str) -> str:
