@@ -31,7 +31,7 @@ from agent import Agent, OpenAICompatibleProvider, Stop, StopReason, TextDelta, 
 from memory import Memory, open_memory
 from memory.http import HttpClient
 
-LONG = 1000
+LONG = 300
 """Tokens of the long answer, from which the cost of one token is told."""
 _PACKAGES = ("mneme", "openai", "pydantic-ai-slim", "openai-agents", "httpx", "pydantic")
 

@@ -7,6 +7,7 @@ user message; neighbours of one role are joined, as the format wants the roles t
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -111,7 +112,7 @@ def _block(block: Block) -> dict[str, Any] | None:
     if isinstance(block, ThinkingBlock):
         return _thinking(block)
     if isinstance(block, ToolCallBlock):
-        return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.arguments}
+        return {"type": "tool_use", "id": _id(block.id), "name": block.name, "input": block.arguments}
     return _result(block)
 
 
@@ -124,13 +125,18 @@ def _thinking(block: ThinkingBlock) -> dict[str, Any] | None:
 
 
 def _result(block: ToolResultBlock) -> dict[str, Any]:
-    said: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.call_id}
+    said: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(block.call_id)}
     content = _result_content(block.content)
     if content:
         said["content"] = content
     if block.is_error:
         said["is_error"] = True
     return said
+
+
+def _id(given: str) -> str:
+    """Return the id of a call as the format takes it; another provider's may have other characters."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", given)
 
 
 def _result_content(content: Sequence[TextBlock | ImageBlock]) -> list[dict[str, Any]]:

@@ -370,6 +370,23 @@ async def test_the_callers_deadline_reaches_it() -> None:
     assert caught.value.result.ending is Ending.DEADLINE
 
 
+@pytest.mark.parametrize(("own", "at_most"), [(None, 60), (600, 60), (5, 5)])
+async def test_its_run_ends_no_later_than_the_callers_and_sooner_where_it_says_so(own, at_most: float) -> None:
+    ends: list[float | None] = []
+
+    async def noting(request, context: ToolContext, proceed):
+        ends.append(context.deadline)
+        async for delta in proceed(request):
+            yield delta
+
+    inner = helper(Reply("here"), deadline=own, model_middleware=[noting])
+    outer = Agent(ScriptedProvider(ask(), Reply("done")), tools=[AgentTool(inner, description="")], deadline=60)
+    began = asyncio.get_running_loop().time()
+    await outer.run("?")
+    assert ends[0] is not None
+    assert at_most <= ends[0] - began < at_most + 30
+
+
 async def test_its_failure_is_told_to_the_callers_model() -> None:
     inner = helper(Reply(error=OSError("down")))
     with ScriptedProvider(ask(), Reply("Without help, then.", expect="it found no answer")) as provider:

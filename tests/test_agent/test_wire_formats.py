@@ -242,6 +242,14 @@ def test_another_providers_reasoning_is_not_sent_to_one_that_would_check_it() ->
     assert body["messages"][1]["content"] == [{"type": "text", "text": "4"}]
 
 
+def test_ids_of_calls_from_another_provider_are_made_ones_that_the_format_takes() -> None:
+    asked = ToolCallBlock(id="functions.add:0", name="add", arguments={"a": 1})
+    result = ToolResultBlock(call_id="functions.add:0")
+    body = to_anthropic(ask(Message.user("?"), Message.assistant([asked]), Message.tool([result])))
+    assert body["messages"][1]["content"][0]["id"] == "functions_add_0"
+    assert body["messages"][2]["content"][0]["tool_use_id"] == "functions_add_0"
+
+
 def test_roles_alternate_whatever_the_history_is() -> None:
     asked = call("add", a=1)
     history = (
