@@ -90,6 +90,11 @@ class Usage:
         """Input and output together."""
         return self.input + self.output
 
+    @property
+    def cached_share(self) -> float:
+        """The share of the input that was read from the provider's cache, in [0, 1]."""
+        return self.cache_read / self.input if self.input else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:

@@ -397,6 +397,11 @@ async def test_a_setting_that_the_provider_cannot_honour_is_refused_when_the_age
         Agent(Able(capabilities=NEITHER), tools=[add])
 
 
+def test_the_cached_share_of_the_input_is_told() -> None:
+    assert Usage(input=80, cache_read=60).cached_share == 0.75
+    assert Usage().cached_share == 0.0
+
+
 async def test_what_each_run_used_is_its_own() -> None:
     provider = ScriptedProvider(*(Reply("x", usage=Usage(input=7)) for _ in range(10)))
     agent = Agent(provider)

@@ -175,6 +175,8 @@ async def test_connectors_give_tools_and_are_closed_once_with_the_agent() -> Non
     agent = Agent(ScriptedProvider(*replies), connectors=[connector(log, "a", add), connector(log, "b")])
     async with agent:
         assert (await agent.run("?")).text == "3"
+        await agent.start()
+        assert log == ["open a", "open b"]
     await agent.aclose()
     assert log == ["open a", "open b", "close b", "close a"]
     with pytest.raises(AgentClosed):
