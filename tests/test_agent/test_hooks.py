@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +36,7 @@ from agent.tools.protocol import ToolContext
 from memory import InMemoryHistory, Memory, open_memory
 
 pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @tool
@@ -117,6 +121,22 @@ async def test_hooks_are_told_in_their_order_and_a_failing_one_harms_nobody(capl
     result = await Agent(ScriptedProvider(Reply("fine")), hooks=hooks).run("?")
     assert (result.ending, order) == (Ending.FINAL, ["first", "second", "3"])
     assert "a hook for run_started failed" in caplog.text
+
+
+def test_nothing_is_printed_unless_the_program_sets_up_logging() -> None:
+    program = """
+from agent import Agent, Hooks, tool
+from agent.testing import Reply, ScriptedProvider, call
+
+@tool
+def fail() -> str:
+    raise OSError("broken")
+
+script = (Reply(calls=(call("fail"),)), Reply("fine"))
+Agent(ScriptedProvider(*script), tools=[fail], hooks=[Hooks(run_started=lambda moment: 1 / 0)]).run_sync("?")
+"""
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("", "")
 
 
 async def test_what_a_hook_returns_changes_nothing() -> None:

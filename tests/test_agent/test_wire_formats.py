@@ -8,9 +8,12 @@ import json
 from contextlib import contextmanager
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.errors import ArgumentError, ContextOverflow, ProviderError, Unsupported
 from agent.providers.anthropic import AnthropicProvider
+from agent.providers.anthropic_request import payload
 from agent.providers.capabilities import ModelInfo
 from agent.providers.collecting import complete
 from agent.providers.ollama import OllamaProvider
@@ -240,6 +243,45 @@ def test_another_providers_reasoning_is_not_sent_to_one_that_would_check_it() ->
     said = Message.assistant([ThinkingBlock(text="unsigned"), TextBlock(text="4")])
     body = to_anthropic(ask(Message.user("?"), said, Message.user("Why?")))
     assert body["messages"][1]["content"] == [{"type": "text", "text": "4"}]
+
+
+SAID = st.text(alphabet=" a\n", max_size=3)
+ROUND = st.builds(
+    lambda count, thought: (
+        Message.assistant(
+            [
+                *([ThinkingBlock(text="hm", signature="s")] if thought else []),
+                *(ToolCallBlock(id=f"c{number}", name="add") for number in range(count)),
+            ]
+        ),
+        Message.tool([ToolResultBlock(call_id=f"c{number}") for number in range(count)]),
+    ),
+    st.integers(1, 3),
+    st.booleans(),
+)
+PART = st.one_of(
+    st.builds(lambda text: (Message.user([TextBlock(text=text)]),), SAID),
+    st.builds(lambda text: (Message.assistant([TextBlock(text=text)]),), SAID),
+    st.builds(lambda text: (Message.system(text),), SAID),
+    ROUND,
+)
+
+
+@given(st.lists(PART, max_size=8))
+def test_whatever_was_said_roles_alternate_and_results_follow_their_calls(parts: list) -> None:
+    messages = (Message.user("first"), *(message for part in parts for message in part), Message.user("last"))
+    body = payload(Request(messages), "m", max_tokens=9, cache=False)
+    roles = [message["role"] for message in body["messages"]]
+    assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"] * (len(roles) % 2)
+    assert roles[-1] == "user"
+    for message, after in zip(body["messages"], [*body["messages"][1:], {"content": []}], strict=True):
+        assert message["content"]
+        assert all(part["type"] != "text" or part["text"].strip() for part in message["content"])
+        asked = [part["id"] for part in message["content"] if part["type"] == "tool_use"]
+        answered = [part["tool_use_id"] for part in after["content"] if part["type"] == "tool_result"]
+        assert sorted(asked) == sorted(answered) or message["role"] == "user"
+        kinds = [part["type"] for part in message["content"]]
+        assert kinds == sorted(kinds, key=lambda kind: kind != "tool_result") or message["role"] == "assistant"
 
 
 def test_ids_of_calls_from_another_provider_are_made_ones_that_the_format_takes() -> None:
