@@ -146,7 +146,7 @@ LINES: dict[str, list[set[str]]] = {
         {"items"},
         {"results"},
         {"errors"},
-        {"approval", "hooks", "ledger"},
+        {"approval", "backoff", "hooks", "ledger"},
         {"events"},
         {"scope"},
         {"providers"},

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 from collections.abc import Awaitable, Callable
 
-from agent.errors import ArgumentError, StopRun, ToolFailed
+from agent.backoff import Backoff
+from agent.errors import StopRun, ToolFailed
 from agent.middleware.protocol import Invocation, Proceed
 from agent.tools.protocol import ToolOutput
 
@@ -31,13 +31,8 @@ class Retry:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         rng: Callable[[], float] = random.random,
     ) -> None:
-        if type(attempts) is not int or attempts < 1:
-            raise ArgumentError("attempts", attempts, "at least 1 is needed")
-        for name, value in (("first", first), ("longest", longest)):
-            if not (math.isfinite(value) and value >= 0):
-                raise ArgumentError(name, value, "a number of seconds of at least 0 is needed")
-        self._attempts, self._first, self._longest = attempts, first, longest
-        self._passes, self._sleep, self._rng = passes or _passes, sleep, rng
+        self._backoff = Backoff(attempts, first, longest, rng)
+        self._passes, self._sleep = passes or _passes, sleep
 
     async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
         """As the protocol says."""
@@ -48,7 +43,7 @@ class Retry:
             except StopRun:
                 raise
             except Exception as error:  # a stranger's code may raise anything; *passes* knows what passes
-                if attempt >= self._attempts or not invocation.facets.idempotent or not self._passes(error):
+                if attempt >= self._backoff.attempts or not invocation.facets.idempotent or not self._passes(error):
                     raise
                 wait = self._delay(attempt, getattr(error, "retry_after", None))
                 deadline = invocation.context.deadline
@@ -59,8 +54,8 @@ class Retry:
 
     def _delay(self, attempt: int, named: object) -> float:
         if isinstance(named, (int, float)) and named > 0:
-            return min(float(named), self._longest)
-        return min(self._first * 2.0 ** min(attempt - 1, 30), self._longest) * (1 - self._rng() / 4)
+            return min(float(named), self._backoff.longest)
+        return self._backoff.wait(attempt)
 
 
 def _passes(error: Exception) -> bool:

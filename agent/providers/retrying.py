@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
+from agent.backoff import Backoff
 from agent.errors import ArgumentError, ProviderError
 from agent.providers.capabilities import Capabilities, capabilities_of
 from agent.providers.collecting import streaming
@@ -41,14 +42,11 @@ class RetryingProvider:
     ) -> None:
         if not isinstance(provider, Provider):
             raise ArgumentError("provider", provider, "a provider is needed")
-        if type(attempts) is not int or attempts < 1:
-            raise ArgumentError("attempts", attempts, "at least 1 is needed")
-        for name, value in (("first", first), ("longest", longest), ("longest_named", longest_named)):
-            if not math.isfinite(value) or value < 0:
-                raise ArgumentError(name, value, "a number of seconds of at least 0 is needed")
-        self._provider = provider
-        self._attempts, self._first, self._longest, self._named = attempts, first, longest, longest_named
-        self._passes, self._sleep, self._rng = passes or _is_transient, sleep, rng
+        if not (math.isfinite(longest_named) and longest_named >= 0):
+            raise ArgumentError("longest_named", longest_named, "a number of seconds of at least 0 is needed")
+        self._provider, self._named = provider, longest_named
+        self._backoff = Backoff(attempts, first, longest, rng)
+        self._passes, self._sleep = passes or _is_transient, sleep
 
     @property
     def capabilities(self) -> Capabilities:
@@ -77,20 +75,14 @@ class RetryingProvider:
                         yield delta
                 return
             except Exception as error:  # a stranger's provider may raise anything; *passes* knows what passes
-                if begun or attempt >= self._attempts or not self._passes(error):
+                if begun or attempt >= self._backoff.attempts or not self._passes(error):
                     raise
                 named = getattr(error, "retry_after", None)
                 if named is not None and named > self._named:
                     raise
                 spent += latest
-                await self._sleep(self._delay(attempt, named))
+                await self._sleep(float(named) if named else self._backoff.wait(attempt))
                 attempt += 1
-
-    def _delay(self, attempt: int, named: float | None) -> float:
-        if named is not None and named > 0:
-            return float(named)
-        backoff = min(self._first * 2.0 ** min(attempt - 1, 30), self._longest)
-        return backoff * (1 - self._rng() / 4)
 
     async def aclose(self) -> None:
         """Close the provider inside."""
@@ -105,7 +97,7 @@ class RetryingProvider:
         return getattr(self._provider, name)
 
     def __repr__(self) -> str:
-        return f"RetryingProvider({self._provider!r}, attempts={self._attempts})"
+        return f"RetryingProvider({self._provider!r}, attempts={self._backoff.attempts})"
 
 
 def _is_transient(error: Exception) -> bool:
