@@ -232,7 +232,7 @@ async def compare(runs: int, *, repeats: int, say: Callable[[str], None]) -> lis
             for name, (short, long) in made.items():
                 gc.collect()
                 each, firsts = await measured(short, runs, max(20, runs))
-                longer, _ = await measured(long, runs, max(3, runs))
+                longer, _ = await measured(long, runs, max(10, runs))
                 if repeat:  # the first round warms up
                     found[name][0].extend(each)
                     found[name][1].extend(firsts)
