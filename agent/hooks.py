@@ -81,10 +81,6 @@ class Watch:
             if told:
                 self._told[name] = told
 
-    def wants(self, name: str) -> bool:
-        """Whether any hook wants to know of the moment *name*."""
-        return name in self._told
-
     async def tell(self, name: str, value: Any, *, step: int = 0) -> None:
         """Tell of the moment *name*, which is about *value*."""
         hooks = self._told.get(name)

@@ -288,6 +288,12 @@ async def test_a_long_result_is_read_on_in_its_own_session_alone_and_not_for_eve
         await use(pages.tools[0], ToolContext(session="mine"), result="c1", page=2)
 
 
+@pytest.mark.parametrize("options", [{"limit": 10}, {"kept": -1}])
+def test_pages_that_mean_nothing_are_refused(options: dict) -> None:
+    with pytest.raises(ArgumentError):
+        ResultPages(**options)
+
+
 def test_a_cut_keeps_images_and_short_results_stay_as_they_are() -> None:
     picture = ImageBlock(media_type="image/png", data=b"x")
     pages = ResultPages(200)

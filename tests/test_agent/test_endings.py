@@ -12,8 +12,10 @@ from agent.agent import Agent
 from agent.errors import (
     ArgumentError,
     ContextOverflow,
+    DeadlinePassed,
     InvalidOutput,
     LimitReached,
+    ProviderFailed,
     Refused,
     RunStopped,
     StopRun,
@@ -30,7 +32,7 @@ from agent.results import Ending, StopReason, Usage
 from agent.structured import strict_schema
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tools.function import tool
-from memory import InMemoryHistory, Message, ThinkingBlock
+from memory import InMemoryHistory, Message, ThinkingBlock, ToolCallBlock
 
 pytestmark = pytest.mark.anyio
 
@@ -131,6 +133,32 @@ async def test_a_request_that_stays_too_long_is_a_typed_ending() -> None:
     assert caught.value.result.ending is Ending.CONTEXT_OVERFLOW
     assert isinstance(caught.value.__cause__, ContextOverflow)
     assert len(await history.load("s")) == 2
+
+
+async def test_a_window_that_is_full_in_the_middle_of_an_answer_ends_it_with_what_was_said() -> None:
+    half = Reply("Half an", error=ContextOverflow("too many tokens"))
+    with ScriptedProvider(half) as provider, pytest.raises(WindowExceeded) as caught:
+        await Agent(provider).run("now?")
+    assert caught.value.result.text == "Half an"
+
+
+async def test_the_deadline_reaches_the_reading_of_memory() -> None:
+    class Slow:
+        async def retrieve(self, question: str, k: int = 5):
+            await asyncio.sleep(600)
+
+    with pytest.raises(DeadlinePassed, match="memory was being read"):
+        await Agent(ScriptedProvider(), knowledge=Slow(), deadline=0.05).run("?")
+
+
+async def test_a_providers_own_timeout_is_no_deadline() -> None:
+    class Late:
+        async def stream(self, request):
+            raise TimeoutError("upstream")
+            yield
+
+    with pytest.raises(ProviderFailed, match="upstream"):
+        await Agent(Late(), deadline=60).run("?")
 
 
 async def test_where_nothing_can_be_left_out_it_is_not_asked_again() -> None:
@@ -248,6 +276,14 @@ async def test_the_last_round_offers_the_answer_alone() -> None:
         agent = Agent(provider, tools=[add], max_rounds=2, last_round_answers=True)
         assert (await agent.run("?", result_type=City)).output is not None
     assert [tool.name for tool in provider.requests[1].tools] == ["final_answer"]
+
+
+async def test_arguments_that_are_no_json_are_repaired_too() -> None:
+    broken = ToolCallBlock(id="x", name="final_answer", invalid='{"name": ')
+    right = call("final_answer", name="Lisbon", people=1)
+    with Able(Reply(calls=(broken,)), Reply(calls=(right,)), capabilities=TOOLS_ONLY) as provider:
+        assert (await Agent(provider).run("?", result_type=City)).output is not None
+    assert "not a JSON object" in provider.requests[1].messages[-1].tool_results[0].text
 
 
 async def test_the_last_round_forbids_tools_where_the_answer_is_no_tool() -> None:

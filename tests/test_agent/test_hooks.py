@@ -409,6 +409,13 @@ async def test_its_run_ends_no_later_than_the_callers_and_sooner_where_it_says_s
     assert at_most <= ends[0] - began < at_most + 30
 
 
+async def test_a_helper_that_is_closed_is_told_to_the_callers_model() -> None:
+    inner = helper()
+    await inner.aclose()
+    with ScriptedProvider(ask(), Reply("Alone, then.", expect="closed")) as provider:
+        await Agent(provider, tools=[AgentTool(inner, description="")]).run("?")
+
+
 async def test_its_failure_is_told_to_the_callers_model() -> None:
     inner = helper(Reply(error=OSError("down")))
     with ScriptedProvider(ask(), Reply("Without help, then.", expect="it found no answer")) as provider:

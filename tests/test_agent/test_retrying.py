@@ -155,7 +155,21 @@ def test_an_error_inside_the_stream_before_the_first_word_is_asked_again_over_ht
         assert (len(waits), len(server.requests)) == (1, 2)
 
 
-@pytest.mark.parametrize("options", [{"attempts": 0}, {"attempts": True}, {"first": -1}, {"longest": float("nan")}])
+def test_closing_closes_the_provider_inside() -> None:
+    closed: list[str] = []
+
+    class Closing(Failing):
+        async def aclose(self) -> None:
+            closed.append("closed")
+
+    asyncio.run(RetryingProvider(Closing()).aclose())
+    asyncio.run(RetryingProvider(Failing()).aclose())
+    assert closed == ["closed"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"longest_named": -1}, {"attempts": 0}, {"attempts": True}, {"first": -1}, {"longest": float("nan")}]
+)
 def test_bad_options_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError) as caught:
         RetryingProvider(Failing(), **options)

@@ -471,6 +471,36 @@ def test_models_are_listed_with_what_the_endpoint_tells_of_them() -> None:
         assert asyncio.run(OpenAICompatibleProvider(server.url, "m").models()) == [ModelInfo("a"), ModelInfo("b")]
 
 
+def test_models_are_listed_page_by_page() -> None:
+    class Paged(AnthropicServer):
+        listing = "/never"
+
+    pages = [
+        {"data": [{"id": "b", "max_input_tokens": 9}], "has_more": True, "last_id": "b"},
+        {"data": [{"id": "a"}], "has_more": False, "last_id": "a"},
+    ]
+    replies = [RawReply([json.dumps(page).encode()], content_type="application/json") for page in pages]
+    with Paged(*replies) as server:
+        listed = asyncio.run(AnthropicProvider("m", base_url=server.url).models())
+        assert "after_id=b" in server.requests[1].path
+    assert listed == [ModelInfo("a"), ModelInfo("b", context=9)]
+
+
+@pytest.mark.parametrize("server_type", [AnthropicServer, OllamaServer, OpenAIServer])
+def test_a_list_of_models_of_an_unknown_shape_is_a_typed_error(server_type) -> None:
+    class Odd(server_type):
+        def listed(self, models):
+            return {"data": 7}
+
+    make = {
+        AnthropicServer: lambda url: AnthropicProvider("m", base_url=url),
+        OllamaServer: lambda url: OllamaProvider("m", base_url=url),
+        OpenAIServer: lambda url: OpenAICompatibleProvider(url, "m"),
+    }[server_type]
+    with Odd() as server, pytest.raises(ProviderError, match="unknown shape"):
+        asyncio.run(make(server.url).models())
+
+
 @pytest.mark.parametrize("make", [AnthropicProvider, OllamaProvider])
 def test_a_model_must_be_named_and_an_address_be_one(make) -> None:
     with pytest.raises(ArgumentError) as caught:
