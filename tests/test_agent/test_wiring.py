@@ -21,7 +21,7 @@ from agent.providers.anthropic import AnthropicProvider
 from agent.providers.ollama import OllamaProvider
 from agent.providers.openai_compatible import OpenAICompatibleProvider
 from agent.providers.quoting import QuotingProvider
-from agent.testing import OpenAIServer, Reply
+from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LocalEmbedder, Memory, OpenAICompatibleEmbedder, run_sync
 from vectorstore import NotAStore
 
@@ -149,6 +149,25 @@ def test_a_model_is_given_the_memory_its_tools_and_the_key(tmp_path: Path) -> No
     names = {one["function"]["name"] for one in seen.body["tools"]}
     assert any("memor" in name for name in names)
     assert "You are a helpful personal assistant" in str(seen.body["messages"][0])
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "ollama"])
+def test_the_assistant_speaks_the_format_of_the_provider_that_is_set(kind: str, tmp_path: Path) -> None:
+    server_type = AnthropicServer if kind == "anthropic" else OllamaServer
+    with server_type(Reply("It is 2580 [1].")) as server:
+        keys = {"anthropic_api_key": "sk-ant", "anthropic_base_url": server.url, "api_key": "sk-other"}
+        given = keys if kind == "anthropic" else {"ollama_host": server.url, "api_key": "sk-other"}
+        settings = Settings(memory=tmp_path / "m.db", model=f"{kind}:m", offline=True, **given)
+        assistant = open_assistant(settings)
+        run_sync(assistant.place.memory.remember("The shed has the code 2580."))
+        result = run_sync(assistant.agent.run("What is the code of the shed?"))
+        run_sync(assistant.close())
+    (seen,) = server.requests
+    assert result.citations[0].quote == "The shed has the code 2580."
+    assert seen.body["model"] == "m"
+    assert "sk-other" not in str(seen.headers)
+    assert seen.headers.get("authorization") == ("Bearer sk-ant" if kind == "anthropic" else None)
+    assert ("cache_control" in seen.body) is (kind == "anthropic")
 
 
 def test_offline_a_model_beyond_this_machine_is_not_dialled(tmp_path: Path, dialled: list[object]) -> None:
