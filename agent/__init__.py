@@ -14,23 +14,47 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent.agent import Agent, new_session
+    from agent.approval import (
+        Approval,
+        ApprovalPolicy,
+        ApprovalRequest,
+        Approver,
+        Decision,
+        all_calls,
+        as_flagged,
+        no_calls,
+        unless,
+    )
     from agent.errors import (
         AgentClosed,
         AgentError,
+        ApprovalUnavailable,
         ArgumentError,
+        CallRefused,
+        CircuitOpen,
         ConfigurationError,
+        ContextOverflow,
         DeadlinePassed,
         EmptyReply,
+        InvalidOutput,
         IterationCap,
+        LimitReached,
         MemoryUnavailable,
         ProviderError,
         ProviderFailed,
+        RateLimited,
+        Refused,
         RunError,
         RunStopped,
         StopRun,
         ToolFailed,
+        ToolTimedOut,
+        Unsupported,
+        WindowExceeded,
     )
     from agent.events import (
+        ApprovalDecided,
+        ApprovalRequested,
         Event,
         MemoryRecalled,
         MemoryStored,
@@ -38,14 +62,24 @@ if TYPE_CHECKING:
         RoundEnded,
         RoundStarted,
         RunEnded,
+        SubAgentEvent,
         TextDelta,
         ThinkingDelta,
         ToolEnded,
         ToolStarted,
         Warned,
     )
+    from agent.hooks import Hooks, Moment
     from agent.items import Citation, ContextItem
+    from agent.ledger import Prices, RunLimits
+    from agent.middleware.circuit_breaker import CircuitBreaker
+    from agent.middleware.protocol import Invocation, ModelMiddleware, Proceed, Stream, ToolMiddleware
+    from agent.middleware.rate_limit import RateLimit
+    from agent.middleware.retry import Retry
+    from agent.providers.anthropic import AnthropicProvider
+    from agent.providers.capabilities import Capabilities, ModelInfo, capabilities_of
     from agent.providers.collecting import complete
+    from agent.providers.ollama import OllamaProvider
     from agent.providers.openai_compatible import OpenAICompatibleProvider, list_models
     from agent.providers.protocol import (
         CitationPiece,
@@ -60,13 +94,22 @@ if TYPE_CHECKING:
         UsagePiece,
     )
     from agent.providers.quoting import QuotingProvider
+    from agent.providers.retrying import RetryingProvider
     from agent.providers.settings import ModelSettings
     from agent.recalling import Knowledge
     from agent.results import Ending, RunResult, StopReason, ToolRun, Usage
+    from agent.subagent import AgentTool
+    from agent.tool_policy import ToolPolicy
+    from agent.tools.calculator import calculator
+    from agent.tools.chain import ChainedTool
+    from agent.tools.clock import clock
+    from agent.tools.facets import Authoriser, Facets, Verdict
+    from agent.tools.files import file_tools, note_tools
     from agent.tools.function import FunctionTool, tool
     from agent.tools.knowledge import knowledge_tools
     from agent.tools.memory import memory_tools
-    from agent.tools.protocol import Tool, ToolContext
+    from agent.tools.pages import ResultPages
+    from agent.tools.protocol import Tool, ToolContext, ToolOutput
     from agent.tools.toolset import Toolset
     from memory import (
         DocumentBlock,
@@ -83,42 +126,79 @@ __all__ = [
     "Agent",
     "AgentClosed",
     "AgentError",
+    "AgentTool",
+    "AnthropicProvider",
+    "Approval",
+    "ApprovalDecided",
+    "ApprovalPolicy",
+    "ApprovalRequest",
+    "ApprovalRequested",
+    "ApprovalUnavailable",
+    "Approver",
     "ArgumentError",
+    "Authoriser",
+    "CallRefused",
+    "Capabilities",
+    "ChainedTool",
+    "CircuitBreaker",
+    "CircuitOpen",
     "Citation",
     "CitationPiece",
     "ConfigurationError",
     "ContextItem",
+    "ContextOverflow",
     "DeadlinePassed",
+    "Decision",
     "DocumentBlock",
     "EmptyReply",
     "Ending",
     "Event",
+    "Facets",
     "FunctionTool",
+    "Hooks",
     "ImageBlock",
+    "InvalidOutput",
+    "Invocation",
     "IterationCap",
     "KeptAs",
     "Knowledge",
+    "LimitReached",
     "MemoryRecalled",
     "MemoryStored",
     "MemoryUnavailable",
     "Message",
+    "ModelInfo",
+    "ModelMiddleware",
     "ModelSettings",
+    "Moment",
     "Nudged",
+    "OllamaProvider",
     "OpenAICompatibleProvider",
+    "Prices",
+    "Proceed",
     "Provider",
     "ProviderError",
     "ProviderFailed",
     "QuotingProvider",
+    "RateLimit",
+    "RateLimited",
+    "Refused",
     "Request",
+    "ResultPages",
+    "Retry",
+    "RetryingProvider",
     "RoundEnded",
     "RoundStarted",
     "RunEnded",
     "RunError",
+    "RunLimits",
     "RunResult",
     "RunStopped",
     "Stop",
     "StopReason",
     "StopRun",
+    "Stream",
+    "SubAgentEvent",
     "TextBlock",
     "TextDelta",
     "TextPiece",
@@ -131,38 +211,73 @@ __all__ = [
     "ToolContext",
     "ToolEnded",
     "ToolFailed",
+    "ToolMiddleware",
+    "ToolOutput",
+    "ToolPolicy",
     "ToolResultBlock",
     "ToolRun",
     "ToolSpec",
     "ToolStarted",
+    "ToolTimedOut",
     "Toolset",
+    "Unsupported",
     "Usage",
     "UsagePiece",
+    "Verdict",
     "Warned",
+    "WindowExceeded",
+    "all_calls",
+    "as_flagged",
+    "calculator",
+    "capabilities_of",
+    "clock",
     "complete",
+    "file_tools",
     "knowledge_tools",
     "list_models",
     "memory_tools",
     "new_session",
+    "no_calls",
+    "note_tools",
     "run_sync",
     "tool",
+    "unless",
 ]
 
 _PARTS = (
     "agent.agent",
+    "agent.approval",
     "agent.errors",
     "agent.events",
+    "agent.hooks",
     "agent.items",
+    "agent.ledger",
+    "agent.middleware.circuit_breaker",
+    "agent.middleware.protocol",
+    "agent.middleware.rate_limit",
+    "agent.middleware.retry",
+    "agent.providers.anthropic",
+    "agent.providers.capabilities",
     "agent.providers.collecting",
+    "agent.providers.ollama",
     "agent.providers.openai_compatible",
     "agent.providers.protocol",
     "agent.providers.quoting",
+    "agent.providers.retrying",
     "agent.providers.settings",
     "agent.recalling",
     "agent.results",
+    "agent.subagent",
+    "agent.tool_policy",
+    "agent.tools.calculator",
+    "agent.tools.chain",
+    "agent.tools.clock",
+    "agent.tools.facets",
+    "agent.tools.files",
     "agent.tools.function",
     "agent.tools.knowledge",
     "agent.tools.memory",
+    "agent.tools.pages",
     "agent.tools.protocol",
     "agent.tools.toolset",
     "memory",

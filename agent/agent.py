@@ -4,30 +4,37 @@
     print(agent.run_sync("I moved to Lisbon in May.").text)
     print(agent.run_sync("Where do I live?").text)
 
-Before the loop it gathers what memory has about the prompt; after it, it stores the turn. The loop itself is
-``loop``, what is read ``recalling``, what is shown ``context``, what is kept ``storing``.
+Here it is put together and closed; one run of it is ``running``.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from dataclasses import replace
 from typing import Literal
 
-from agent.context import Assembled, Ingredients, assemble
+from pydantic import BaseModel
+
 from agent.dispatch import Dispatcher
-from agent.errors import AgentClosed, ArgumentError, error_of
-from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded
-from agent.items import ContextItem, citations_in
-from agent.loop import NUDGE, Loop, LoopEnded, LoopLimits, Outcome
+from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
+from agent.events import Event, RunEnded
+from agent.fingerprint import fingerprint
+from agent.hooks import Hooks
+from agent.ledger import Prices, RunLimits
+from agent.loop import NUDGE, Loop, LoopLimits
+from agent.middleware.protocol import ModelMiddleware
+from agent.providers.capabilities import capabilities_of, check_request
 from agent.providers.protocol import Provider, Request
 from agent.providers.settings import ModelSettings
-from agent.recalling import Gathered, Knowledge, MemoryReader
-from agent.results import Ending, RunResult
-from agent.storing import KeptTurn, TurnStore, kept_messages
+from agent.recalling import Knowledge, MemoryReader
+from agent.results import RunResult
+from agent.running import Parts, Running
+from agent.storing import TurnStore
+from agent.structured import expected
+from agent.tool_policy import ToolPolicy
 from agent.tools.protocol import Tool, ToolContext
 from agent.tools.toolset import Toolset
 from agent.turn import Turn, checked_deadline, prompt_message
@@ -37,8 +44,8 @@ from memory import (
     EstimatingCounter,
     HistoryStorage,
     LongTermMemory,
+    Message,
     ReadPolicy,
-    Report,
     TokenCounter,
     run_sync,
     system_clock,
@@ -57,8 +64,13 @@ class Agent:
     conversation. The memory's own documents are recalled with it; *knowledge* adds those of another place.
     *token_budget* bounds what is sent, as *counter* counts it (None: no bound); *window* chooses from
     history first. *trace* keeps tool calls and results in history, not only prompt and answer. When memory cannot
-    be read, ``on_memory_error="degrade"`` goes on without and warns, "raise" ends the run. *deadline* and
-    *tool_timeout* are seconds of a whole run and of one tool call.
+    be read, ``on_memory_error="degrade"`` goes on without and warns, "raise" ends the run.
+
+    *deadline* and *tool_timeout* are seconds of a whole run and of one tool call; *limits* bounds each run in calls,
+    tokens and, by *prices*, cost. *policy* says how tools are called, *model_middleware* stands around each call of
+    the model (the first one outermost), *hooks* are told of every moment. An answer that does not fit the type that
+    a run wants is repaired *repairs* times. *connectors* give more tools: they are opened by ``start`` or ``async
+    with``, all or none, and closed with the agent.
 
     Closing the agent closes its provider, but with ``close_provider=False``; memory stays open.
     """
@@ -70,6 +82,7 @@ class Agent:
         name: str = "",
         system: str = "",
         tools: Iterable[Tool] = (),
+        connectors: Iterable[AbstractAsyncContextManager[Iterable[Tool]]] = (),
         memory: LongTermMemory | None = None,
         history: HistoryStorage | None = None,
         knowledge: Knowledge | None = None,
@@ -83,9 +96,15 @@ class Agent:
         last_round_answers: bool = False,
         nudges: int = 1,
         nudge: str = NUDGE,
+        repairs: int = 2,
         parallel_tools: int = 8,
         tool_timeout: float | None = None,
         deadline: float | None = None,
+        limits: RunLimits | None = None,
+        prices: Prices | None = None,
+        policy: ToolPolicy | None = None,
+        model_middleware: Sequence[ModelMiddleware] = (),
+        hooks: Iterable[Hooks] = (),
         trace: bool = True,
         on_memory_error: Literal["degrade", "raise"] = "degrade",
         close_provider: bool = True,
@@ -103,26 +122,78 @@ class Agent:
             raise ArgumentError("recall", recall, "0 or more is needed")
         if on_memory_error not in ("degrade", "raise"):
             raise ArgumentError("on_memory_error", on_memory_error, 'one of "degrade", "raise" is needed')
-        self._provider, self._name, self._system = provider, name, system
-        self._tools = Toolset(tools)
-        self._grounded = memory is not None or knowledge is not None
-        self._reader = MemoryReader(memory, history, knowledge, clock, namespace=namespace, k=recall)
-        self._turns = TurnStore(memory, history, namespace=namespace)
-        self._budget, self._counter, self._window = token_budget, counter or EstimatingCounter(), window
-        self._settings = settings or ModelSettings()
-        dispatcher = Dispatcher(self._tools, parallel=parallel_tools, timeout=tool_timeout)
-        limits = LoopLimits(max_rounds, last_round_answers, nudges, nudge)
-        self._loop = Loop(provider, dispatcher, limits=limits)
+        if limits is not None and limits.cost is not None and prices is None:
+            raise ArgumentError("limits", limits, "a limit of cost needs prices")
+        if type(repairs) is not int or repairs < 0:
+            raise ArgumentError("repairs", repairs, "0 or more is needed")
+        policy = policy or ToolPolicy()
+        self._provider, self._repairs = provider, repairs
+        self._rounds = LoopLimits(max_rounds, last_round_answers, nudges, nudge)
+        self._middleware, self._calling = tuple(model_middleware), (parallel_tools, tool_timeout)
+        toolset = Toolset((*tools, *policy.pages.tools))
+        self._parts = self._equipped(
+            toolset,
+            Parts(
+                name=name,
+                system=system,
+                tools=toolset,
+                loop=Loop(provider, Dispatcher(toolset)),
+                dispatcher=Dispatcher(toolset),
+                policy=policy,
+                reader=MemoryReader(memory, history, knowledge, clock, namespace=namespace, k=recall),
+                turns=TurnStore(memory, history, namespace=namespace),
+                grounded=memory is not None or knowledge is not None,
+                settings=settings or ModelSettings(),
+                counter=counter or EstimatingCounter(),
+                clock=clock,
+                budget=token_budget,
+                window=window,
+                limits=limits or RunLimits(),
+                prices=prices,
+                hooks=tuple(hooks),
+                trace=trace,
+                raises=on_memory_error == "raise",
+            ),
+        )
         self._deadline = checked_deadline(deadline)
-        self._trace, self._raises = trace, on_memory_error == "raise"
+        self._connectors = tuple(connectors)
+        self._opened: AsyncExitStack | None = None
         self._closes_provider = close_provider
-        self._clock, self._timer, self._sessions = clock, timer, sessions
+        self._timer, self._sessions = timer, sessions
         self._closed = False
+        self._check()
+
+    @property
+    def name(self) -> str:
+        """What it is called, in events and for the agents that call it."""
+        return self._parts.name
 
     @property
     def unsaved(self) -> int:
         """How many turns wait to be written, because writing failed."""
-        return len(self._turns.unsaved)
+        return len(self._parts.turns.unsaved)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this configuration from another; the order of the tools does not matter."""
+        return self._parts.fingerprint
+
+    def needing_approval(self) -> list[str]:
+        """Return the tools that need somebody's yes where there is nobody to give it but the reader of a stream."""
+        return [] if self._parts.policy.approver is not None else self._parts.dispatcher.needing_approval()
+
+    async def start(self) -> None:
+        """Open the connectors, in order; one that fails closes those before it, and its error is raised."""
+        if self._closed:
+            raise AgentClosed
+        if self._opened is not None:
+            return
+        async with AsyncExitStack() as stack:
+            tools = list(self._parts.tools)
+            for connector in self._connectors:
+                tools += list(await stack.enter_async_context(connector))
+            self._parts = self._equipped(Toolset(tools), self._parts)
+            self._opened = stack.pop_all()
 
     async def run(
         self,
@@ -131,12 +202,19 @@ class Agent:
         session: str | None = None,
         store: bool = True,
         deadline: float | None = None,
+        result_type: type[BaseModel] | None = None,
     ) -> RunResult:
         """Answer *prompt* and return the result; an ending without an answer raises it in a ``RunError``.
 
-        *session* names the conversation to go on with (None: a new one). *store* off: nothing is kept.
+        *session* names the conversation to go on with (None: a new one). *store* off: nothing is kept. With
+        *result_type* the answer fits that model, and is the result's ``output``. Tools that need approval and nobody
+        to ask raise ``ApprovalUnavailable`` before anything is done.
         """
-        async with aclosing(self.stream(prompt, session=session, store=store, deadline=deadline)) as events:
+        if waiting := self.needing_approval():
+            names = ", ".join(waiting)
+            raise ApprovalUnavailable(f"{names}: a policy with an approver is needed, or a reader of agent.stream")
+        running = self._running(prompt, session, store, deadline, result_type, None, streams=False)
+        async with aclosing(running.events()) as events:
             async for event in events:
                 if isinstance(event, RunEnded):
                     if event.error is not None:
@@ -151,9 +229,10 @@ class Agent:
         session: str | None = None,
         store: bool = True,
         deadline: float | None = None,
+        result_type: type[BaseModel] | None = None,
     ) -> RunResult:
         """As ``run``, for plain scripts."""
-        return run_sync(self.run(prompt, session=session, store=store, deadline=deadline))
+        return run_sync(self.run(prompt, session=session, store=store, deadline=deadline, result_type=result_type))
 
     def stream(
         self,
@@ -162,142 +241,89 @@ class Agent:
         session: str | None = None,
         store: bool = True,
         deadline: float | None = None,
+        result_type: type[BaseModel] | None = None,
+        within: ToolContext | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Answer *prompt* event by event; the last one is ``RunEnded``, whatever happens.
 
-        A bad argument raises at once; cancellation passes through, and nothing of the turn is kept then.
+        A bad argument raises at once; cancellation passes through, and nothing of the turn is kept then. Where no
+        approver is set, whoever reads the stream answers its ``ApprovalRequested``. *within* is the call of a tool
+        that this run serves: its deadline, counts and approver hold here too, its session and its words do not.
         """
-        if self._closed:
-            raise AgentClosed
-        message = prompt_message(prompt, self._clock)
-        if session is not None and (not isinstance(session, str) or not session.strip()):
-            raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
-        limit = checked_deadline(deadline) or self._deadline
-        run = Turn(message, session or self._sessions(), store and self._turns.keeps, limit, self._timer)
-        return self._run(run)
+        streams = within is None
+        return self._running(prompt, session, store, deadline, result_type, within, streams=streams).events()
 
     async def aclose(self) -> None:
-        """Write what still waits, and close the provider. Closing twice is harmless."""
+        """Write what still waits, close connectors and provider. Closing twice is harmless."""
         if self._closed:
             return
         self._closed = True
-        try:
-            await self._turns.flush()
-        finally:
+        async with AsyncExitStack() as closing:
             close = getattr(self._provider, "aclose", None)
             if self._closes_provider and close is not None:
-                await close()
+                closing.push_async_callback(close)
+            if self._opened is not None:
+                closing.push_async_callback(self._opened.aclose)
+            await self._parts.turns.flush()
 
     async def __aenter__(self) -> Agent:
+        await self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def _run(self, turn: Turn) -> AsyncGenerator[Event, None]:
-        turn.begin()
-        outcome: Outcome | None = None
-        read = Gathered()
-        assembled = Assembled("", (turn.prompt,))
-        try:
-            async with asyncio.timeout_at(turn.ends) as scope:
-                read = await self._reader.gather(turn.prompt.text, turn.session)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            outcome = Outcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
-        for failure in () if self._raises else read.problems:
-            text = f"memory could not be read, so this was answered without: {failure}"
-            yield turn.warned(self._name, text)
-        if read.problems and self._raises:
-            problem = f"memory could not be read: {read.problems[0]}"
-            outcome = Outcome(Ending.MEMORY_ERROR, problem=problem, cause=read.problems[0])
-        if outcome is None:
-            assembled = self._assembled(turn, read)
-            if assembled.over_budget:
-                yield turn.warned(self._name, "the prompt alone is over the token budget; nothing was added to it")
-            if self._grounded:
-                yield MemoryRecalled(assembled.items, assembled.left_out, read.notes, **turn.stamp(self._name))
-            request = self._request(turn, read, assembled)
-            context = ToolContext(session=turn.session, agent=self._name, deadline=turn.ends)
-            async with aclosing(self._loop.run(request, context, turn.timer)) as events:
-                async for event in events:
-                    if isinstance(event, LoopEnded):
-                        outcome = event.outcome
-                    else:
-                        yield event
-        assert outcome is not None
-        reports: tuple[Report, ...] = ()
-        if turn.stores and outcome.ending.is_stored:
-            reports, unsaved = await self._stored(turn, outcome, assembled.items)
-            if unsaved:
-                yield turn.warned(self._name, unsaved)
-            else:
-                yield MemoryStored(reports, **turn.stamp(self._name))
-        result = self._result(turn, outcome, read, assembled, reports)
-        yield RunEnded(result, error_of(result, outcome.problem, outcome.cause), **turn.stamp(self._name))
+    def _running(
+        self,
+        prompt: str | Sequence[Block],
+        session: str | None,
+        store: bool,
+        deadline: float | None,
+        result_type: type[BaseModel] | None,
+        within: ToolContext | None,
+        *,
+        streams: bool,
+    ) -> Running:
+        if self._closed:
+            raise AgentClosed
+        if self._connectors and self._opened is None:
+            raise AgentError("this agent has connectors: start it first, or use it in `async with`")
+        message = prompt_message(prompt, self._parts.clock)
+        if session is not None and (not isinstance(session, str) or not session.strip()):
+            raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
+        limit = checked_deadline(deadline) or self._deadline
+        self._check(message)
+        keeps = store and self._parts.turns.keeps
+        turn = Turn(message, session or self._sessions(), keeps, limit, self._timer)
+        can = capabilities_of(self._provider)
+        wanted = None if result_type is None else expected(result_type, can, repairs=self._repairs)
+        return Running(self._parts, turn, expected=wanted, within=within, streams=streams, lineage=(self,))
 
-    def _assembled(self, turn: Turn, read: Gathered) -> Assembled:
-        given = Ingredients(
-            prompt=turn.prompt,
-            system=self._system,
-            tools=self._tools.specs,
-            session=turn.session,
-            history=read.history,
-            sequences=read.sequences,
-            pinned=read.pinned,
-            recalled=read.recalled,
-            rules=self._grounded,
-            doubtful=read.abstain is not None,
-        )
-        return assemble(given, budget=self._budget, counter=self._counter, window=self._window)
+    def _check(self, *messages: Message) -> None:
+        """Refuse at once what the provider says it cannot do."""
+        can = capabilities_of(self._provider)
+        if can is not None:
+            parts = self._parts
+            request = Request(messages, tools=parts.tools.specs, settings=parts.settings)
+            check_request(request, can, type(self._provider).__name__)
 
-    def _request(self, turn: Turn, read: Gathered, assembled: Assembled) -> Request:
-        return Request(
-            messages=assembled.messages,
-            system=assembled.system,
-            tools=self._tools.specs,
-            settings=self._settings,
-            question=turn.prompt.text,
-            context=assembled.items,
-            abstain=read.abstain,
-            remembers=turn.stores,
+    def _equipped(self, tools: Toolset, parts: Parts) -> Parts:
+        """Return *parts* with *tools*, and what is made from them."""
+        parallel, timeout = self._calling
+        dispatcher = Dispatcher(tools, parallel=parallel, timeout=timeout, policy=parts.policy)
+        loop = Loop(self._provider, dispatcher, limits=self._rounds, middleware=self._middleware)
+        mark = fingerprint(
+            tools,
+            name=parts.name,
+            system=parts.system,
+            provider=type(self._provider).__name__,
+            model=getattr(self._provider, "model", None),
+            settings=parts.settings,
+            rounds=self._rounds,
+            limits=parts.limits,
+            approval=parts.policy.approval,
+            token_budget=parts.budget,
+            window=parts.window,
+            trace=parts.trace,
         )
-
-    async def _stored(
-        self, turn: Turn, outcome: Outcome, items: Sequence[ContextItem]
-    ) -> tuple[tuple[Report, ...], str]:
-        """Keep the turn; what fails is said, and the turn waits for the next one."""
-        messages = kept_messages(
-            (turn.prompt, *outcome.messages),
-            trace=self._trace,
-            at=self._clock(),
-            kept=outcome.kept,
-            citations=outcome.citations,
-        )
-        used = tuple(dict.fromkeys(item.id for item in items))
-        try:
-            return await self._turns.store(KeptTurn(turn.session, messages, used)), ""
-        except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
-            return (), f"this turn is not stored yet: {error}"
-
-    def _result(
-        self, turn: Turn, outcome: Outcome, read: Gathered, assembled: Assembled, reports: tuple[Report, ...]
-    ) -> RunResult:
-        return RunResult(
-            ending=outcome.ending,
-            text=outcome.text,
-            session=turn.session,
-            messages=(turn.prompt, *outcome.messages),
-            steps=outcome.steps,
-            tool_runs=outcome.tool_runs,
-            usage=outcome.usage,
-            memories=assembled.items,
-            citations=outcome.citations or citations_in(outcome.text, assembled.items),
-            left_out=assembled.left_out,
-            stored=reports,
-            abstain=read.abstain,
-            warnings=tuple(turn.warnings),
-            notes=read.notes,
-            elapsed=turn.timer(),
-        )
+        return replace(parts, tools=tools, dispatcher=dispatcher, loop=loop, fingerprint=mark)

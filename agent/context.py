@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from agent.choosing import Chosen, competing, first_fitting
 from agent.items import ContextItem
 from agent.providers.protocol import ToolSpec
 from agent.rendering import RULES, rendered
-from memory import LeftOut, Message, ReadPolicy, TextBlock, TokenCounter, TokenWindow, message_tokens
+from memory import LeftOut, Message, ReadPolicy, TextBlock, TokenCounter, message_tokens
 
 PROFILE = "Pinned memories"
 RECALLED = "Memories and passages found for this message"
 OVER_BUDGET = "over the token budget"
 _PROFILE_SHARE = 4
-"""Pinned memories may take a quarter of the room that is left, recalled ones half before history is placed."""
-_RECALLED_SHARE = 2
+"""Pinned memories may take a quarter of the room that system, tools and prompt leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +46,14 @@ class Ingredients:
 @dataclass(frozen=True, slots=True)
 class Assembled:
     """What is sent: *system*, *messages*, and the *items* shown in them. *left_out* and *dropped* (messages of
-    history) had no room; *over_budget* says that system, tools and prompt alone exceed it."""
+    history) had no room, *shortened* only in part; *over_budget* says that system, tools and prompt alone exceed it."""
 
     system: str
     messages: tuple[Message, ...]
     items: tuple[ContextItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     dropped: int = 0
+    shortened: tuple[LeftOut, ...] = ()
     over_budget: bool = False
 
 
@@ -67,60 +68,29 @@ def assemble(
     system = "\n\n".join(part for part in (given.system, RULES if given.rules else "") if part)
     history = given.history if window is None else window.apply(given.history).messages
     if budget is None:
-        chosen = _Chosen(given.pinned, given.recalled, history)
-        return _joined(given, system, chosen)
+        return _joined(given, system, Chosen(given.pinned, given.recalled, history))
     fixed = counter.count(system) + sum(_tool_cost(tool, counter) for tool in given.tools)
     fixed += message_tokens(given.prompt, counter)
     room = budget - fixed
-    chosen = _Chosen(*_fitted(given, history, max(room, 0), counter))
-    return replace(_joined(given, system, chosen), over_budget=room < 0)
+    return replace(_joined(given, system, _fitted(given, history, max(room, 0), counter)), over_budget=room < 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    pinned: tuple[ContextItem, ...]
-    recalled: tuple[ContextItem, ...]
-    history: tuple[Message, ...]
+def _fitted(given: Ingredients, history: tuple[Message, ...], room: int, counter: TokenCounter) -> Chosen:
+    """Pinned memories first, up to their share; what was recalled and history compete for the rest."""
+    pinned, spent = first_fitting(given.pinned, room // _PROFILE_SHARE, PROFILE, counter)
+    heading = _heading(given)
+    found = competing(
+        given.recalled,
+        _from_user(history),
+        room - spent,
+        heading=heading,
+        doubtful=given.doubtful,
+        counter=counter,
+    )
+    return replace(found, pinned=pinned)
 
 
-def _fitted(
-    given: Ingredients, history: tuple[Message, ...], room: int, counter: TokenCounter
-) -> tuple[tuple[ContextItem, ...], tuple[ContextItem, ...], tuple[Message, ...]]:
-    pinned, spent = _first_fitting(given.pinned, room // _PROFILE_SHARE, PROFILE, counter)
-    room -= spent
-    recalled, spent = _first_fitting(given.recalled, room // _RECALLED_SHARE, RECALLED, counter)
-    told = _suffix(given.prompt, history, room - spent, counter)
-    if len(told) == len(history):  # history left room; more of what was recalled may have it
-        used = sum(message_tokens(message, counter) for message in told)
-        recalled, _ = _first_fitting(given.recalled, room - used, RECALLED, counter)
-    return pinned, recalled, told
-
-
-def _first_fitting(
-    items: Sequence[ContextItem], room: int, heading: str, counter: TokenCounter
-) -> tuple[tuple[ContextItem, ...], int]:
-    """Return the items that fit, in their order (a long one is passed over), and what they cost."""
-    kept: list[ContextItem] = []
-    spent = 0
-    overhead = counter.count(f"{heading} (mark {'0' * 16}):\n")
-    for item in items:
-        # One by one costs a little more than together, so the sum never exceeds the room.
-        cost = counter.count(rendered([item], "")) + (0 if kept else overhead)
-        if spent + cost <= room:
-            kept.append(item)
-            spent += cost
-    return tuple(kept), spent
-
-
-def _suffix(prompt: Message, history: tuple[Message, ...], room: int, counter: TokenCounter) -> tuple[Message, ...]:
-    """Return the newest whole groups of *history* that fit beside the prompt."""
-    if room <= 0 or not history:
-        return ()
-    budget = room + message_tokens(prompt, counter)
-    return TokenWindow(budget, counter).apply((*history, prompt)).messages[:-1]
-
-
-def _joined(given: Ingredients, system: str, chosen: _Chosen) -> Assembled:
+def _joined(given: Ingredients, system: str, chosen: Chosen) -> Assembled:
     history = _from_user(chosen.history)
     messages = [*history, _headed(given.prompt, rendered(_unseen(given, chosen, history), _heading(given)))]
     first = next(place for place, message in enumerate(messages) if message.role == "user")
@@ -133,10 +103,11 @@ def _joined(given: Ingredients, system: str, chosen: _Chosen) -> Assembled:
         items=(*chosen.pinned, *chosen.recalled),
         left_out=tuple(LeftOut(item.id, OVER_BUDGET) for item in lost),
         dropped=len(given.history) - len(history),
+        shortened=chosen.shortened,
     )
 
 
-def _unseen(given: Ingredients, chosen: _Chosen, history: tuple[Message, ...]) -> tuple[ContextItem, ...]:
+def _unseen(given: Ingredients, chosen: Chosen, history: tuple[Message, ...]) -> tuple[ContextItem, ...]:
     """Return the recalled items that the window does not show anyway; all keep their numbers."""
     places = {id(message): place for message, place in zip(given.history, given.sequences, strict=True)}
     shown = {(given.session, places[id(message)]) for message in history if id(message) in places}

@@ -1,6 +1,7 @@
 """Tool calls of one reply, run together; results in the order of the calls. It knows neither models nor messages.
 
 A call that fails is told to the model and never stops its siblings. ``StopRun`` ends the run once all have ended.
+Each call goes through the chain of its ``ToolPolicy``; an unknown tool and broken arguments never enter it.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from agent.errors import ArgumentError, StopRun, ToolFailed
+from agent.middleware.protocol import Invocation, Proceed, around_tools
 from agent.results import ToolRun
+from agent.tool_policy import ToolPolicy
+from agent.tools.facets import facets_of
 from agent.tools.protocol import Tool, ToolContext, ToolOutput
 from agent.tools.toolset import Toolset
-from memory import TextBlock, ToolCallBlock, ToolResultBlock
+from memory import ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock
 
 _SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """How the calls went, in their order, and the ``StopRun`` that one of them raised."""
+    """How the calls went, in their order, and the ``StopRun`` that one of them raised. *answers*: every tool that
+    was called asked for its result to be the answer, all of them worked, and there was one."""
 
     runs: tuple[ToolRun, ...]
     stop: StopRun | None = None
+    answers: bool = False
 
 
 class Dispatcher:
@@ -36,21 +42,33 @@ class Dispatcher:
         *,
         parallel: int = 8,
         timeout: float | None = None,
+        policy: ToolPolicy | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         if type(parallel) is not int or parallel < 1:
             raise ArgumentError("parallel_tools", parallel, "at least 1 is needed")
-        if timeout is not None and not timeout > 0:
-            raise ArgumentError("tool_timeout", timeout, "a number of seconds above 0 is needed, or None")
+        self._policy = policy or ToolPolicy()
         self._tools = tools
         self._parallel = parallel
-        self._timeout = timeout
         self._timer = timer
+        self._around = around_tools(self._policy.around(timeout), _executed)
+        self._before = self._policy.before()
+
+    def needing_approval(self) -> list[str]:
+        """Return the tools whose calls need somebody's yes, whatever their arguments are, sub-agents' included."""
+        asked = self._policy.approval
+        names: list[str] = []
+        for tool in self._tools:
+            if asked(ToolCallBlock(id="", name=tool.spec.name), facets_of(tool).needs_approval):
+                names.append(tool.spec.name)
+            inside = getattr(tool, "needing_approval", None)
+            names += [f"{tool.spec.name}.{name}" for name in inside()] if callable(inside) else []
+        return names
 
     async def run(self, calls: Sequence[ToolCallBlock], context: ToolContext) -> Dispatched:
         """Run *calls* together; cancelled, all of them are, and nothing goes on behind."""
-        room = asyncio.Semaphore(self._parallel)
-        tasks = [asyncio.create_task(self._run(call, context, room)) for call in calls]
+        chain = around_tools(self._before, _bounded(self._around, asyncio.Semaphore(self._parallel)))
+        tasks = [asyncio.create_task(self._run(call, context, chain)) for call in calls]
         try:
             await asyncio.wait(tasks)
         finally:
@@ -58,49 +76,58 @@ class Dispatcher:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         ended = [task.result() for task in tasks]
-        return Dispatched(tuple(run for run, _ in ended), next((stop for _, stop in ended if stop), None))
+        runs = tuple(run for run, _ in ended)
+        return Dispatched(runs, next((stop for _, stop in ended if stop), None), self._answers(runs))
 
-    async def _run(
-        self, call: ToolCallBlock, context: ToolContext, room: asyncio.Semaphore
-    ) -> tuple[ToolRun, StopRun | None]:
-        async with room:
-            began = self._timer()
-            stop: StopRun | None = None
-            try:
-                output: ToolOutput = await self._called(call, replace(context, call_id=call.id))
-                failed = False
-            except StopRun as error:
-                output, failed, stop = "the run was ended", True, error
-            except ToolFailed as error:
-                output, failed = str(error), True
-            except asyncio.CancelledError:
-                if _is_cancelled():
-                    raise
-                output, failed = "the tool cancelled itself", True  # not us: a cancellation inside it leaked
-            except Exception as error:  # a stranger's code; the model may find another way
-                output, failed = _failure(error), True
-            result = result_of(call, output, is_error=failed)
-            return ToolRun(call, result, self._timer() - began), stop
+    async def _run(self, call: ToolCallBlock, context: ToolContext, chain: Proceed) -> tuple[ToolRun, StopRun | None]:
+        began, moment = self._timer(), context.scope.timer()
+        context = replace(context, call_id=call.id)
+        stop: StopRun | None = None
+        try:
+            output: ToolOutput = await self._called(call, context, chain)
+            failed = False
+        except StopRun as error:
+            output, failed, stop = "the run was ended", True, error
+        except ToolFailed as error:
+            output, failed = str(error), True
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            output, failed = "the tool cancelled itself", True  # not us: a cancellation inside it leaked
+        except Exception as error:  # a stranger's code; the model may find another way
+            output, failed = _failure(error), True
+        result = result_of(call, self._policy.pages.cut(output, context), is_error=failed)
+        return ToolRun(call, result, self._timer() - began, moment), stop
 
-    async def _called(self, call: ToolCallBlock, context: ToolContext) -> ToolOutput:
+    async def _called(self, call: ToolCallBlock, context: ToolContext, chain: Proceed) -> ToolOutput:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(spec.name for spec in self._tools.specs)
             raise ToolFailed(f"there is no tool {call.name!r}; there are: {known or 'none'}")
         if call.invalid is not None:
             raise ToolFailed(f"the arguments are not a JSON object: {_cut(call.invalid)}")
-        limit = tool.timeout if tool.timeout is not None else self._timeout
-        return await _within(limit, tool, call, context)
+        return await chain(Invocation(tool, call, context))
+
+    def _answers(self, runs: Sequence[ToolRun]) -> bool:
+        tools: list[Tool | None] = [self._tools.get(run.call.name) for run in runs]
+        known = [tool for tool in tools if tool is not None]
+        asks = all(facets_of(tool).skip_synthesis for tool in known)
+        return bool(known) and asks and not any(run.result.is_error for run in runs)
 
 
-async def _within(limit: float | None, tool: Tool, call: ToolCallBlock, context: ToolContext) -> ToolOutput:
-    try:
-        async with asyncio.timeout(limit) as scope:
-            return await tool.call(call.arguments, context)
-    except TimeoutError as error:
-        if not scope.expired():
-            raise
-        raise ToolFailed(f"no answer within {limit:g} s; it was given up") from error
+async def _executed(invocation: Invocation) -> ToolOutput:
+    output = await invocation.tool.call(invocation.call.arguments, invocation.context)
+    if isinstance(output, str) or all(isinstance(block, (TextBlock, ImageBlock)) for block in output):
+        return output
+    raise TypeError("a tool answers with a text, or with text and image blocks")
+
+
+def _bounded(proceed: Proceed, room: asyncio.Semaphore) -> Proceed:
+    async def called(invocation: Invocation) -> ToolOutput:
+        async with room:
+            return await proceed(invocation)
+
+    return called
 
 
 def result_of(call: ToolCallBlock, output: ToolOutput, *, is_error: bool = False) -> ToolResultBlock:

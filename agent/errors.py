@@ -2,13 +2,24 @@
 
 AgentError
 ├── ArgumentError         a value given by the caller (also a ValueError): argument, value, expected
+│   └── Unsupported       a provider cannot do what was asked: provider, feature
 ├── ConfigurationError    a setting of the assistant is missing or unusable
 ├── AgentClosed           a run was asked of a closed agent
-├── ProviderError         a model's endpoint failed: provider, status, retry_after
-├── ToolFailed            raised by a tool on purpose: its text is told to the model
+├── ProviderError         a model's endpoint failed: provider, status, retry_after, transient
+│   └── ContextOverflow   the request is longer than the model's window
+├── ToolFailed            raised by a tool on purpose: its text is told to the model; transient, retry_after
+│   ├── CallRefused       an authoriser or a person refused the call
+│   ├── ToolTimedOut      no answer in time
+│   ├── CircuitOpen       the tool failed too often and rests: retry_after
+│   └── RateLimited       calls come too fast for the time that is left
+├── Refused               raised by middleware on purpose: its text is the answer
+├── ApprovalUnavailable   a run needs a yes from somebody, and nobody can be asked
 ├── StopRun               raised by a tool on purpose: the run ends
 └── RunError              a run ended without an answer: result (what there was), see ``Ending``
     ├── IterationCap      the model still called tools in the last round (the turn is stored)
+    ├── LimitReached      the run used up its calls, tokens or cost (the turn is stored)
+    ├── InvalidOutput     the answer does not fit the type that was wanted (the turn is stored)
+    ├── WindowExceeded    the request is longer than the model's window
     ├── EmptyReply        the model said nothing, asked again or not
     ├── DeadlinePassed    the time of the whole run was over
     ├── ProviderFailed    the model's endpoint failed (also a ProviderError)
@@ -19,6 +30,8 @@ AgentError
 from __future__ import annotations
 
 from agent.results import Ending, RunResult
+
+_PASSING = frozenset({408, 409, 429})
 
 
 class AgentError(Exception):
@@ -36,6 +49,15 @@ class ArgumentError(AgentError, ValueError):
         super().__init__(f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
 
 
+class Unsupported(ArgumentError):
+    """A request asks what *provider* cannot do; nothing was sent."""
+
+    def __init__(self, provider: str, feature: str, value: object) -> None:
+        self.provider = provider
+        self.feature = feature
+        super().__init__(feature, value, f"{provider} cannot do this; leave it out, or ask another provider")
+
+
 class ConfigurationError(AgentError):
     """A setting of the assistant is missing or unusable."""
 
@@ -48,7 +70,11 @@ class AgentClosed(AgentError):
 
 
 class ProviderError(AgentError):
-    """A model's endpoint failed, or answered what cannot be understood; *status* is HTTP's, where there was one."""
+    """A model's endpoint failed, or answered what cannot be understood; *status* is HTTP's, where there was one.
+
+    *transient* says whether the same request may fare better later (None: as the status says), *retry_after* is
+    the wait in seconds that the server asked for.
+    """
 
     def __init__(
         self,
@@ -57,15 +83,54 @@ class ProviderError(AgentError):
         provider: str = "",
         status: int | None = None,
         retry_after: float | None = None,
+        transient: bool | None = None,
     ) -> None:
         self.provider = provider
         self.status = status
         self.retry_after = retry_after
+        by_status = status is not None and (status in _PASSING or status >= 500)
+        self.transient = by_status if transient is None else transient
         super().__init__(f"{provider}: {problem}" if provider else problem)
 
 
+class ContextOverflow(ProviderError):
+    """The request is longer than the model's window; a shorter one may be answered."""
+
+
 class ToolFailed(AgentError):
-    """Raise it in a tool to tell the model, in your words, why the call failed and what would work."""
+    """Raise it in a tool to tell the model, in your words, why the call failed and what would work.
+
+    *transient*: the same call may work later, after *retry_after* seconds where that is known.
+    """
+
+    def __init__(self, text: str, *, transient: bool = False, retry_after: float | None = None) -> None:
+        self.transient = transient
+        self.retry_after = retry_after
+        super().__init__(text)
+
+
+class CallRefused(ToolFailed):
+    """The call was not allowed, or not approved; it was not made."""
+
+
+class ToolTimedOut(ToolFailed):
+    """The tool gave no answer in time."""
+
+
+class CircuitOpen(ToolFailed):
+    """The tool failed too often in a row and is not called for a while."""
+
+
+class RateLimited(ToolFailed):
+    """The call would have to wait longer than there is time."""
+
+
+class Refused(AgentError):
+    """Raise it in middleware around a model's call to refuse: its text is the answer, and the ending says so."""
+
+
+class ApprovalUnavailable(AgentError):
+    """A run needs a yes from somebody, and nobody can be asked."""
 
 
 class StopRun(AgentError):
@@ -85,6 +150,18 @@ class IterationCap(RunError):
     """The model still called tools in the last round; raise ``max_rounds``, or set ``last_round_answers``."""
 
 
+class LimitReached(RunError):
+    """The run used up its calls, its tokens or its cost."""
+
+
+class InvalidOutput(RunError):
+    """The answer does not fit the type that was wanted, as often as it was repaired."""
+
+
+class WindowExceeded(RunError):
+    """The request is longer than the model's window, and could not be made short enough."""
+
+
 class EmptyReply(RunError):
     """The model said nothing, as often as it was asked."""
 
@@ -102,11 +179,12 @@ class ProviderFailed(RunError, ProviderError):
         self.provider = known.provider if known else ""
         self.status = known.status if known else None
         self.retry_after = known.retry_after if known else None
+        self.transient = known.transient if known else False
         self.__cause__ = cause
 
 
 class RunStopped(RunError):
-    """A tool ended the run."""
+    """A tool, or middleware, ended the run."""
 
 
 class MemoryUnavailable(RunError):
@@ -126,6 +204,9 @@ def error_of(result: RunResult, problem: str, cause: Exception | None = None) ->
 
 _ERRORS: dict[Ending, type[RunError]] = {
     Ending.ITERATION_CAP: IterationCap,
+    Ending.LIMIT: LimitReached,
+    Ending.INVALID_OUTPUT: InvalidOutput,
+    Ending.CONTEXT_OVERFLOW: WindowExceeded,
     Ending.EMPTY_REPLY: EmptyReply,
     Ending.DEADLINE: DeadlinePassed,
     Ending.STOPPED: RunStopped,

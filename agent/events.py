@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent.approval import ApprovalRequest, Decision
 from agent.errors import RunError
 from agent.items import ContextItem
 from agent.results import RunResult, ToolRun, Usage
@@ -62,6 +63,21 @@ class ToolStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalRequested(Event):
+    """A call waits for a yes: ``event.request.approve()`` or ``.reject(reason)`` answers it."""
+
+    request: ApprovalRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided(Event):
+    """A request was answered, or nobody answered it."""
+
+    call: ToolCallBlock
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
 class ToolEnded(Event):
     """A tool has answered, or failed. They come in the order of the calls, after all have ended."""
 
@@ -71,6 +87,14 @@ class ToolEnded(Event):
 @dataclass(frozen=True, slots=True)
 class Nudged(Event):
     """The model said nothing and is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgentEvent(Event):
+    """Something happened in an agent that was called as a tool; *call_id* is the call."""
+
+    call_id: str
+    inner: Event
 
 
 @dataclass(frozen=True, slots=True)

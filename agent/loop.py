@@ -1,27 +1,38 @@
 """The loop: ask the model, run the tools it calls, until it answers. It knows nothing of memory.
 
-One async generator of events; the last one is ``LoopEnded``. Nothing is raised but cancellation.
+One async generator of events; the last one is ``LoopEnded``. Nothing is raised but cancellation. How the model is
+asked is ``asking``, how tools are called ``dispatch``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.dispatch import Dispatcher, result_of
-from agent.errors import ArgumentError, ProviderError
-from agent.events import Event, Nudged, RoundEnded, RoundStarted, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
+from pydantic import BaseModel
+
+from agent.asking import Asking, Ended, TooLong
+from agent.dispatch import Dispatched, Dispatcher, result_of
+from agent.errors import ArgumentError, Refused
+from agent.events import Event, Nudged, ToolEnded, ToolStarted, Warned
 from agent.items import Citation
-from agent.providers.collecting import Collector, Response, new_call_id, streaming
-from agent.providers.protocol import Delta, KeptAs, Provider, Request, TextPiece, ThinkingPiece
+from agent.middleware.protocol import ModelMiddleware
+from agent.providers.collecting import Response, new_call_id
+from agent.providers.protocol import KeptAs, Provider, Request
 from agent.results import Ending, StopReason, ToolRun, Usage
+from agent.structured import Expected
 from agent.tools.protocol import ToolContext
-from memory import Message, ToolCallBlock, ToolResultBlock
+from memory import Message, TextBlock, ToolCallBlock
 
 _REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
+_ENDINGS = {
+    StopReason.MAX_TOKENS: Ending.TOKEN_LIMIT,
+    StopReason.REFUSAL: Ending.REFUSAL,
+    StopReason.CONTENT_FILTER: Ending.CONTENT_FILTER,
+}
 NUDGE = "Your last reply was empty. Please answer."
 
 
@@ -47,8 +58,8 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the loop ended: *messages* are what it added, *text* the answer or what there was of it, *problem* and
-    *cause* why there is none, *kept* what history is to keep of the answer."""
+    """How the loop ended: *messages* are what it added, *text* the answer or what there was of it, *output* the
+    answer as the type that was wanted, *problem* and *cause* why there is none, *kept* what history is to keep."""
 
     ending: Ending
     text: str = ""
@@ -58,6 +69,7 @@ class Outcome:
     usage: Usage = field(default_factory=Usage)
     citations: tuple[Citation, ...] = ()
     kept: KeptAs | None = None
+    output: BaseModel | None = None
     problem: str = ""
     cause: Exception | None = None
 
@@ -78,32 +90,35 @@ class Loop:
         dispatcher: Dispatcher,
         *,
         limits: LoopLimits = LoopLimits(),
+        middleware: Sequence[ModelMiddleware] = (),
         ids: Callable[[], str] = new_call_id,
     ) -> None:
-        self._provider = provider
+        self._asking = Asking(provider, middleware, ids)
         self._dispatcher = dispatcher
         self._limits = limits
-        self._ids = ids
 
     async def run(
-        self, request: Request, context: ToolContext, timer: Callable[[], float]
+        self,
+        request: Request,
+        context: ToolContext,
+        timer: Callable[[], float],
+        *,
+        shorter: Callable[[], Request | None] | None = None,
+        expected: Expected | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Answer *request*; *timer* gives the seconds since the run began, *context* names it and its deadline."""
-        run = _Run(self._provider, self._dispatcher, self._limits, self._ids, request, context, timer)
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                yield event
+        """Answer *request*; *timer* gives the seconds since the run began, *context* names it and its deadline.
+
+        *shorter* is asked once for a request that needs less room, if the model's window is too small for this one;
+        *expected* is the type of answer that is wanted.
+        """
+        run = _Run(self._asking, self._dispatcher, self._limits, request, context, timer, shorter, expected)
+        try:
+            async with aclosing(run.events()) as events:
+                async for event in events:
+                    yield event
+        except Ended as end:
+            run.end = end
         yield LoopEnded(run.outcome(), **run.stamp())
-
-
-class _Ended(Exception):
-    """Not an error: it carries an ending up to where it is told."""
-
-    def __init__(self, ending: Ending, problem: str = "", cause: Exception | None = None) -> None:
-        self.ending = ending
-        self.problem = problem
-        self.cause = cause
-        super().__init__(problem)
 
 
 class _Run:
@@ -111,24 +126,27 @@ class _Run:
 
     def __init__(
         self,
-        provider: Provider,
+        asking: Asking,
         dispatcher: Dispatcher,
         limits: LoopLimits,
-        ids: Callable[[], str],
         request: Request,
         context: ToolContext,
         timer: Callable[[], float],
+        shorter: Callable[[], Request | None] | None,
+        expected: Expected | None,
     ) -> None:
-        self._provider, self._dispatcher, self._limits, self._ids = provider, dispatcher, limits, ids
+        self._asking, self._dispatcher, self._limits = asking, dispatcher, limits
         self._request, self._context, self._timer = request, context, timer
-        self._nudges = 0
+        self._shorter, self._expected = shorter, expected
+        self._nudges = self._repairs = self._steps = 0
         self._added: list[Message] = []
+        self._passing: list[Message] = []
+        """What is shown to the model until it has done better, and kept nowhere: nudges and repairs."""
         self._tool_runs: list[ToolRun] = []
-        self._usage = Usage()
-        self._steps = 0
         self._text = ""
         self._answer: Response | None = None
-        self._end = _Ended(Ending.FINAL)
+        self._output: BaseModel | None = None
+        self.end = Ended(Ending.FINAL)
 
     def stamp(self) -> dict[str, Any]:
         """Return what every event carries."""
@@ -136,134 +154,195 @@ class _Run:
 
     def outcome(self) -> Outcome:
         """Return how it ended."""
+        if isinstance(self.end.cause, Refused):  # middleware refused in words of its own
+            self._text = self.end.problem
+            self._added.append(Message.assistant(self._text))
         answer = self._answer
         return Outcome(
-            ending=self._end.ending,
+            ending=self.end.ending,
             text=self._text,
             messages=tuple(self._added),
             steps=self._steps,
             tool_runs=tuple(self._tool_runs),
-            usage=self._usage,
+            usage=self._context.scope.ledger.usage,
             citations=answer.citations if answer else (),
             kept=answer.kept if answer else None,
-            problem=self._end.problem,
-            cause=self._end.cause,
+            output=self._output,
+            problem=self.end.problem,
+            cause=self.end.cause,
         )
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Go on until there is an ending."""
-        try:
-            rounds = 0
-            while True:
-                rounds += 1
-                is_last = rounds >= self._limits.rounds
-                bare = is_last and self._limits.last_round_answers
-                collector = Collector(self._ids)
-                async with aclosing(self._asked(collector, bare)) as asked:
+        """Go on until ``Ended`` is raised."""
+        rounds = 0
+        while True:
+            rounds += 1
+            if passed := self._context.scope.ledger.passed():
+                raise Ended(Ending.LIMIT, passed)
+            is_last = rounds >= self._limits.rounds
+            bare = is_last and self._limits.last_round_answers
+            replies: list[Response] = []
+            try:
+                async with aclosing(self._asked(replies, bare)) as asked:
                     async for event in asked:
                         yield event
-                response = collector.response()
-                calls = response.message.tool_calls
-                # Cut at the token limit, what was called before it still counts; a cut call is told to be one.
-                if calls and not bare and response.stop not in _REFUSALS:
-                    if is_last:
-                        self._end_at_cap(response, calls)
-                    async with aclosing(self._called(response, calls)) as called:
-                        async for event in called:
-                            yield event
-                elif self._is_empty(response):
-                    self._nudge(response, bare)
-                    rounds -= 1
-                    yield Nudged(**self.stamp())
-                else:
-                    self._end_with(response, bare)
-        except _Ended as end:
-            self._end = end
+            except TooLong as error:
+                rounds -= 1
+                yield self._shortened(error)
+                continue
+            response = replies[-1]
+            calls = response.message.tool_calls
+            if self._is_given(response, calls) or (not calls and self._expected and not self._is_empty(response)):
+                self._judge(response, bare)
+                rounds -= 1
+            # Cut at the token limit, what was called before it still counts; a cut call is told to be one.
+            elif calls and not bare and response.stop not in _REFUSALS:
+                if is_last:
+                    self._end_at_cap(response, calls)
+                async with aclosing(self._called(response, calls)) as called:
+                    async for event in called:
+                        yield event
+            elif self._is_empty(response):
+                self._nudge(response, bare)
+                rounds -= 1
+                yield Nudged(**self.stamp())
+            else:
+                self._end_with(response, bare)
 
-    async def _asked(self, collector: Collector, bare: bool) -> AsyncGenerator[Event, None]:
-        """Ask the model once, its reply into *collector*."""
-        request = replace(self._request, messages=(*self._request.messages, *self._added))
-        if self._nudges:
-            request = replace(request, messages=(*request.messages, Message.user(self._limits.nudge)))
+    async def _asked(self, replies: list[Response], bare: bool) -> AsyncGenerator[Event, None]:
+        """Ask the model once."""
+        request = replace(self._request, messages=(*self._request.messages, *self._added, *self._passing))
+        self._steps += 1
+        context = replace(self._context, step=self._steps)
+        await context.scope.watch.tell("iteration", request, step=self._steps)
         if bare and request.tools:
             request = replace(request, tool_choice="none")
-        self._steps += 1
-        yield RoundStarted(**self.stamp())
+        if self._expected is not None:
+            request = self._expected.prepared(request, last=bare)
         try:
-            async with streaming(self._provider, request) as deltas:
-                while (delta := await self._next(deltas)) is not None:
-                    collector.add(delta)
-                    if isinstance(delta, TextPiece):
-                        yield TextDelta(delta.text, **self.stamp())
-                    elif isinstance(delta, ThinkingPiece) and delta.text:
-                        yield ThinkingDelta(delta.text, **self.stamp())
-            if collector.stop is None:
-                raise _Ended(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
+            async with aclosing(self._asking.ask(request, context, self.stamp, replies)) as events:
+                async for event in events:
+                    yield event
         finally:
-            response = collector.response()
-            self._usage += response.usage
-            self._text = response.text if response.text.strip() else self._text
-        yield RoundEnded(response.usage, **self.stamp())
-
-    async def _next(self, deltas: AsyncIterator[Delta]) -> Delta | None:
-        try:
-            if self._context.deadline is None:
-                return await anext(deltas, None)
-            async with asyncio.timeout_at(self._context.deadline) as scope:
-                return await anext(deltas, None)
-        except TimeoutError as error:
-            if self._context.deadline is not None and scope.expired():
-                raise _Ended(Ending.DEADLINE, "the deadline passed while the model was answering") from None
-            raise _Ended(Ending.PROVIDER_ERROR, f"the model's endpoint failed: {error}", error) from error
-        except Exception as error:  # a provider may be a stranger's; whatever it raises ends the run, told
-            raise _Ended(Ending.PROVIDER_ERROR, f"the model's endpoint failed: {error}", error) from error
+            if replies and replies[-1].text.strip():
+                self._text = replies[-1].text
 
     async def _called(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event, None]:
         """Run the tools and put calls and answers into the conversation, together."""
+        watch = self._context.scope.watch
         for call in calls:
+            await watch.tell("tool_called", call, step=self._steps)
             yield ToolStarted(call, **self.stamp())
-        context = replace(self._context, step=self._steps)
-        try:
-            async with asyncio.timeout_at(context.deadline) as scope:
-                dispatched = await self._dispatcher.run(calls, context)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            raise _Ended(Ending.DEADLINE, "the deadline passed while tools were running") from None
+        dispatched = Dispatched(())
+        async with aclosing(self._dispatched(calls)) as events:
+            async for event in events:
+                if isinstance(event, Dispatched):
+                    dispatched = event
+                else:
+                    yield event
         self._tool_runs.extend(dispatched.runs)
         self._added += [response.message, Message.tool([run.result for run in dispatched.runs])]
-        self._nudges = 0
+        self._nudges, self._passing = 0, []
         for run in dispatched.runs:
+            await watch.tell("tool_ended", run, step=self._steps)
             yield ToolEnded(run, **self.stamp())
         if dispatched.stop is not None:
-            raise _Ended(Ending.STOPPED, f"a tool ended the run: {dispatched.stop}", dispatched.stop)
+            raise Ended(Ending.STOPPED, f"a tool ended the run: {dispatched.stop}", dispatched.stop)
+        if dispatched.answers and self._expected is None:
+            self._text = "\n\n".join(run.result.text for run in dispatched.runs)
+            self._added.append(Message.assistant(self._text))
+            raise Ended(Ending.FINAL)
+
+    async def _dispatched(self, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event | Dispatched, None]:
+        """Yield what the tools report while they run, and at last how they went."""
+        reports: asyncio.Queue[Event | None] = asyncio.Queue()
+        scope = replace(self._context.scope, emit=reports.put_nowait)
+        context = replace(self._context, step=self._steps, scope=scope)
+        task = asyncio.create_task(self._dispatcher.run(calls, context))
+        task.add_done_callback(lambda _: reports.put_nowait(None))
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout_at(context.deadline) as limit:
+                        report = await reports.get()
+                except TimeoutError:
+                    if not limit.expired():
+                        raise
+                    raise Ended(Ending.DEADLINE, "the deadline passed while tools were running") from None
+                if report is None:
+                    break
+                yield report
+            yield task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _shortened(self, error: TooLong) -> Event:
+        """Go on with a shorter request, once."""
+        shorter = self._shorter() if self._shorter is not None else None
+        self._shorter = None
+        if shorter is None:
+            problem = f"the request is longer than the model's window: {error.cause}"
+            raise Ended(Ending.CONTEXT_OVERFLOW, problem, error.cause)
+        self._request = shorter
+        return Warned("the request was longer than the model's window; it was made shorter", **self.stamp())
 
     def _is_empty(self, response: Response) -> bool:
         return response.stop in (StopReason.STOP, StopReason.TOOL_CALLS) and not response.text.strip()
 
     def _nudge(self, response: Response, bare: bool) -> None:
         if bare and response.message.tool_calls:
-            raise _Ended(Ending.ITERATION_CAP, "the model called tools in the last round, which forbids them")
+            raise Ended(Ending.ITERATION_CAP, "the model called tools in the last round, which forbids them")
         if self._nudges >= self._limits.nudges:
-            raise _Ended(Ending.EMPTY_REPLY, f"the model said nothing, asked {self._nudges + 1} times")
+            raise Ended(Ending.EMPTY_REPLY, f"the model said nothing, asked {self._nudges + 1} times")
         self._nudges += 1
+        self._passing = [*self._passing, Message.user(self._limits.nudge)]
+
+    def _is_given(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> bool:
+        return self._expected is not None and any(self._expected.asked(call) for call in calls)
+
+    def _judge(self, response: Response, bare: bool) -> None:
+        """End with the answer that was wanted, or show the model what is wrong with it and go on."""
+        wanted, calls = self._expected, response.message.tool_calls
+        assert wanted is not None
+        if response.stop in _REFUSALS:
+            self._end_with(response, bare)
+        found = self._found(wanted, response, calls)
+        if not isinstance(found, str):
+            self._output = found
+            text = response.text if not calls else found.model_dump_json()
+            thoughts = tuple(block for block in response.message.blocks if block.type == "thinking")
+            message = response.message.model_copy(update={"blocks": (*thoughts, TextBlock(text=text))})
+            self._end_with(replace(response, message=message, stop=StopReason.STOP), bare)
+            return
+        if self._repairs >= wanted.repairs or response.stop is StopReason.MAX_TOKENS:
+            if not calls:
+                self._added.append(response.message)
+            raise Ended(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {found}")
+        self._repairs += 1
+        told = Message.tool([result_of(call, found, is_error=True) for call in calls]) if calls else Message.user(found)
+        self._passing = [*self._passing, response.message, told]
+
+    def _found(self, wanted: Expected, response: Response, calls: tuple[ToolCallBlock, ...]) -> BaseModel | str:
+        if len(calls) > 1:
+            return "not run: the final answer is given alone, when everything else is done"
+        if calls and calls[0].invalid is not None:
+            return "the arguments are not a JSON object"
+        found = wanted.validated(calls[0].arguments) if calls else wanted.read(response.text)
+        if isinstance(found, str) and response.stop is StopReason.MAX_TOKENS:
+            return f"it was cut at the limit of output tokens; {found}"
+        return found
 
     def _end_at_cap(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> None:
         """End with the calls answered, so that the conversation stays whole; running them would serve nobody."""
         note = f"not run: the limit of {self._limits.rounds} rounds was reached"
-        results: list[ToolResultBlock] = [result_of(call, note, is_error=True) for call in calls]
-        self._added += [response.message, Message.tool(results)]
+        self._added += [response.message, Message.tool([result_of(call, note, is_error=True) for call in calls])]
         problem = f"no answer within {self._limits.rounds} rounds; raise max_rounds, or set last_round_answers"
-        raise _Ended(Ending.ITERATION_CAP, problem)
+        raise Ended(Ending.ITERATION_CAP, problem)
 
     def _end_with(self, response: Response, bare: bool) -> None:
         blocks = tuple(block for block in response.message.blocks if not isinstance(block, ToolCallBlock))
         self._answer = response
         self._text = response.text
         self._added.append(response.message.model_copy(update={"blocks": blocks}))
-        endings = {
-            StopReason.MAX_TOKENS: Ending.TOKEN_LIMIT,
-            StopReason.REFUSAL: Ending.REFUSAL,
-            StopReason.CONTENT_FILTER: Ending.CONTENT_FILTER,
-        }
-        raise _Ended(endings.get(response.stop, Ending.LAST_ROUND if bare else Ending.FINAL))
+        raise Ended(_ENDINGS.get(response.stop, Ending.LAST_ROUND if bare else Ending.FINAL))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from pydantic import BaseModel
+
 from agent.items import Citation, ContextItem
 from memory import LeftOut, Message, Report, ToolCallBlock, ToolResultBlock
 
@@ -34,8 +36,14 @@ class Ending(StrEnum):
     EMPTY_REPLY = "empty_reply"
     PROVIDER_ERROR = "provider_error"
     DEADLINE = "deadline"
+    LIMIT = "limit"
+    """The run used up its calls, its tokens or its cost."""
+    INVALID_OUTPUT = "invalid_output"
+    """The answer does not fit the type that was wanted, repaired or not."""
+    CONTEXT_OVERFLOW = "context_overflow"
+    """The request is longer than the model's window, made shorter or not."""
     STOPPED = "stopped"
-    """A tool ended the run."""
+    """A tool or middleware ended the run."""
     MEMORY_ERROR = "memory_error"
     """Memory could not be read, and the agent was told not to go on without it."""
 
@@ -46,10 +54,11 @@ class Ending(StrEnum):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the turn is kept: all answers, and what was reached at the iteration cap."""
-        return self in _ANSWERS or self is Ending.ITERATION_CAP
+        """Whether the turn is kept: all answers, and what was reached where a limit ended it."""
+        return self in _ANSWERS or self in _CUT_SHORT
 
 
+_CUT_SHORT = frozenset({Ending.ITERATION_CAP, Ending.LIMIT, Ending.INVALID_OUTPUT})
 _ANSWERS = frozenset({Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER})
 
 
@@ -81,25 +90,34 @@ class Usage:
         """Input and output together."""
         return self.input + self.output
 
+    @property
+    def cached_share(self) -> float:
+        """The share of the input that was read from the provider's cache, in [0, 1]."""
+        return self.cache_read / self.input if self.input else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """One call of a tool: what was asked, what it answered, and its time in seconds."""
+    """One call of a tool: what was asked, what it answered, how long it took, and *began*, the seconds from the
+    beginning of the run to that of the call."""
 
     call: ToolCallBlock
     result: ToolResultBlock
     elapsed: float = 0.0
+    began: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """What a run gives, whether it is returned or carried by the error that is raised.
 
-    *text* is the answer, or what there was of it. *messages* are what this turn adds to the conversation, the
-    prompt first. *memories* were shown to the model, *left_out* were found and not shown; *stored* has a line
-    for each message kept. *abstain* says why what was found may not answer ("nothing": it is about something else,
-    "other": it is about someone else). *warnings* say what was done differently than asked, *notes* how memory was
-    searched.
+    *text* is the answer, or what there was of it, *output* the same as the type that was wanted. *messages* are what
+    this turn adds to the conversation, the prompt first. *memories* were shown to the model, *left_out* were found
+    and not shown, or only in part; *dropped* messages of history had no room. *stored* has a line for each message
+    kept. *abstain* says why what was found may not answer ("nothing": it is about something else, "other": it is
+    about someone else). *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run
+    with its sub-agents. *fingerprint* is that of the agent's configuration. *warnings* say what was done differently
+    than asked, *notes* how memory was searched.
     """
 
     ending: Ending
@@ -109,11 +127,16 @@ class RunResult:
     steps: int = 0
     tool_runs: tuple[ToolRun, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    calls: int = 0
+    cost: float | None = None
+    output: BaseModel | None = None
     memories: tuple[ContextItem, ...] = ()
     citations: tuple[Citation, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    dropped: int = 0
     stored: tuple[Report, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     elapsed: float = 0.0
+    fingerprint: str = ""

@@ -22,11 +22,14 @@ class Turn:
         self.ends: float | None = None
         self._deadline, self._clock, self._began = deadline, timer, 0.0
 
-    def begin(self) -> None:
-        """Start counting: a stream may be made long before it is read."""
+    def begin(self, latest: float | None = None) -> None:
+        """Start counting: a stream may be made long before it is read. It ends no later than *latest*, in the event
+        loop's time."""
         self._began = self._clock()
+        self.ends = latest
         if self._deadline is not None:
-            self.ends = asyncio.get_running_loop().time() + self._deadline
+            own = asyncio.get_running_loop().time() + self._deadline
+            self.ends = own if latest is None else min(own, latest)
 
     def timer(self) -> float:
         """Return the seconds since the run began."""

@@ -30,7 +30,12 @@ _PACKAGES = ("mneme", "numpy", "wordllama", "PyStemmer", "apsw", "sqlite-vec")
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what *arguments* ask for; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Mneme.")
+    asked = sys.argv[1:] if arguments is None else arguments
+    if asked[:1] == ["loop"]:  # it needs none of the data sets
+        from benchmarks.loop import main as loop
+
+        return loop(asked[1:])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Mneme; see also `loop --help`.")
     commands = parser.add_subparsers(dest="command", required=True)
     recall = commands.add_parser("recall", help="how much of the evidence is found")
     recall.add_argument("--data", type=Path, default=os.environ.get("MNEME_BENCH_DATA"), help="folder of the data sets")

@@ -32,6 +32,8 @@ from memory.times import Clock, system_clock
 __all__ = ["HttpClient", "ServerEvent", "Timeouts"]
 
 _MEGABYTE = 1 << 20
+_EVENTS, _LINES = "text/event-stream", "application/x-ndjson"
+_KINDS = {_EVENTS: "an event stream", _LINES: "JSON lines"}
 _LARGEST_REFUSAL = 256 * 1024
 _CONNECTIONS = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=5.0)
 # Requests to this machine never pass through a proxy: what is asked of a local model stays here.
@@ -107,19 +109,21 @@ class HttpClient:
 
         Wrap it in ``contextlib.aclosing`` where it may be left early, so that this happens at once.
         """
-        sent = self._prepared(url, headers, accept="text/event-stream", encoding="identity")
-        content = encoded(payload)
+        async with aclosing(self._streamed(url, payload, headers, _EVENTS)) as responses:
+            async for response in responses:
+                async with aclosing(_events(url, response, self._max_event)) as events:
+                    async for event in events:
+                        yield event
 
-        async def opened() -> httpx.Response | Refusal:
-            return await self._send("POST", url, content, sent)
-
-        response = await self._retrying.run(opened)
-        try:
-            await self._check_stream(url, response, sent)
-            async for event in _events(url, response, self._max_event):
-                yield event
-        finally:
-            await response.aclose()
+    async def stream_lines(
+        self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[str, None]:
+        """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
+        async with aclosing(self._streamed(url, payload, headers, _LINES)) as responses:
+            async for response in responses:
+                async with aclosing(_lines(url, response, self._max_event)) as lines:
+                    async for line in lines:
+                        yield line
 
     async def aclose(self) -> None:
         """Close this loop's connections (others close as their loop ends); using the client then raises."""
@@ -195,13 +199,30 @@ class HttpClient:
             await response.aclose()
         return b"".join(parts)
 
-    async def _check_stream(self, url: str, response: httpx.Response, headers: dict[str, str]) -> None:
+    async def _streamed(
+        self, url: str, payload: Any, headers: Mapping[str, str] | None, kind: str
+    ) -> AsyncGenerator[httpx.Response, None]:
+        """Yield the one answer to *payload*, checked to be of *kind*; closing frees its connection."""
+        sent = self._prepared(url, headers, accept=kind, encoding="identity")
+        content = encoded(payload)
+
+        async def opened() -> httpx.Response | Refusal:
+            return await self._send("POST", url, content, sent)
+
+        response = await self._retrying.run(opened)
+        try:
+            await self._check_stream(url, response, sent, kind)
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _check_stream(self, url: str, response: httpx.Response, headers: dict[str, str], wanted: str) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.headers.get("content-encoding", "identity") != "identity":
             raise HttpError(safe_url(url), "the stream is compressed, which was not asked for")
-        if kind != "text/event-stream":
+        if kind != wanted:
             said = complaint(await self._body(url, response, _LARGEST_REFUSAL), secrets_of(headers))
-            problem = f"answered {redacted(kind) or 'no content type'} instead of an event stream"
+            problem = f"answered {redacted(kind) or 'no content type'} instead of {_KINDS[wanted]}"
             raise HttpError(safe_url(url), problem + (f": {said}" if said else ""))
 
     def _prepared(self, url: str, headers: Mapping[str, str] | None, *, accept: str, encoding: str) -> dict[str, str]:
@@ -251,10 +272,7 @@ class HttpClient:
                 mounts=_DIRECT if self._transport is None else None,
                 trust_env=not self._offline,
             )
-        except (
-            ImportError,
-            ValueError,
-        ) as error:  # SOCKS needs a package of its own; a malformed proxy address
+        except (ImportError, ValueError) as error:  # SOCKS needs a package of its own; a malformed proxy address
             raise HttpError("proxy", f"the proxy settings of the environment are unusable: {error}") from error
 
 
@@ -287,6 +305,25 @@ async def _events(url: str, response: httpx.Response, limit: int) -> AsyncGenera
                 gauge.reset()
                 if event.data:  # one without data (a ping, an id) is not an event by the standard
                     yield ServerEvent(event.event, event.data)
+
+
+async def _lines(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[str, None]:
+    held: list[bytes] = []
+    size = 0
+    with _translated(url):
+        async for part in response.aiter_bytes():
+            *ended, rest = part.split(b"\n")
+            for line in ended:
+                whole = b"".join((*held, line)).strip()
+                held, size = [], 0
+                if whole:
+                    yield whole.decode("utf-8", "replace")
+            held.append(rest)
+            size += len(rest)
+            if size > limit:
+                raise HttpError(safe_url(url), f"a line of the stream is larger than {limit:,} bytes")
+    if last := b"".join(held).strip():
+        yield last.decode("utf-8", "replace")
 
 
 @contextmanager

@@ -25,6 +25,9 @@ ENVIRONMENT: Mapping[str, str] = {
     "model": "MNEME_MODEL",
     "base_url": "OPENAI_BASE_URL",
     "api_key": "OPENAI_API_KEY",
+    "anthropic_api_key": "ANTHROPIC_API_KEY",
+    "anthropic_base_url": "ANTHROPIC_BASE_URL",
+    "ollama_host": "OLLAMA_HOST",
     "embedder": "MNEME_EMBEDDER",
     "embedding_model": "MNEME_EMBEDDING_MODEL",
     "embedding_base_url": "MNEME_EMBEDDING_BASE_URL",
@@ -33,10 +36,21 @@ ENVIRONMENT: Mapping[str, str] = {
     "system": "MNEME_SYSTEM",
 }
 CONFIG_VARIABLE = "MNEME_CONFIG"
-OLLAMA_VARIABLE = "OLLAMA_HOST"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
+ANTHROPIC_BASE_URL = "https://api.anthropic.com"
+KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
-_NOT_SHOWN = frozenset({"api_key", "base_url", "embedding_api_key", "embedding_base_url"})
+_NOT_SHOWN = frozenset(
+    {
+        "anthropic_api_key",
+        "anthropic_base_url",
+        "api_key",
+        "base_url",
+        "embedding_api_key",
+        "embedding_base_url",
+        "ollama_host",
+    }
+)
 
 
 class Settings(BaseModel):
@@ -50,6 +64,9 @@ class Settings(BaseModel):
     model: str | None = None
     base_url: str | None = None
     api_key: SecretStr | None = None
+    anthropic_api_key: SecretStr | None = None
+    anthropic_base_url: str | None = None
+    ollama_host: str | None = None
     embedder: Literal["auto", "local", "openai"] = "auto"
     embedding_model: str | None = None
     embedding_base_url: str | None = None
@@ -58,24 +75,49 @@ class Settings(BaseModel):
     system: str = ""
 
     @property
+    def kind(self) -> str:
+        """Which provider answers: the one before the model's name (``ollama:NAME``), or the one that is set up."""
+        prefix, colon, _ = (self.model or "").partition(":")
+        if colon and prefix in KINDS:
+            return prefix
+        if self.base_url is None and self.api_key is None:
+            if self.anthropic_api_key is not None:
+                return "anthropic"
+            if self.ollama_host is not None:
+                return "ollama"
+        return "openai"
+
+    @property
+    def model_name(self) -> str:
+        """The model's name as its endpoint knows it."""
+        prefix, _, name = (self.model or "").partition(":")
+        return name if name and prefix in KINDS else self.model or ""
+
+    @property
     def endpoint(self) -> str:
         """Where the model is asked."""
+        if self.kind == "anthropic":
+            return self.anthropic_base_url or ANTHROPIC_BASE_URL
+        if self.kind == "ollama":
+            return ollama_address(self.ollama_host or "")
         return self.base_url or DEFAULT_BASE_URL
 
     @property
     def embedding_endpoint(self) -> str:
         """Where texts are embedded, if an endpoint embeds them."""
-        return self.embedding_base_url or self.endpoint
+        if self.embedding_base_url is None and self.base_url is None and self.api_key is None and self.ollama_host:
+            return ollama_address(self.ollama_host) + "/v1"
+        return self.embedding_base_url or self.base_url or DEFAULT_BASE_URL
 
     @property
     def key(self) -> str | None:
         """The model's key itself, for its endpoint alone."""
-        return _secret(self.api_key)
+        return _secret({"openai": self.api_key, "anthropic": self.anthropic_api_key}.get(self.kind))
 
     @property
     def embedding_key(self) -> str | None:
-        """The embedder's key itself. The model's serves where the endpoint is the same, and nowhere else."""
-        same = self.embedding_endpoint == self.endpoint
+        """The embedder's key itself. OpenAI's serves where the endpoint is OpenAI's own, and nowhere else."""
+        same = self.embedding_endpoint == (self.base_url or DEFAULT_BASE_URL)
         return _secret(self.embedding_api_key or (self.api_key if same else None))
 
     @field_validator("memory", mode="before")
@@ -90,10 +132,17 @@ class Settings(BaseModel):
     def _model(cls, value: str | None) -> str | None:
         return None if value is None or value.strip().lower() in ("", NO_MODEL) else value.strip()
 
-    @field_validator("base_url", "embedding_base_url")
+    @field_validator("base_url", "anthropic_base_url", "embedding_base_url")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
         return None if value is None else http_address(value)
+
+    @field_validator("ollama_host")
+    @classmethod
+    def _host(cls, value: str | None) -> str | None:
+        if value is not None:
+            http_address(ollama_address(value))
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +170,6 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     ):
         values.update({name: value for name, (value, _) in layer.items()})
         origins.update({name: origin for name, (_, origin) in layer.items()})
-    if "base_url" not in values and "api_key" not in values and environ.get(OLLAMA_VARIABLE):
-        # Only where nothing else names an endpoint or holds a key: a key is never sent to a host it is not for.
-        values["base_url"], origins["base_url"] = ollama_address(environ[OLLAMA_VARIABLE]), OLLAMA_VARIABLE
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:

@@ -23,10 +23,10 @@ def http_address(text: str) -> str:
 
 
 def ollama_address(host: str) -> str:
-    """Return the OpenAI-compatible address of what ``OLLAMA_HOST`` names, by Ollama's own rules.
+    """Return the address of what ``OLLAMA_HOST`` names, by Ollama's own rules.
 
     >>> ollama_address("192.168.1.4")
-    'http://192.168.1.4:11434/v1'
+    'http://192.168.1.4:11434'
     """
     scheme, found, rest = host.strip().strip("\"'").partition("://")
     if not found:
@@ -38,7 +38,7 @@ def ollama_address(host: str) -> str:
     if name in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens; a client asks this machine
         name = "127.0.0.1"
     name = f"[{name}]" if ":" in name else name
-    return "/".join(part for part in (f"{scheme}://{name}:{named_port or port}", path.strip("/"), "v1") if part)
+    return "/".join(part for part in (f"{scheme}://{name}:{named_port or port}", path.strip("/")) if part)
 
 
 def _split(place: str) -> tuple[str, str]:

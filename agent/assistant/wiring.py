@@ -115,14 +115,32 @@ def make_provider(settings: Settings, client: HttpClient | None) -> Provider:
 
     if settings.model is None:
         return QuotingProvider()
+    if settings.kind == "anthropic":
+        return _anthropic(settings, client)
+    if settings.kind == "ollama":
+        from agent.providers.ollama import OllamaProvider
+
+        return OllamaProvider(settings.model_name, base_url=settings.endpoint, client=client)
     if settings.api_key is None and settings.base_url is None:
         raise ConfigurationError(
-            f"model {settings.model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own "
+            f"model {settings.model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own; "
+            "ANTHROPIC_API_KEY or OLLAMA_HOST where it is theirs "
             "(without MNEME_MODEL, questions are answered by quotes)"
         )
     from agent.providers.openai_compatible import OpenAICompatibleProvider
 
-    return OpenAICompatibleProvider(settings.endpoint, settings.model, api_key=settings.key, client=client)
+    return OpenAICompatibleProvider(settings.endpoint, settings.model_name, api_key=settings.key, client=client)
+
+
+def _anthropic(settings: Settings, client: HttpClient | None) -> Provider:
+    if settings.anthropic_api_key is None and settings.anthropic_base_url is None:
+        raise ConfigurationError(
+            f"model {settings.model} needs ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a server of your own"
+        )
+    from agent.providers.anthropic import AnthropicProvider
+
+    name, url = settings.model_name, settings.endpoint
+    return AnthropicProvider(name, api_key=settings.key, base_url=url, cache=True, client=client)
 
 
 def make_embedder(settings: Settings, client: HttpClient | None) -> Embedder | None:
@@ -132,7 +150,8 @@ def make_embedder(settings: Settings, client: HttpClient | None) -> Embedder | N
     if settings.embedder == "openai":
         if not settings.embedding_model:
             raise ConfigurationError("embedder openai needs MNEME_EMBEDDING_MODEL, the model that embeds")
-        if settings.embedding_key is None and settings.embedding_base_url is None and settings.base_url is None:
+        addresses = (settings.embedding_base_url, settings.base_url, settings.ollama_host)
+        if settings.embedding_key is None and not any(addresses):
             raise ConfigurationError(
                 "embedder openai needs OPENAI_API_KEY, or MNEME_EMBEDDING_BASE_URL for a server of your own"
             )

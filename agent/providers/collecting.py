@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,15 +153,19 @@ def tool_call(id: str, name: str, arguments: str) -> ToolCallBlock:
 
 
 @asynccontextmanager
-async def streaming(provider: Provider, request: Request) -> AsyncIterator[AsyncIterator[Delta]]:
-    """Open a reply and close it, wherever it is left."""
-    deltas = provider.stream(request)
+async def closing(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
+    """Close a reply wherever it is left."""
     try:
         yield deltas
     finally:
         close = getattr(deltas, "aclose", None)
         if close is not None:
             await close()
+
+
+def streaming(provider: Provider, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+    """Open a reply and close it, wherever it is left."""
+    return closing(provider.stream(request))
 
 
 async def complete(provider: Provider, request: Request) -> Response:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from agent.errors import ProviderError
 from agent.providers.protocol import Delta, Stop, TextPiece, ThinkingPiece, ToolCallPiece, UsagePiece
+from agent.providers.wire import Endpoint, count_of, part_of
 from agent.results import StopReason, Usage
+from memory.http import ServerEvent
 
 _STOPS = {
     "stop": StopReason.STOP,
@@ -18,15 +19,13 @@ _STOPS = {
     "content_filter": StopReason.CONTENT_FILTER,
     "refusal": StopReason.REFUSAL,
 }
-_SHOWN = 300
 
 
 class ChunkReader:
-    """Reads one reply: ``read`` each event's data, then ``finish``. *hidden* is shown in no error."""
+    """Reads one reply of *endpoint*: ``read`` each event's data, then ``finish``."""
 
-    def __init__(self, provider: str, *, hidden: str = "") -> None:
-        self._provider = provider
-        self._hidden = hidden
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
         self._reason: str | None = None
         self._done = False
         self._refused = False
@@ -38,19 +37,14 @@ class ChunkReader:
         """Whether the server has said that nothing more comes."""
         return self._done
 
-    def read(self, event: str, data: str) -> Iterator[Delta]:
+    def read(self, frame: ServerEvent) -> Iterator[Delta]:
         """Yield what one event says; raise ``ProviderError`` where it is an error or no JSON."""
-        if data.strip() == "[DONE]":
+        if frame.data.strip() == "[DONE]":
             self._done = True
             return
-        try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise self._broken("a chunk of the reply is not JSON") from error
-        if not isinstance(chunk, dict):
-            raise self._broken("a chunk of the reply is not a JSON object")
-        if chunk.get("error") or event == "error" or chunk.get("object") == "error":
-            raise self._broken(f"failed in the middle of the reply: {self._complaint(chunk)}")
+        chunk = self._endpoint.object_of(frame.data)
+        if chunk.get("error") or frame.event == "error" or chunk.get("object") == "error":
+            raise self._endpoint.complained(chunk.get("error") or chunk)
         choices = chunk.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             yield from self._choice(choices[0])
@@ -60,7 +54,7 @@ class ChunkReader:
     def finish(self) -> Stop:
         """Return why the reply ended; raise where it broke off."""
         if self._reason is None and not self._done:
-            raise self._broken("the reply broke off before its end")
+            raise self._endpoint.broken("the reply broke off before its end", transient=True)
         if self._refused:
             return Stop(StopReason.REFUSAL)
         reason = _STOPS.get(self._reason or "", StopReason.STOP)
@@ -89,8 +83,7 @@ class ChunkReader:
             self._reason = choice["finish_reason"]
 
     def _call(self, call: dict[str, Any]) -> ToolCallPiece:
-        function = call.get("function")
-        function = function if isinstance(function, dict) else {}
+        function = part_of(call, "function")
         arguments = function.get("arguments")
         if isinstance(arguments, (dict, list)):
             arguments = json.dumps(arguments, ensure_ascii=False)  # some servers send the object itself
@@ -109,29 +102,16 @@ class ChunkReader:
         self._last_index = max(self._last_index, index)
         return index
 
-    def _complaint(self, chunk: dict[str, Any]) -> str:
-        error = chunk.get("error") or chunk
-        said = error.get("message") if isinstance(error, dict) else error
-        line = " ".join((said if isinstance(said, str) else "no reason given").split())
-        if self._hidden:
-            line = line.replace(self._hidden, "[hidden]")
-        return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
-
-    def _broken(self, problem: str) -> ProviderError:
-        return ProviderError(problem, provider=self._provider)
-
 
 def usage_of(given: dict[str, Any]) -> Usage:
     """Return the counts of a ``usage`` object; what is missing is 0."""
-    read, written = given.get("prompt_tokens_details"), given.get("completion_tokens_details")
-    read = read if isinstance(read, dict) else {}
-    written = written if isinstance(written, dict) else {}
+    read, written = part_of(given, "prompt_tokens_details"), part_of(given, "completion_tokens_details")
     return Usage(
-        input=_count(given.get("prompt_tokens")),
-        output=_count(given.get("completion_tokens")),
-        cache_read=_count(read.get("cached_tokens")),
-        cache_write=_count(read.get("cache_write_tokens")),
-        reasoning=_count(written.get("reasoning_tokens")),
+        input=count_of(given.get("prompt_tokens")),
+        output=count_of(given.get("completion_tokens")),
+        cache_read=count_of(read.get("cached_tokens")),
+        cache_write=count_of(read.get("cache_write_tokens")),
+        reasoning=count_of(written.get("reasoning_tokens")),
     )
 
 
@@ -141,7 +121,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list):  # some servers send the content in typed parts
         return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
     return ""
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0

@@ -7,16 +7,16 @@ It knows addresses and keys; the words of the format are ``openai_request`` and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
-from typing import Literal
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from agent.errors import ArgumentError, ProviderError
+from agent.providers.capabilities import SETTINGS, Capabilities, ModelInfo
+from agent.providers.endpoint_provider import EndpointProvider, Reader
 from agent.providers.openai_chunks import ChunkReader
 from agent.providers.openai_request import payload
-from agent.providers.protocol import Delta, Request
-from memory import HttpError
+from agent.providers.protocol import Request
+from agent.providers.wire import Endpoint, bearer, checked_base, count_of, part_of, shown
 from memory.http import HttpClient
 
 _HINTS = {
@@ -24,9 +24,10 @@ _HINTS = {
     403: "the key may not use this model",
     404: "no such model, or the address lacks its /v1",
 }
+_NOT_OPENAI = frozenset({"top_k", "min_p"})
 
 
-class OpenAICompatibleProvider:
+class OpenAICompatibleProvider(EndpointProvider):
     """Streams replies of *model* at *base_url* (which usually ends in ``/v1``).
 
     *api_key* is sent where given and never shown. *headers* are added to each request. *reasoning_field* names the
@@ -46,106 +47,47 @@ class OpenAICompatibleProvider:
         reasoning_field: Literal["reasoning_content", "reasoning"] | None = None,
         limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
     ) -> None:
-        if not isinstance(model, str) or not model.strip():
-            raise ArgumentError("model", model, "the name of a model is needed; list_models says which there are")
-        self._url = checked_base(base_url)
-        self._model = model
-        self._headers = {**(headers or {}), **authorisation(api_key)}
-        self._key = api_key or ""
-        self._own = client is None
-        self._client = client or HttpClient()
+        sent = {**(headers or {}), **bearer(api_key)}
+        super().__init__(Endpoint(base_url, name=model, headers=sent, key=api_key, hints=_HINTS, client=client), model)
+        self._is_openai = _is_openai(self._endpoint.url)
         self._reasoning_field = reasoning_field
-        self._limit_field = limit_field or _limit_field(self._url)
+        self._limit_field = limit_field or ("max_completion_tokens" if self._is_openai else "max_tokens")
 
     @property
-    def model(self) -> str:
-        """The model that is asked."""
-        return self._model
+    def capabilities(self) -> Capabilities:
+        """What the format can say; OpenAI itself takes fewer settings than servers that follow it."""
+        return Capabilities(SETTINGS - _NOT_OPENAI if self._is_openai else SETTINGS, thinking=frozenset({"off"}))
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """As the protocol says."""
+    async def models(self) -> list[ModelInfo]:
+        """Return the models that the endpoint has, sorted by name."""
+        answer = await self._endpoint.get("/models")
+        listed = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(listed, list):
+            raise self._endpoint.broken("the list of models has an unknown shape")
+        named = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
+        return sorted((ModelInfo(one["id"], context=_context(one)) for one in named), key=lambda one: one.name)
+
+    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], Reader]:
         body = payload(request, self._model, limit_field=self._limit_field, reasoning_field=self._reasoning_field)
-        reader = ChunkReader(self._model, hidden=self._key)
-        events = self._client.stream_events(self._url + "/chat/completions", body, headers=self._headers)
-        with translated(self._model):
-            async with aclosing(events):
-                async for event in events:
-                    for delta in reader.read(event.event, event.data):
-                        yield delta
-                    if reader.done:
-                        break
-        yield reader.finish()
-
-    async def aclose(self) -> None:
-        """Close its connections; a client that was given stays open."""
-        if self._own:
-            await self._client.aclose()
-
-    def __repr__(self) -> str:
-        return f"OpenAICompatibleProvider({shown(self._url)!r}, {self._model!r})"
+        return self._endpoint.events("/chat/completions", body), ChunkReader(self._endpoint)
 
 
 async def list_models(base_url: str, *, api_key: str | None = None, client: HttpClient | None = None) -> list[str]:
     """Return the names of the models that the endpoint has, sorted."""
-    url = checked_base(base_url)
-    http = client or HttpClient()
+    provider = OpenAICompatibleProvider(base_url, shown(checked_base(base_url)), api_key=api_key, client=client)
     try:
-        with translated(shown(url)):
-            answer = await http.get_json(url + "/models", headers=authorisation(api_key))
+        return [model.name for model in await provider.models()]
     finally:
-        if client is None:
-            await http.aclose()
-    listed = answer.get("data") if isinstance(answer, dict) else None
-    if not isinstance(listed, list):
-        raise ProviderError("the list of models has an unknown shape", provider=shown(url))
-    return sorted(one["id"] for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str))
+        await provider.aclose()
 
 
-def authorisation(api_key: str | None) -> dict[str, str]:
-    """Return the header that carries *api_key*; none without one."""
-    if api_key is None:
-        return {}
-    if not isinstance(api_key, str) or not api_key.strip() or not api_key.isascii():
-        raise ArgumentError("api_key", "(hidden)", "a key of plain characters is needed, or None")
-    return {"authorization": f"Bearer {api_key.strip()}"}
-
-
-def checked_base(base_url: str) -> str:
-    """Return *base_url* without a trailing slash, if it is an http address."""
-    expected = "an address such as http://localhost:8080/v1 is needed"
-    if not isinstance(base_url, str):
-        raise ArgumentError("base_url", base_url, expected)
-    try:
-        parts = urlsplit(base_url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ArgumentError("base_url", shown(base_url), expected)
-    return base_url.rstrip("/")
-
-
-def shown(url: str) -> str:
-    """Return *url* without what may carry a key."""
-    try:
-        parts = urlsplit(url)
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return "(unreadable address)"
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
-
-
-@contextmanager
-def translated(provider: str) -> Iterator[None]:
-    """Turn what the HTTP client raises into ``ProviderError``."""
-    try:
-        yield
-    except HttpError as error:
-        hint = _HINTS.get(error.status or 0)
-        problem = f"{error} ({hint})" if hint else str(error)
-        raise ProviderError(problem, provider=provider, status=error.status, retry_after=error.retry_after) from error
-
-
-def _limit_field(url: str) -> str:
+def _is_openai(url: str) -> bool:
     host = urlsplit(url).hostname or ""
-    return "max_completion_tokens" if host == "openai.com" or host.endswith(".openai.com") else "max_tokens"
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+def _context(listed: dict[str, Any]) -> int | None:
+    """Return the length of a model's window under the names that servers use; OpenAI itself does not tell."""
+    names = ("context_length", "context_window", "max_model_len")
+    known = [count_of(listed.get(name)) for name in names] + [count_of(part_of(listed, "meta").get("n_ctx_train"))]
+    return next((count for count in known if count), None)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent.providers.protocol import Request, ToolSpec
-from agent.providers.settings import ModelSettings
+from agent.providers.settings import ModelSettings, sampling
 from memory import (
     DocumentBlock,
     ImageBlock,
@@ -43,19 +43,9 @@ def payload(request: Request, model: str, *, limit_field: str, reasoning_field: 
 
 
 def _settings(settings: ModelSettings, limit_field: str) -> dict[str, Any]:
-    named = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "top_k": settings.top_k,
-        "min_p": settings.min_p,
-        "presence_penalty": settings.presence_penalty,
-        "frequency_penalty": settings.frequency_penalty,
-        "stop": None if settings.stop is None else list(settings.stop),
-        "seed": settings.seed,
-        limit_field: settings.max_tokens,
-        "reasoning_effort": settings.effort,
-    }
-    given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    given = sampling(settings, max_tokens=limit_field, effort="reasoning_effort")
+    if settings.thinking == "off":
+        given["reasoning_effort"] = "none"
     if settings.response_schema is not None:
         schema = {"name": "answer", "schema": dict(settings.response_schema), "strict": True}
         given["response_format"] = {"type": "json_schema", "json_schema": schema}

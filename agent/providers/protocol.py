@@ -119,6 +119,7 @@ class Provider(Protocol):
     - Failures raise ``ProviderError``, in the middle of the stream too; a reply that breaks off raises.
       No error shows a key.
     - Closing the iterator at any place frees its connection.
+    - It may say what it can do (``capabilities``) and which models there are (``models``); see ``capabilities``.
     """
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:

@@ -1,7 +1,21 @@
-"""For tests of agents and providers: a scripted provider, a scripted server, and the contract of providers."""
+"""For tests of agents and providers: a scripted provider, scripted servers, and the contract of providers."""
 
-from agent.testing.openai_server import OpenAIServer, RawReply, Seen
+from agent.testing.anthropic_server import AnthropicServer
+from agent.testing.ollama_server import OllamaServer
+from agent.testing.openai_server import OpenAIServer
 from agent.testing.provider_contract import ProviderContract
 from agent.testing.scripted import Reply, ScriptedProvider, call
+from agent.testing.wire_server import RawReply, Seen, WireServer
 
-__all__ = ["OpenAIServer", "ProviderContract", "RawReply", "Reply", "ScriptedProvider", "Seen", "call"]
+__all__ = [
+    "AnthropicServer",
+    "OllamaServer",
+    "OpenAIServer",
+    "ProviderContract",
+    "RawReply",
+    "Reply",
+    "ScriptedProvider",
+    "Seen",
+    "WireServer",
+    "call",
+]

@@ -14,7 +14,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from agent.errors import ProviderError
+import pytest
+
+from agent.errors import ProviderError, Unsupported
+from agent.providers.capabilities import capabilities_of
 from agent.providers.collecting import Response, complete, streaming
 from agent.providers.protocol import Delta, Provider, Request, Stop, TextPiece, ThinkingPiece, ToolSpec, UsagePiece
 from agent.providers.settings import ModelSettings
@@ -26,7 +29,18 @@ _ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a"
 
 
 class ProviderContract:
-    """The contract of ``Provider``. Give ``serving``; override nothing else."""
+    """The contract of ``Provider``. Give ``serving``; override no test.
+
+    *reasons* and *counts* are what the format can say at all: why a reply stops, and which tokens are counted.
+    """
+
+    reasons: tuple[StopReason, ...] = (
+        StopReason.STOP,
+        StopReason.MAX_TOKENS,
+        StopReason.CONTENT_FILTER,
+        StopReason.REFUSAL,
+    )
+    counts: tuple[str, ...] = ("input", "output", "cache_read", "cache_write", "reasoning")
 
     def serving(self, *replies: Reply) -> AbstractContextManager[Provider]:
         """Return a context in which a provider gets *replies* from its server, in order."""
@@ -51,7 +65,8 @@ class ProviderContract:
         assert not any(isinstance(delta, TextPiece) for delta in deltas[places[0] :])
 
     def test_each_reason_to_stop_is_told(self) -> None:
-        for reason in (StopReason.STOP, StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER, StopReason.REFUSAL):
+        assert {StopReason.STOP, StopReason.MAX_TOKENS} <= set(self.reasons)
+        for reason in self.reasons:
             assert self._completed(Reply("Well", stop=reason)).stop is reason
 
     def test_calls_keep_their_order_ids_and_arguments(self) -> None:
@@ -79,10 +94,12 @@ class ProviderContract:
         assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingPiece)) == "two and two"
         assert self._completed(Reply("4", thinking="two and two")).text == "4"
 
-    def test_all_five_counts_of_tokens_are_told(self) -> None:
+    def test_the_counts_of_tokens_are_told(self) -> None:
         usage = Usage(input=100, output=50, cache_read=60, cache_write=20, reasoning=30)
         deltas = self._streamed(Reply("Hi", usage=usage))
-        assert [delta.usage for delta in deltas if isinstance(delta, UsagePiece)][-1] == usage
+        assert {"input", "output"} <= set(self.counts)
+        expected = Usage(**{name: getattr(usage, name) for name in self.counts})
+        assert [delta.usage for delta in deltas if isinstance(delta, UsagePiece)][-1] == expected
 
     def test_a_failure_in_the_middle_raises_after_what_was_said(self) -> None:
         said: list[str] = []
@@ -126,13 +143,31 @@ class ProviderContract:
             Message.assistant([ThinkingBlock(text="easy", signature="s"), asked]),
             Message.tool([ToolResultBlock(call_id=asked.id, name="add", is_error=True)]),
         )
-        request = Request(messages, system="Be brief.", tools=(_ADD,), settings=ModelSettings(temperature=0, seed=0))
+        request = Request(messages, system="Be brief.", tools=(_ADD,), settings=ModelSettings(max_tokens=50))
 
         async def read() -> Response:
             with self.serving(Reply("2")) as provider:
                 return await complete(provider, request)
 
         assert asyncio.run(read()).text == "2"
+
+    def test_a_setting_is_honoured_or_refused_before_anything_is_sent(self) -> None:
+        with self.serving() as provider:
+            can = capabilities_of(provider)
+        for name in ("temperature", "seed", "min_p", "top_k", "presence_penalty"):
+            setting: dict[str, Any] = {name: 0}
+            request = Request((Message.user("Hello"),), settings=ModelSettings(**setting))
+
+            async def read(request: Request = request) -> Response:
+                with self.serving(Reply("fine")) as provider:
+                    return await complete(provider, request)
+
+            if can is None or name in can.settings:
+                assert asyncio.run(read()).text == "fine"
+            else:
+                with pytest.raises(Unsupported) as caught:
+                    asyncio.run(read())
+                assert caught.value.feature == name
 
     def _streamed(self, reply: Reply) -> list[Delta]:
         async def read() -> list[Delta]:

@@ -22,15 +22,16 @@ from memory import ToolCallBlock
 class Reply:
     """One reply of a model, whatever the wire.
 
-    *text* comes in pieces of *piece* characters. *stop* is told from the calls unless given. *error* is raised after
-    all else, in place of the end. *expect* is a text that the request's last message must hold, or a test of the
-    request. *before* is awaited before the first piece.
+    *text* comes in pieces of *piece* characters; *redacted* are whole blocks of withheld reasoning. *stop* is told
+    from the calls unless given. *error* is raised after all else, in place of the end. *expect* is a text that the
+    request's last message must hold, or a test of the request. *before* is awaited before the first piece.
     """
 
     text: str = ""
     calls: tuple[ToolCallBlock, ...] = ()
     thinking: str = ""
     signature: str | None = None
+    redacted: tuple[str, ...] = ()
     stop: StopReason | None = None
     usage: Usage = field(default_factory=lambda: Usage(input=10, output=5))
     error: Exception | None = None
@@ -82,6 +83,8 @@ class ScriptedProvider:
             for piece in pieces(reply.thinking, reply.piece):
                 yield ThinkingPiece(piece)
             yield ThinkingPiece(signature=reply.signature)
+        for data in reply.redacted:
+            yield ThinkingPiece(redacted=data)
         for piece in reply.pieces:
             yield TextPiece(piece)
         for index, asked in enumerate(reply.calls):

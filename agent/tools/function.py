@@ -23,6 +23,7 @@ import pydantic_core
 
 from agent.errors import ArgumentError
 from agent.providers.protocol import ToolSpec
+from agent.tools.facets import Authoriser, Facets
 from agent.tools.protocol import ToolContext, ToolOutput
 from agent.tools.schema import Parameters
 from agent.tools.threads import in_thread
@@ -41,6 +42,10 @@ class FunctionTool:
         name: str | None = None,
         description: str | None = None,
         timeout: float | None = None,
+        needs_approval: bool = False,
+        authorise: Authoriser | None = None,
+        skip_synthesis: bool = False,
+        idempotent: bool = False,
     ) -> None:
         if not callable(function):
             raise ArgumentError("function", function, "a function is needed")
@@ -49,6 +54,7 @@ class FunctionTool:
         self._function = function
         self._parameters = Parameters(function)
         self._timeout = timeout
+        self._facets = Facets(needs_approval, authorise, skip_synthesis, idempotent)
         said = self._parameters.description if description is None else description
         shown = name if name is not None else getattr(function, "__name__", type(function).__name__)
         self._spec = ToolSpec(shown, said, self._parameters.schema)
@@ -64,6 +70,11 @@ class FunctionTool:
     def timeout(self) -> float | None:
         """Seconds that one call may take."""
         return self._timeout
+
+    @property
+    def facets(self) -> Facets:
+        """What it says of itself beside its schema."""
+        return self._facets
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """As the protocol says."""
@@ -90,22 +101,27 @@ def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, timeout: float | None = None
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-
-
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
     *,
     name: str | None = None,
     description: str | None = None,
     timeout: float | None = None,
+    needs_approval: bool = False,
+    authorise: Authoriser | None = None,
+    skip_synthesis: bool = False,
+    idempotent: bool = False,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None, /, **options: Any
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool of a function, plainly (``@tool``) or with options (``@tool(timeout=5)``)."""
+    """Make a tool of a function, plainly (``@tool``) or with options (``@tool(timeout=5, needs_approval=True)``).
+
+    The options are those of ``FunctionTool``; what the last four mean is told by ``Facets``.
+    """
 
     def made(given: Callable[..., Any]) -> FunctionTool:
-        return FunctionTool(given, name=name, description=description, timeout=timeout)
+        return FunctionTool(given, **options)
 
     return made if function is None else made(function)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from agent.providers.protocol import ToolSpec
+from agent.scope import RunScope
 from memory import ImageBlock, TextBlock
 
 ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock]
@@ -14,14 +15,19 @@ ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock]
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The call that a tool serves: its id, the session, the agent's name, the round, and when the run must end
-    (*deadline*, in the event loop's time)."""
+    """The call that a tool serves: its id, the session, the agent's name, the round, when it must end (*deadline*, in
+    the event loop's time), and the run that it is part of (*scope*)."""
 
     call_id: str = ""
     session: str = ""
     agent: str = ""
     step: int = 0
     deadline: float | None = None
+    scope: RunScope = field(default_factory=RunScope, repr=False, compare=False)
+
+    def stamp(self) -> dict[str, Any]:
+        """Return what every event of this call carries."""
+        return {"agent": self.agent, "step": self.step, "elapsed": self.scope.timer()}
 
 
 @runtime_checkable
@@ -30,6 +36,7 @@ class Tool(Protocol):
 
     - ``call`` checks *arguments* itself; what it refuses, or cannot do for a reason that the model should read,
       raises ``ToolFailed``. ``StopRun`` ends the run. Anything else it raises is told to the model as a failure.
+    - A tool may have ``facets`` (see ``facets``); one without has none of them.
     - Calls may run at the same time. A cancelled call leaves nothing half-done that matters.
     """
 

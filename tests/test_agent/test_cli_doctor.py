@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.assistant.cli.app import run
-from agent.testing import OpenAIServer
+from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
 
 CLOSED = "http://127.0.0.1:9/v1"
 
@@ -79,6 +79,22 @@ def test_an_endpoint_that_answers_is_fine_and_its_list_is_looked_at(doctor, monk
         monkeypatch.setenv("MNEME_MODEL", "large")
         assert doctor()[1]["model's endpoint"]["seen"] == "it answers, and has the model"
         assert "without huge" in doctor("--model", "huge")[1]["model's endpoint"]["seen"]
+
+
+@pytest.mark.parametrize(
+    ("server_type", "variable"), [(AnthropicServer, "ANTHROPIC_BASE_URL"), (OllamaServer, "OLLAMA_HOST")]
+)
+def test_each_providers_endpoint_is_asked_in_its_own_format(
+    doctor, server_type, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with server_type(models=("small", "large")) as server:
+        monkeypatch.setenv(variable, server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY" if server_type is AnthropicServer else "MNEME_SYSTEM", "sk-canary")
+        monkeypatch.setenv("MNEME_MODEL", "large")
+        checks = doctor()[1]
+    assert checks["model's endpoint"]["seen"] == "it answers, and has the model"
+    assert checks["provider"]["seen"] == ("anthropic" if server_type is AnthropicServer else "ollama")
+    assert "sk-canary" not in str(checks)
 
 
 def test_an_endpoint_that_refuses_is_told_and_the_rest_is_looked_at_all_the_same(

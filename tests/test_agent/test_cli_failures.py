@@ -186,10 +186,10 @@ def test_the_exit_codes_are_those_of_the_manual() -> None:
 
 
 def test_the_manual_names_every_command_and_every_variable() -> None:
-    from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT, OLLAMA_VARIABLE
+    from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT
 
     manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    for variable in (*ENVIRONMENT.values(), CONFIG_VARIABLE, OLLAMA_VARIABLE):
+    for variable in (*ENVIRONMENT.values(), CONFIG_VARIABLE):
         assert f"`{variable}`" in manual
     commands = {command.name or command.callback.__name__ for command in way_in.app.registered_commands}
     assert len(commands) == 10

@@ -45,6 +45,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
 def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: Path) -> None:
     values = {"offline": "1", "token_budget": "700", "embedder": "local", "memory": str(tmp_path / "a.db")}
     values |= {"base_url": "http://localhost:1/v1", "embedding_base_url": "http://localhost:2/v1"}
+    values |= {"anthropic_base_url": "http://localhost:3"}
     given_value = values.get(name, "given")
     settings = load(**{ENVIRONMENT[name]: given_value}).settings
     found = getattr(settings, name)
@@ -130,27 +131,54 @@ def test_the_models_key_goes_to_an_embedder_at_the_same_endpoint_only() -> None:
     assert (same.embedding_key, other.embedding_key, other.key) == ("sk-a", None, "sk-a")
 
 
-def test_ollama_is_asked_where_nothing_else_names_an_endpoint_or_holds_a_key() -> None:
-    found = load(OLLAMA_HOST="box:1234")
-    assert found.settings.base_url == "http://box:1234/v1"
-    assert found.origins["base_url"] == "OLLAMA_HOST"
-    assert load(OLLAMA_HOST="box", OPENAI_API_KEY="sk-a").settings.base_url is None
-    assert load(OLLAMA_HOST="box", OPENAI_BASE_URL="http://a.test/v1").settings.base_url == "http://a.test/v1"
+@pytest.mark.parametrize(
+    ("environ", "kind"),
+    [
+        ({}, "openai"),
+        ({"OLLAMA_HOST": "box:1234"}, "ollama"),
+        ({"ANTHROPIC_API_KEY": "sk-ant"}, "anthropic"),
+        ({"ANTHROPIC_API_KEY": "sk-ant", "OLLAMA_HOST": "box"}, "anthropic"),
+        ({"OPENAI_API_KEY": "sk-a", "ANTHROPIC_API_KEY": "sk-ant", "OLLAMA_HOST": "box"}, "openai"),
+        ({"OPENAI_BASE_URL": "http://a.test/v1", "OLLAMA_HOST": "box"}, "openai"),
+    ],
+)
+def test_what_is_set_says_which_provider_a_plain_name_means(environ: dict, kind: str) -> None:
+    settings = load(MNEME_MODEL="qwen3:8b", **environ).settings
+    assert (settings.kind, settings.model_name) == (kind, "qwen3:8b")
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "ollama"])
+def test_a_provider_before_the_name_goes_first(kind: str) -> None:
+    settings = load(MNEME_MODEL=f"{kind}:some:name", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings
+    assert (settings.kind, settings.model_name) == (kind, "some:name")
+
+
+def test_a_key_is_used_for_its_own_endpoint_alone() -> None:
+    settings = load(MNEME_MODEL="anthropic:m", OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-ant").settings
+    assert settings.key == "sk-ant"
+    assert settings.endpoint == "https://api.anthropic.com"
+    assert settings.embedding_key == "sk-a"
+    assert load(MNEME_MODEL="ollama:m", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings.key is None
+
+
+def test_what_embeds_is_where_ollama_is_only_if_nothing_else_is_set() -> None:
+    assert load(OLLAMA_HOST="box:1234").settings.embedding_endpoint == "http://box:1234/v1"
+    assert load(OLLAMA_HOST="box", OPENAI_API_KEY="sk-a").settings.embedding_endpoint == "https://api.openai.com/v1"
 
 
 @pytest.mark.parametrize(
     ("host", "address"),
     [
-        ("127.0.0.1", "http://127.0.0.1:11434/v1"),
-        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
-        ("0.0.0.0:8000", "http://127.0.0.1:8000/v1"),
-        (":8000", "http://127.0.0.1:8000/v1"),
-        ("box.local:8000", "http://box.local:8000/v1"),
-        ("http://box.local", "http://box.local:80/v1"),
-        ("https://box.local/", "https://box.local:443/v1"),
-        ("https://box.local:8443/ollama", "https://box.local:8443/ollama/v1"),
-        ("::1", "http://[::1]:11434/v1"),
-        ("[::1]:8000", "http://[::1]:8000/v1"),
+        ("127.0.0.1", "http://127.0.0.1:11434"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:8000", "http://127.0.0.1:8000"),
+        (":8000", "http://127.0.0.1:8000"),
+        ("box.local:8000", "http://box.local:8000"),
+        ("http://box.local", "http://box.local:80"),
+        ("https://box.local/", "https://box.local:443"),
+        ("https://box.local:8443/ollama", "https://box.local:8443/ollama"),
+        ("::1", "http://[::1]:11434"),
+        ("[::1]:8000", "http://[::1]:8000"),
     ],
 )
 def test_ollamas_host_is_read_by_ollamas_own_rules(host: str, address: str) -> None:

@@ -179,6 +179,45 @@ def test_recalled_memories_may_use_the_room_that_history_leaves() -> None:
     assert len(assemble(ingredients(recalled=recalled), budget=700, counter=COUNTER).items) == 5
 
 
+def test_what_scored_well_and_what_was_said_last_come_before_the_rest() -> None:
+    said = [message for n in range(8) for message in (Message.user(f"{n} " * 30), Message.assistant("yes " * 30))]
+    recalled = (item(1, "best " * 40, score=1.0), item(2, "poor " * 40, score=0.3), item(3, "good " * 40, score=0.9))
+    assembled = assemble(
+        ingredients(recalled=recalled, history=tuple(said), sequences=tuple(range(16))), budget=760, counter=COUNTER
+    )
+    assert [one.id for one in assembled.items] == ["m1", "m3"]
+    history = [message.text[0] for message in assembled.messages if message.role == "user"][:-1]
+    assert history == sorted(history)
+    assert history[-1] == "7"
+    assert 0 < len(history) < 8
+    assert assembled.dropped == 16 - 2 * len(history)
+
+
+def test_what_may_not_be_about_it_yields_to_what_was_said() -> None:
+    said = tuple(message for n in range(4) for message in (Message.user("word " * 40), Message.assistant("word " * 40)))
+    recalled = tuple(item(place, "thing " * 60, score=1.0) for place in range(1, 5))
+
+    def shown(*, doubtful: bool) -> int:
+        given = ingredients(recalled=recalled, history=said, sequences=tuple(range(8)), doubtful=doubtful)
+        return len(assemble(given, budget=700, counter=COUNTER).items)
+
+    assert shown(doubtful=True) < shown(doubtful=False)
+
+
+def test_an_item_that_is_too_long_is_cut_after_a_whole_sentence_and_said_to_be() -> None:
+    text = " ".join(f"Sentence number {number} is here." for number in range(100))
+    assembled = assemble(
+        ingredients(recalled=(item(1, text, start=50, end=50 + len(text)),)), budget=400, counter=COUNTER
+    )
+    (shown,) = assembled.items
+    assert text.startswith(shown.text)
+    assert shown.text.endswith(" is here.")
+    assert 100 < len(shown.text) < len(text)
+    assert (shown.start, shown.end) == (50, 50 + len(shown.text))
+    assert [one.reason for one in assembled.shortened] == [f"shortened to {len(shown.text)} of {len(text)} characters"]
+    assert assembled.left_out == ()
+
+
 def test_a_prompt_over_the_budget_is_sent_alone_and_said_to_be() -> None:
     assembled = assemble(
         ingredients(recalled=(item(1, "x"),), history=(Message.user("a"), Message.assistant("b")), sequences=(1, 2)),

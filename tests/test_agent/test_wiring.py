@@ -17,9 +17,11 @@ from agent.assistant.wiring import (
     open_settings_memory,
 )
 from agent.errors import ConfigurationError, ProviderFailed
+from agent.providers.anthropic import AnthropicProvider
+from agent.providers.ollama import OllamaProvider
 from agent.providers.openai_compatible import OpenAICompatibleProvider
 from agent.providers.quoting import QuotingProvider
-from agent.testing import OpenAIServer, Reply
+from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LocalEmbedder, Memory, OpenAICompatibleEmbedder, run_sync
 from vectorstore import NotAStore
 
@@ -60,6 +62,16 @@ def test_a_model_with_a_key_or_an_address_is_asked(more: dict) -> None:
 def test_a_model_with_neither_key_nor_address_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY, or OPENAI_BASE_URL"):
         make_provider(Settings(model="m"), None)
+
+
+def test_a_models_name_and_what_is_set_choose_the_provider() -> None:
+    assert isinstance(make_provider(Settings(model="m", anthropic_api_key="sk-ant"), None), AnthropicProvider)
+    assert isinstance(make_provider(Settings(model="m", ollama_host="box"), None), OllamaProvider)
+    named = make_provider(Settings(model="ollama:m:8b", api_key="sk-a"), None)
+    assert isinstance(named, OllamaProvider)
+    assert named.model == "m:8b"
+    with pytest.raises(ConfigurationError, match="ANTHROPIC_API_KEY"):
+        make_provider(Settings(model="anthropic:m", api_key="sk-a"), None)
 
 
 def test_the_embedder_is_the_memorys_own_choice_unless_it_is_set() -> None:
@@ -137,6 +149,25 @@ def test_a_model_is_given_the_memory_its_tools_and_the_key(tmp_path: Path) -> No
     names = {one["function"]["name"] for one in seen.body["tools"]}
     assert any("memor" in name for name in names)
     assert "You are a helpful personal assistant" in str(seen.body["messages"][0])
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "ollama"])
+def test_the_assistant_speaks_the_format_of_the_provider_that_is_set(kind: str, tmp_path: Path) -> None:
+    server_type = AnthropicServer if kind == "anthropic" else OllamaServer
+    with server_type(Reply("It is 2580 [1].")) as server:
+        keys = {"anthropic_api_key": "sk-ant", "anthropic_base_url": server.url, "api_key": "sk-other"}
+        given = keys if kind == "anthropic" else {"ollama_host": server.url, "api_key": "sk-other"}
+        settings = Settings(memory=tmp_path / "m.db", model=f"{kind}:m", offline=True, **given)
+        assistant = open_assistant(settings)
+        run_sync(assistant.place.memory.remember("The shed has the code 2580."))
+        result = run_sync(assistant.agent.run("What is the code of the shed?"))
+        run_sync(assistant.close())
+    (seen,) = server.requests
+    assert result.citations[0].quote == "The shed has the code 2580."
+    assert seen.body["model"] == "m"
+    assert "sk-other" not in str(seen.headers)
+    assert seen.headers.get("authorization") == ("Bearer sk-ant" if kind == "anthropic" else None)
+    assert ("cache_control" in seen.body) is (kind == "anthropic")
 
 
 def test_offline_a_model_beyond_this_machine_is_not_dialled(tmp_path: Path, dialled: list[object]) -> None:

@@ -1,6 +1,7 @@
-"""A story: an agent with a tool talks to a model over real HTTP; killed after its turn was stored, the turn is found.
+"""A story: an agent recalls, asks for approval, calls a tool and streams its answer over real HTTP; then it is killed.
 
-The server speaks OpenAI's streamed Chat Completions on loopback; the agent runs in a process of its own.
+The server speaks OpenAI's or Anthropic's format on loopback; the agent runs in a process of its own. What it stored
+before it was killed is found again by the next one.
 """
 
 from __future__ import annotations
@@ -16,21 +17,20 @@ import pytest
 
 from agent.agent import Agent
 from agent.providers.quoting import QuotingProvider
-from agent.testing import OpenAIServer, Reply, call
-from memory import open_memory
+from agent.testing import AnthropicServer, OpenAIServer, Reply, WireServer, call
+from memory import Memory, open_memory
 
 ROOT = Path(__file__).resolve().parents[2]
+KEY = "sk-test-key-0123456789"
 
 RUNNER = """
 import asyncio, sys
-from agent.agent import Agent
-from agent.events import MemoryStored, TextDelta, ToolEnded
-from agent.providers.openai_compatible import OpenAICompatibleProvider
-from agent.tools.function import tool
+from agent import Agent, AnthropicProvider, OpenAICompatibleProvider, tool
+from agent import ApprovalRequested, MemoryRecalled, MemoryStored, TextDelta, ToolEnded
 from memory import open_memory
 
 
-@tool
+@tool(needs_approval=True)
 def tide(harbour: str) -> str:
     \"\"\"Tell when the tide is high.
 
@@ -40,12 +40,21 @@ def tide(harbour: str) -> str:
     return f"high tide at {harbour}: 14:20"
 
 
-async def main(url, path):
-    provider = OpenAICompatibleProvider(url, "scripted", api_key="sk-test-key-0123456789")
+async def main(kind, url, path):
+    key = "sk-test-key-0123456789"
+    if kind == "anthropic":
+        provider = AnthropicProvider("scripted", api_key=key, base_url=url)
+    else:
+        provider = OpenAICompatibleProvider(url, "scripted", api_key=key)
     agent = Agent(provider, tools=[tide], memory=open_memory(path, offline=True))
     async for event in agent.stream("When can we sail from Peniche?", session="voyage"):
-        if isinstance(event, TextDelta):
+        if isinstance(event, MemoryRecalled):
+            print("recalled", *(item.text for item in event.items), flush=True)
+        elif isinstance(event, TextDelta):
             print("text", event.text, flush=True)
+        elif isinstance(event, ApprovalRequested):
+            print("asked", event.request.call.arguments["harbour"], flush=True)
+            event.request.approve()
         elif isinstance(event, ToolEnded):
             print("tool", event.run.result.text, flush=True)
         elif isinstance(event, MemoryStored):
@@ -55,40 +64,59 @@ async def main(url, path):
 
 asyncio.run(main(*sys.argv[1:]))
 """
+REPLIES = (
+    Reply("Let me look. ", thinking="a tide", signature="sig", calls=(call("tide", harbour="Peniche"),)),
+    Reply("The tide at Peniche is high at 14:20, sail then.", expect="14:20"),
+)
 
 
-@pytest.fixture
-def server():
-    replies = (
-        Reply("Let me look. ", calls=(call("tide", harbour="Peniche"),)),
-        Reply("The tide at Peniche is high at 14:20, sail then.", expect="14:20"),
-    )
-    with OpenAIServer(*replies) as running:
-        yield running
-
-
-def test_a_turn_with_a_tool_survives_the_killing_of_its_process(server: OpenAIServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_a_whole_turn_survives_the_killing_of_its_process(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    lines = run_until_stored(server.url, path)
-    assert "tool high tide at Peniche: 14:20" in lines
+    asyncio.run(remembered(path))
+    server_type = AnthropicServer if kind == "anthropic" else OpenAIServer
+    with server_type(*REPLIES) as server:
+        lines = run_until_stored(kind, server.url, path)
+        check_lines(lines)
+        check_requests(kind, server)
+    asyncio.run(found_again(path))
+
+
+async def remembered(path: Path) -> None:
+    async with open_memory(path, offline=True) as memory:
+        await memory.remember(Memory(text="We sail from Peniche only at high tide.", session="earlier"))
+
+
+def check_lines(lines: list[str]) -> None:
+    assert lines[0] == "recalled We sail from Peniche only at high tide."
+    assert lines.index("asked Peniche") < lines.index("tool high tide at Peniche: 14:20")
     assert "".join(line[5:] for line in lines if line.startswith("text ")) == (
         "Let me look. The tide at Peniche is high at 14:20, sail then."
     )
 
+
+def check_requests(kind: str, server: WireServer) -> None:
     first, second = (seen.body for seen in server.requests)
     assert first["stream"] is True
-    assert first["tools"][0]["function"]["parameters"]["properties"]["harbour"]["type"] == "string"
-    assert [message["role"] for message in second["messages"]][-3:] == ["user", "assistant", "tool"]
-    assert second["messages"][-1]["content"] == "high tide at Peniche: 14:20"
-    assert server.requests[0].headers["authorization"] == "Bearer sk-test-key-0123456789"
+    assert "only at high tide" in str(first["messages"][-1]["content"])
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    if kind == "openai":
+        assert first["tools"][0]["function"]["parameters"]["properties"]["harbour"]["type"] == "string"
+        assert [message["role"] for message in second["messages"]][-3:] == ["user", "assistant", "tool"]
+        assert second["messages"][-1]["content"] == "high tide at Peniche: 14:20"
+    else:
+        assert first["tools"][0]["input_schema"]["properties"]["harbour"]["type"] == "string"
+        assert [message["role"] for message in second["messages"]] == ["user", "assistant", "user"]
+        said = second["messages"][1]["content"]
+        assert said[0] == {"type": "thinking", "thinking": "a tide", "signature": "sig"}
+        (result,) = second["messages"][2]["content"]
+        assert result["content"] == [{"type": "text", "text": "high tide at Peniche: 14:20"}]
 
-    asyncio.run(found_again(path))
 
-
-def run_until_stored(url: str, path: Path) -> list[str]:
+def run_until_stored(kind: str, url: str, path: Path) -> list[str]:
     """Run the agent in a process of its own, kill it as soon as its turn is stored, and return what it said."""
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", RUNNER, url, str(path)],
+        [sys.executable, "-W", "error", "-c", RUNNER, kind, url, str(path)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent.assistant.cli.failures import ENDPOINT, FAILED, FILE, USAGE, described
 
@@ -61,22 +61,23 @@ def check_installation() -> Iterator[Check]:
 
 def check_settings(configuration: Configuration) -> Iterator[Check]:
     """Tell what is set and where each setting came from; a file with a key in it must be private."""
-    from agent.providers.openai_compatible import shown
+    from agent.providers.wire import shown
 
     settings, origins, path = configuration.settings, configuration.origins, configuration.path
     yield Check("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")
     asked = settings.model is not None
     values = (
         ("model", settings.model or "none: statements are kept, questions are answered by quotes"),
+        ("provider", settings.kind if asked else "quotes"),
         ("base_url", shown(settings.endpoint) if asked else "not used"),
-        ("api_key", "set" if settings.api_key else "not set"),
+        ("api_key", "set" if settings.key else "not set"),
         ("embedder", settings.embedder),
         ("namespace", settings.namespace or "(the usual one)"),
         ("offline", "yes: only this machine may be asked" if settings.offline else "no"),
     )
     for name, value in values:
         yield Check(name, True, value + (f" (from {origins[name]})" if name in origins else ""))
-    keys = [name for name in ("api_key", "embedding_api_key") if origins.get(name) == str(path)]
+    keys = [name for name in ("api_key", "anthropic_api_key", "embedding_api_key") if origins.get(name) == str(path)]
     if keys and os.name == "posix" and path.stat().st_mode & 0o077:
         yield Check("configuration", False, "it holds a key, and others may read it", f"chmod 600 {path}", USAGE)
 
@@ -87,12 +88,10 @@ def check_endpoints(settings: Settings) -> Iterator[Check]:
 
     async def model() -> str:
         from agent.assistant.wiring import make_provider
-        from agent.providers.openai_compatible import list_models
 
         async with _impatient(settings) as client:
-            make_provider(settings, client)
-            names = await list_models(settings.endpoint, api_key=settings.key, client=client)
-        known = settings.model in names
+            provider: Any = make_provider(settings, client)  # every provider of an endpoint lists its models
+            known = settings.model_name in [model.name for model in await provider.models()]
         return "it answers, and has the model" if known else f"it answers, without {settings.model} in its list"
 
     async def embedder() -> str:

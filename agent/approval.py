@@ -1,0 +1,121 @@
+"""Asking a person before a tool is called: which calls need it, the question, and the answer. Values and rules only.
+
+Agent(provider, tools=[send], policy=ToolPolicy(approval=unless("clock"), approver=ask_on_the_terminal))
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from agent.errors import ArgumentError
+from memory import ToolCallBlock
+
+
+class Approval(StrEnum):
+    """What became of a request for approval."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    UNAVAILABLE = "unavailable"
+    TIMED_OUT = "timed_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """An answer to a request, with a *reason* that the model is told."""
+
+    status: Approval
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.status, Approval):
+            raise ArgumentError("status", self.status, f"one of {', '.join(Approval)} is needed")
+
+
+class ApprovalRequest:
+    """A call that waits for a yes: which *call* of which *agent*, and *description*, the tool's own words.
+
+    ``approve`` or ``reject`` answers it, once, from any thread; a second answer is ignored.
+    """
+
+    def __init__(self, call: ToolCallBlock, *, agent: str = "", description: str = "") -> None:
+        self.call = call
+        self.agent = agent
+        self.description = description
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Decision] = self._loop.create_future()
+
+    def approve(self) -> None:
+        """Let the call go ahead."""
+        self.answer(Decision(Approval.APPROVED))
+
+    def reject(self, reason: str = "") -> None:
+        """Refuse the call; the model is told *reason*."""
+        self.answer(Decision(Approval.REJECTED, reason))
+
+    def answer(self, decision: Decision) -> None:
+        """Answer with *decision*."""
+
+        def settle() -> None:
+            if not self._answer.done():
+                self._answer.set_result(decision)
+
+        self._loop.call_soon_threadsafe(settle)
+
+    async def decided(self) -> Decision:
+        """Wait for the answer."""
+        return await asyncio.shield(self._answer)
+
+    def __repr__(self) -> str:
+        return f"ApprovalRequest({self.call.name!r}, agent={self.agent!r})"
+
+
+Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[Decision | bool]]
+"""Answers requests: a ``Decision``, or True and False for a plain yes and no."""
+
+ApprovalPolicy: TypeAlias = Callable[[ToolCallBlock, bool], bool]
+"""Whether a call needs approval, from the call and from what its tool says of itself."""
+
+
+def as_flagged(call: ToolCallBlock, flagged: bool) -> bool:
+    """Ask for the tools that want it: the usual policy."""
+    return flagged
+
+
+def all_calls(call: ToolCallBlock, flagged: bool) -> bool:
+    """Ask for every call."""
+    return True
+
+
+def no_calls(call: ToolCallBlock, flagged: bool) -> bool:
+    """Ask for none, not even where a tool wants it."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Unless:
+    names: frozenset[str]
+
+    def __call__(self, call: ToolCallBlock, flagged: bool) -> bool:
+        return call.name not in self.names
+
+
+def unless(*names: str) -> ApprovalPolicy:
+    """Ask for every call but those of the tools *names*: an allowlist. Names are compared exactly."""
+    for name in names:
+        if not isinstance(name, str) or not name or name != name.strip():
+            raise ArgumentError("names", name, "the name of a tool is needed")
+    return _Unless(frozenset(names))
+
+
+def decision_of(answer: Decision | bool) -> Decision:
+    """Return what an approver said as a decision."""
+    if isinstance(answer, bool):
+        return Decision(Approval.APPROVED if answer else Approval.REJECTED)
+    if not isinstance(answer, Decision):
+        raise ArgumentError("approver", answer, "an approver answers with a Decision, True or False")
+    return answer

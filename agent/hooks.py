@@ -1,0 +1,96 @@
+"""Hooks: functions that are told of each moment of a run. They observe; what they return or raise changes nothing.
+
+Agent(provider, hooks=[Hooks(model_called=lambda moment: print(moment.elapsed, len(moment.value.messages)))])
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # quiet, unless the program sets up logging
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment of a run: its *name*, which *agent* and *session*, the round (*step*), seconds since the run began,
+    and *value*, what it is about."""
+
+    name: str
+    agent: str
+    session: str
+    step: int
+    elapsed: float
+    value: Any
+
+
+Hook: TypeAlias = Callable[[Moment], object]
+"""Told of a moment; an asynchronous one is waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """One observer: a function for each moment that it wants to know of, with what the moment is about.
+
+    *run_started*: the prompt; *run_ended*: the result; *iteration*: the request without middleware; *model_called*:
+    the request as it is sent; *model_answered*: the response; *thinking*: a thinking block; *tool_called*: the call;
+    *tool_ended*: the tool run; *circuit_opened*: the tool's name; *memory_loaded*: the history's messages;
+    *memory_retrieved*: the items found; *context_built*: what is sent and left out; *memory_appended*: the messages
+    to be kept; *memory_stored*: the reports; *failed*: the error.
+    """
+
+    run_started: Hook | None = None
+    run_ended: Hook | None = None
+    iteration: Hook | None = None
+    model_called: Hook | None = None
+    model_answered: Hook | None = None
+    thinking: Hook | None = None
+    tool_called: Hook | None = None
+    tool_ended: Hook | None = None
+    circuit_opened: Hook | None = None
+    memory_loaded: Hook | None = None
+    memory_retrieved: Hook | None = None
+    context_built: Hook | None = None
+    memory_appended: Hook | None = None
+    memory_stored: Hook | None = None
+    failed: Hook | None = None
+
+
+MOMENTS = tuple(field.name for field in fields(Hooks))
+
+
+class Watch:
+    """The hooks of one run. Each is told in the order in which it was given; one that fails is logged and forgotten."""
+
+    def __init__(
+        self,
+        hooks: Sequence[Hooks] = (),
+        *,
+        agent: str = "",
+        session: str = "",
+        timer: Callable[[], float] = float,
+    ) -> None:
+        self._agent, self._session, self._timer = agent, session, timer
+        self._told: dict[str, list[Hook]] = {}
+        for name in MOMENTS if hooks else ():
+            told = [hook for one in hooks if (hook := getattr(one, name)) is not None]
+            if told:
+                self._told[name] = told
+
+    async def tell(self, name: str, value: Any, *, step: int = 0) -> None:
+        """Tell of the moment *name*, which is about *value*."""
+        hooks = self._told.get(name)
+        if not hooks:
+            return
+        moment = Moment(name, self._agent, self._session, step, self._timer(), value)
+        for hook in hooks:
+            try:
+                told = hook(moment)
+                if inspect.isawaitable(told):
+                    await told
+            except Exception:
+                _log.warning("a hook for %s failed", name, exc_info=True)

@@ -1,0 +1,104 @@
+"""Any provider, asked again when it fails in passing. It streams as the provider does.
+
+A reply is asked for again only until it has begun: what a reader has seen is never said twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+from agent.backoff import Backoff
+from agent.errors import ArgumentError, ProviderError
+from agent.providers.capabilities import Capabilities, capabilities_of
+from agent.providers.collecting import streaming
+from agent.providers.protocol import Delta, Provider, Request, UsagePiece
+from agent.results import Usage
+
+
+class RetryingProvider:
+    """Asks *provider* up to *attempts* times in all, as long as it fails in passing (``ProviderError.transient``)
+    before the reply has begun; *passes* decides instead where it is given.
+
+    The wait is what the server asked for, if not above *longest_named* seconds (then the error is raised), or else
+    *first* seconds doubling to *longest*, less up to a quarter at random. The last real error is raised; cancelled
+    while waiting, it is the cancellation's context. Tokens of attempts that failed are counted with the reply's.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        attempts: int = 3,
+        first: float = 0.5,
+        longest: float = 8.0,
+        longest_named: float = 120.0,
+        passes: Callable[[Exception], bool] | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        rng: Callable[[], float] = random.random,
+    ) -> None:
+        if not isinstance(provider, Provider):
+            raise ArgumentError("provider", provider, "a provider is needed")
+        if not (math.isfinite(longest_named) and longest_named >= 0):
+            raise ArgumentError("longest_named", longest_named, "a number of seconds of at least 0 is needed")
+        self._provider, self._named = provider, longest_named
+        self._backoff = Backoff(attempts, first, longest, rng)
+        self._passes, self._sleep = passes or _is_transient, sleep
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the provider inside says of itself; everything where it says nothing."""
+        return capabilities_of(self._provider) or Capabilities()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """As the protocol says."""
+        spent = Usage()
+        attempt = 1
+        while True:
+            latest = Usage()
+            begun = False
+            try:
+                async with streaming(self._provider, request) as deltas:
+                    async for delta in deltas:
+                        if isinstance(delta, UsagePiece):
+                            latest = delta.usage
+                            if not begun:
+                                continue  # counts alone are no beginning; they come with what follows
+                            delta = UsagePiece(spent + latest)
+                        elif not begun:
+                            begun = True
+                            if spent + latest != Usage():
+                                yield UsagePiece(spent + latest)
+                        yield delta
+                return
+            except Exception as error:  # a stranger's provider may raise anything; *passes* knows what passes
+                if begun or attempt >= self._backoff.attempts or not self._passes(error):
+                    raise
+                named = getattr(error, "retry_after", None)
+                if named is not None and named > self._named:
+                    raise
+                spent += latest
+                await self._sleep(float(named) if named else self._backoff.wait(attempt))
+                attempt += 1
+
+    async def aclose(self) -> None:
+        """Close the provider inside."""
+        close: Callable[[], Awaitable[Any]] | None = getattr(self._provider, "aclose", None)
+        if close is not None:
+            await close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Hand on what the provider inside has beside the protocol, such as ``model`` and ``models``."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._provider, name)
+
+    def __repr__(self) -> str:
+        return f"RetryingProvider({self._provider!r}, attempts={self._backoff.attempts})"
+
+
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, ProviderError) and error.transient

@@ -1,0 +1,103 @@
+"""An agent as a tool of another one: it is asked in words and answers in words, and inherits no scope."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from agent.agent import Agent
+from agent.errors import AgentError, ArgumentError, ToolFailed
+from agent.events import ApprovalDecided, ApprovalRequested, RunEnded, SubAgentEvent
+from agent.providers.protocol import ToolSpec
+from agent.tools.facets import Facets
+from agent.tools.function import FunctionTool
+from agent.tools.protocol import ToolContext, ToolOutput
+
+DEEPEST = 2
+
+
+class AgentTool:
+    """Calls *agent* with the one argument ``task``.
+
+    It sees nothing of the caller's conversation or memory: only the task, in a session of its own that is not kept
+    (*store*: it is). The caller's deadline and limits hold for it, its tokens are counted with the caller's, and
+    what it does is told in the caller's stream as ``SubAgentEvent``. Agents calling agents go at most *deepest*
+    levels down, and none calls one that is already at work above it.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        description: str,
+        name: str | None = None,
+        deepest: int = DEEPEST,
+        timeout: float | None = None,
+        store: bool = False,
+        needs_approval: bool = False,
+        skip_synthesis: bool = False,
+    ) -> None:
+        if not isinstance(agent, Agent):
+            raise ArgumentError("agent", agent, "an Agent is needed")
+        if type(deepest) is not int or deepest < 1:
+            raise ArgumentError("deepest", deepest, "at least 1 is needed")
+        shown = name if name is not None else "ask_" + re.sub(r"[^A-Za-z0-9_-]+", "_", agent.name).strip("_").lower()
+        if shown == "ask_":
+            raise ArgumentError("name", name, "an agent without a name needs one as a tool")
+        self._agent, self._deepest, self._store = agent, deepest, store
+        # The schema and the check of the arguments are those of a function with this one parameter.
+        self._called = FunctionTool(self._ask, name=shown, description=description, timeout=timeout)
+        self._facets = Facets(needs_approval=needs_approval, skip_synthesis=skip_synthesis)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        return self._called.spec
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that one call may take."""
+        return self._called.timeout
+
+    @property
+    def facets(self) -> Facets:
+        """What it says of itself."""
+        return self._facets
+
+    def needing_approval(self) -> list[str]:
+        """Return the tools of the agent inside that need somebody's yes."""
+        return self._agent.needing_approval()
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """As the protocol says."""
+        above = context.scope.lineage
+        if any(one is self._agent for one in above):
+            raise ToolFailed(f"{self.spec.name} is already at work on this; answer it yourself")
+        if len(above) > self._deepest:
+            raise ToolFailed(f"agents may call agents {self._deepest} levels deep; answer it yourself")
+        return await self._called.call(arguments, context)
+
+    async def _ask(
+        self,
+        task: Annotated[str, Field(min_length=1, description="The whole task: nothing else is known there.")],
+        context: ToolContext,
+    ) -> str:
+        try:
+            events = self._agent.stream(task, store=self._store, within=context)
+        except AgentError as error:
+            raise ToolFailed(str(error)) from error
+        async with aclosing(events):
+            async for event in events:
+                if isinstance(event, RunEnded):
+                    if event.error is not None:
+                        raise ToolFailed(f"it found no answer: {event.error}") from event.error
+                    return event.result.text
+                if isinstance(event, (ApprovalRequested, ApprovalDecided)):
+                    context.scope.emit(event)
+                else:
+                    context.scope.emit(SubAgentEvent(context.call_id, event, **context.stamp()))
+        raise AssertionError("a stream ends in RunEnded")

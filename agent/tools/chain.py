@@ -1,0 +1,72 @@
+"""Several tools as one: each is given what the one before it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agent.errors import ArgumentError
+from agent.providers.protocol import ToolSpec
+from agent.tools.facets import Facets, facets_of
+from agent.tools.protocol import Tool, ToolContext, ToolOutput
+from memory import TextBlock
+
+
+class ChainedTool:
+    """A tool that calls *tools* one after the other: the first with the arguments, each later one with the text of
+    the one before as its only required parameter. One that fails ends the chain; a facet that any of them has (but
+    *idempotent*: all of them) the chain has, too."""
+
+    def __init__(self, *tools: Tool, name: str, description: str, timeout: float | None = None) -> None:
+        if len(tools) < 2 or not all(isinstance(one, Tool) for one in tools):
+            raise ArgumentError("tools", tools, "at least two tools are needed")
+        self._tools = tools
+        self._taking = [_only_parameter(one) for one in tools[1:]]
+        self._spec = ToolSpec(name, description, tools[0].spec.parameters)
+        self._timeout = timeout
+        every = [facets_of(one) for one in tools]
+        if any(facets.authorise is not None for facets in every[1:]):
+            raise ArgumentError("tools", tools, "only the first tool of a chain may have an authoriser")
+        self._facets = Facets(
+            needs_approval=any(facets.needs_approval for facets in every),
+            authorise=every[0].authorise,
+            skip_synthesis=every[-1].skip_synthesis,
+            idempotent=all(facets.idempotent for facets in every),
+        )
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        return self._spec
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that the whole chain may take."""
+        return self._timeout
+
+    @property
+    def facets(self) -> Facets:
+        """What it says of itself."""
+        return self._facets
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """As the protocol says."""
+        output = await self._tools[0].call(arguments, context)
+        for tool, parameter in zip(self._tools[1:], self._taking, strict=True):
+            output = await tool.call({parameter: _text(output)}, context)
+        return output
+
+
+def _only_parameter(tool: Tool) -> str:
+    """Return the name of the one parameter that *tool* needs, or of its only one."""
+    schema = tool.spec.parameters
+    required: Sequence[str] = schema.get("required") or list(schema.get("properties", {}))
+    if len(required) != 1:
+        raise ArgumentError("tools", tool.spec.name, "a later tool of a chain takes one text")
+    return required[0]
+
+
+def _text(output: ToolOutput) -> str:
+    if isinstance(output, str):
+        return output
+    return "\n".join(block.text for block in output if isinstance(block, TextBlock))

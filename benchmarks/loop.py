@@ -1,0 +1,294 @@
+"""What the agent's loop costs by itself: per turn, per streamed token, to the first token; beside its peers.
+
+No model and no network: the same bytes of a streamed Chat Completion come from memory, so that what is left is the
+work of each library. ``scripted`` rows leave HTTP out too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from agent import Agent, OpenAICompatibleProvider, Stop, StopReason, TextDelta, TextPiece
+from memory import Memory, open_memory
+from memory.http import HttpClient
+
+LONG = 300
+"""Tokens of the long answer, from which the cost of one token is told."""
+_PACKAGES = ("mneme", "openai", "pydantic-ai-slim", "openai-agents", "httpx", "pydantic")
+
+Turn = Callable[[], Awaitable[float]]
+"""Runs one turn and returns the seconds to its first token."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One library at one number of runs at once. Times in milliseconds and microseconds; *spread* is half the
+    distance between the quartiles of the turn."""
+
+    name: str
+    runs: int
+    turn_ms: float
+    spread_ms: float
+    first_ms: float
+    token_us: float
+
+
+def stream_of(tokens: int) -> list[bytes]:
+    """Return a streamed Chat Completion of *tokens* tokens, one chunk each."""
+
+    def chunk(delta: dict[str, Any], reason: str | None = None, **more: Any) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        about = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        return b"data: " + json.dumps({**about, "choices": [choice], **more}).encode() + b"\n\n"
+
+    usage = {"prompt_tokens": 9, "completion_tokens": tokens, "total_tokens": 9 + tokens}
+    last = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": usage}
+    return [
+        chunk({"role": "assistant", "content": ""}),
+        *(chunk({"content": f"word{number} "}) for number in range(tokens)),
+        chunk({}, "stop"),
+        b"data: " + json.dumps(last).encode() + b"\n\n",
+        b"data: [DONE]\n\n",
+    ]
+
+
+class Scripted:
+    """A provider without HTTP."""
+
+    def __init__(self, tokens: int) -> None:
+        self._pieces = [TextPiece(f"word{number} ") for number in range(tokens)]
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        """Say it."""
+        for piece in self._pieces:
+            yield piece
+        yield Stop(StopReason.STOP)
+
+
+def transport(kind: Any, chunks: list[bytes]) -> Any:
+    """Return a transport of httpx or its successor (*kind*) that answers every request with *chunks*."""
+
+    async def body() -> AsyncIterator[bytes]:
+        for part in chunks:
+            yield part
+
+    def answer(request: Any) -> Any:
+        return kind.Response(200, headers={"content-type": "text/event-stream"}, content=body())
+
+    return kind.MockTransport(answer)
+
+
+async def _timed(events: AsyncIterator[Any], is_first: Callable[[Any], bool], began: float | None = None) -> float:
+    began, first = time.perf_counter() if began is None else began, 0.0
+    async for event in events:
+        if not first and is_first(event):
+            first = time.perf_counter() - began
+    return first
+
+
+def _ours(agent: Agent) -> Turn:
+    async def turn() -> float:
+        return await _timed(agent.stream("Say it.", store=True), lambda event: isinstance(event, TextDelta))
+
+    return turn
+
+
+async def mneme_scripted(tokens: int, stack: AsyncExitStack) -> Turn:
+    """Our loop, without HTTP and without memory."""
+    return _ours(Agent(Scripted(tokens)))
+
+
+async def mneme_memory(tokens: int, stack: AsyncExitStack) -> Turn:
+    """Our loop with a memory of a thousand entries: each turn is recalled for, and stored durably."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    memory = await stack.enter_async_context(open_memory(Path(folder, "m.db"), offline=True))
+    await memory.remember_many([Memory(text=f"Fact {number}: word{number} is a word.") for number in range(1000)])
+    return _ours(Agent(Scripted(tokens), memory=memory))
+
+
+async def mneme_http(tokens: int, stack: AsyncExitStack) -> Turn:
+    """Our loop with our provider for OpenAI's format."""
+    import httpx
+
+    client = HttpClient(transport=transport(httpx, stream_of(tokens)))
+    await stack.enter_async_context(client)
+    return _ours(Agent(OpenAICompatibleProvider("http://127.0.0.1/v1", "m", client=client)))
+
+
+def _openai(tokens: int) -> Any:
+    import httpx2
+    import openai
+
+    client = httpx2.AsyncClient(transport=transport(httpx2, stream_of(tokens)))
+    return openai.AsyncOpenAI(base_url="http://127.0.0.1/v1", api_key="k", http_client=client)
+
+
+async def bare_openai(tokens: int, stack: AsyncExitStack) -> Turn:
+    """The official client alone: no loop, no tools, no events."""
+    client = _openai(tokens)
+    stack.push_async_callback(client.close)
+
+    async def turn() -> float:
+        began = time.perf_counter()
+        stream = await client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "Say it."}], stream=True
+        )
+        return await _timed(stream, lambda chunk: bool(chunk.choices and chunk.choices[0].delta.content), began)
+
+    return turn
+
+
+async def pydantic_ai(tokens: int, stack: AsyncExitStack) -> Turn:
+    """pydantic-ai over the official client."""
+    from pydantic_ai import Agent as Peer
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    client = _openai(tokens)
+    stack.push_async_callback(client.close)
+    agent = Peer(OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client)))
+
+    async def turn() -> float:
+        began = time.perf_counter()
+        async with agent.run_stream("Say it.") as run:
+            return await _timed(run.stream_text(delta=True, debounce_by=None), bool, began)
+
+    return turn
+
+
+async def openai_agents(tokens: int, stack: AsyncExitStack) -> Turn:
+    """The OpenAI Agents SDK over the official client, tracing off."""
+    from agents import Agent as Peer
+    from agents import OpenAIChatCompletionsModel, RunConfig, Runner
+
+    client = _openai(tokens)
+    stack.push_async_callback(client.close)
+    agent = Peer(name="a", model=OpenAIChatCompletionsModel(model="m", openai_client=client))
+    config = RunConfig(tracing_disabled=True)
+
+    async def turn() -> float:
+        began = time.perf_counter()
+        run = Runner.run_streamed(agent, "Say it.", run_config=config)
+        return await _timed(
+            run.stream_events(),
+            lambda event: event.type == "raw_response_event" and event.data.type == "response.output_text.delta",
+            began,
+        )
+
+    return turn
+
+
+LIBRARIES: dict[str, Callable[[int, AsyncExitStack], Awaitable[Turn]]] = {
+    "mneme, scripted": mneme_scripted,
+    "mneme, scripted, memory on": mneme_memory,
+    "mneme": mneme_http,
+    "openai alone": bare_openai,
+    "pydantic-ai": pydantic_ai,
+    "openai-agents": openai_agents,
+}
+
+
+async def measured(turn: Turn, runs: int, turns: int) -> tuple[list[float], list[float]]:
+    """Return the seconds per turn and to the first token of *turns* turns, *runs* at once."""
+    each: list[float] = []
+    firsts: list[float] = []
+    for _ in range(max(turns // runs, 1)):
+        began = time.perf_counter()
+        firsts += await asyncio.gather(*(turn() for _ in range(runs)))
+        each.append((time.perf_counter() - began) / runs)
+    return each, firsts
+
+
+async def compare(runs: int, *, repeats: int, say: Callable[[str], None]) -> list[Row]:
+    """Measure every library that is installed, interleaved, *repeats* times."""
+    async with AsyncExitStack() as stack:
+        made: dict[str, tuple[Turn, Turn]] = {}
+        for name, make in LIBRARIES.items():
+            try:
+                made[name] = (await make(1, stack), await make(LONG, stack))
+            except ImportError as error:
+                say(f"{name}: not installed ({error.name})")
+        found: dict[str, tuple[list[float], list[float], list[float]]] = {name: ([], [], []) for name in made}
+        for repeat in range(repeats + 1):
+            for name, (short, long) in made.items():
+                gc.collect()
+                each, firsts = await measured(short, runs, max(20, runs))
+                longer, _ = await measured(long, runs, max(10, runs))
+                if repeat:  # the first round warms up
+                    found[name][0].extend(each)
+                    found[name][1].extend(firsts)
+                    per_token = (statistics.median(longer) - statistics.median(each)) / (LONG - 1)
+                    found[name][2].append(per_token)
+            say(f"{runs} at once: round {repeat} of {repeats}")
+    rows = []
+    for name, (each, firsts, tokens) in found.items():
+        low, middle, high = statistics.quantiles(each, n=4)
+        first = statistics.median(firsts)
+        rows.append(Row(name, runs, middle * 1e3, (high - low) / 2 * 1e3, first * 1e3, statistics.median(tokens) * 1e6))
+    return rows
+
+
+def main(arguments: list[str]) -> int:
+    """Measure and print; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks loop", description="What the loop costs by itself.")
+    parser.add_argument("--runs", default="1,10,100", help="how many runs at once, comma-separated")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    given = parser.parse_args(arguments)
+    os.environ.setdefault("OPENAI_AGENTS_DISABLE_TRACING", "1")
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    rows: list[Row] = []
+    for runs in map(int, given.runs.split(",")):
+        rows += asyncio.run(compare(runs, repeats=given.repeats, say=lambda line: console.print(line, style="dim")))
+    about = _about(given.repeats)
+    console.print(_table(rows, about))
+    if given.json is not None:
+        given.json.write_text(json.dumps({"about": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    return 0
+
+
+def _table(rows: list[Row], about: dict[str, str]) -> Table:
+    table = Table(title="The loop's own cost", caption="; ".join(f"{k} {v}" for k, v in about.items()))
+    table.add_column("what", no_wrap=True)
+    for column in ("runs", "turn ms", "±", "first token ms", "token µs"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        figures = (row.turn_ms, row.spread_ms, row.first_ms, row.token_us)
+        table.add_row(row.name, str(row.runs), *(f"{figure:.2f}" for figure in figures))
+    return table
+
+
+def _about(repeats: int) -> dict[str, str]:
+    return {
+        "repeats": str(repeats),
+        "versions": " ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "-"

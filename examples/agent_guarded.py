@@ -1,0 +1,47 @@
+"""A tool that is down, guarded and watched: retries, a circuit breaker, a middleware of one's own, and hooks.
+
+python examples/agent_guarded.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from agent import Agent, CircuitBreaker, Hooks, Invocation, Proceed, Retry, ToolOutput, ToolPolicy, tool
+from agent.testing import Reply, ScriptedProvider, call
+
+calls: Counter[str] = Counter()
+
+
+@tool(idempotent=True)
+def weather(city: str) -> str:
+    """Tell the weather."""
+    calls["weather"] += 1
+    raise ConnectionError("the weather service is down")
+
+
+async def shouting(invocation: Invocation, proceed: Proceed) -> ToolOutput:
+    """Middleware: it may change a call, answer itself, or change what comes back."""
+    output = await proceed(invocation)
+    return output.upper() if isinstance(output, str) else output
+
+
+def ask(city: str) -> Reply:
+    return Reply(calls=(call("weather", city=city),))
+
+
+async def main() -> None:
+    hooks = Hooks(
+        tool_ended=lambda moment: print("told:", moment.value.result.text),
+        circuit_opened=lambda moment: print("the circuit of", moment.value, "opened"),
+    )
+    policy = ToolPolicy(breaker=CircuitBreaker(2, rest=60), retry=Retry(2, first=0.01), middleware=[shouting])
+    script = (ask("Lisbon"), ask("Porto"), ask("Faro"), Reply("I cannot tell the weather now."))
+    agent = Agent(ScriptedProvider(*script), tools=[weather], policy=policy, hooks=[hooks])
+    print((await agent.run("What is the weather in three cities?")).text)
+    print("the service was called", calls["weather"], "times")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

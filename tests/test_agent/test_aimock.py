@@ -1,0 +1,158 @@
+"""Against a fake server that others wrote: aimock, an npm package, in three wire formats.
+
+It is started where node and the package are there, and these tests are skipped, visibly, where they are not:
+
+    npm install --no-save @copilotkit/aimock
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.agent import Agent
+from agent.errors import ProviderError
+from agent.providers.anthropic import AnthropicProvider
+from agent.providers.collecting import complete
+from agent.providers.ollama import OllamaProvider
+from agent.providers.openai_compatible import OpenAICompatibleProvider
+from agent.providers.protocol import Request
+from agent.providers.retrying import RetryingProvider
+from agent.tools.function import tool
+from memory import Message
+from memory.http import HttpClient
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = {
+    "fixtures": [
+        {"match": {"userMessage": "hello"}, "response": {"content": "Hi, Zürich 🚀 and 東京!"}},
+        {
+            "match": {"userMessage": "think"},
+            "response": {"content": "4", "reasoning": "two and two", "usage": {"input_tokens": 5, "output_tokens": 7}},
+        },
+        {
+            "match": {"userMessage": "remember", "hasToolResult": False},
+            "response": {"toolCalls": [{"name": "save", "arguments": {"text": "likes tea"}}]},
+        },
+        {"match": {"userMessage": "remember", "hasToolResult": True}, "response": {"content": "Saved."}},
+        {
+            "match": {"userMessage": "busy"},
+            "response": {"error": {"message": "Rate limited", "type": "rate_limit_error"}, "status": 429},
+        },
+    ]
+}
+PROVIDERS = {
+    "openai": lambda url, client: OpenAICompatibleProvider(f"{url}/v1", "any-model", client=client),
+    "anthropic": lambda url, client: AnthropicProvider("any-model", api_key="k", base_url=url, client=client),
+    "ollama": lambda url, client: OllamaProvider("any-model", base_url=url, client=client),
+}
+
+
+def command() -> list[str] | None:
+    """Return how aimock is started here; None where it is not installed."""
+    node = shutil.which("node")
+    given = os.environ.get("AIMOCK_CLI")
+    places = [Path(given)] if given else [ROOT / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"]
+    found = next((place for place in places if place.is_file()), None)
+    return [node, str(found)] if node and found else None
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    started = command()
+    if started is None:
+        pytest.skip("aimock is not installed (npm install --no-save @copilotkit/aimock, or AIMOCK_CLI)")
+    folder = tmp_path_factory.mktemp("fixtures")
+    (folder / "fixtures.json").write_text(json.dumps(FIXTURES))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["-p", str(port), "-h", "127.0.0.1", "-f", str(folder), "--log-level", "warn", "-c", "5"]
+    process = subprocess.Popen([*started, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(port, process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def wait_for(port: int, process: subprocess.Popen) -> None:
+    for _ in range(600):
+        assert process.poll() is None, "aimock ended"
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError("aimock did not begin to listen")
+
+
+def asked(name: str, url: str, prompt: str):
+    async def ask():
+        async with HttpClient(retries=0) as client:
+            return await complete(PROVIDERS[name](url, client), Request((Message.user(prompt),)))
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_text_is_streamed(name: str, url: str) -> None:
+    assert asked(name, url, "hello").text == "Hi, Zürich 🚀 and 東京!"
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_thinking_and_counts_are_read(name: str, url: str) -> None:
+    response = asked(name, url, "think")
+    assert response.text == "4"
+    assert "two and two" in response.message.blocks[0].text
+    assert (response.usage.input, response.usage.output) == (5, 7)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_turn_with_a_tool_goes_round(name: str, url: str) -> None:
+    saved: list[str] = []
+
+    @tool
+    def save(text: str) -> str:
+        """Save it."""
+        saved.append(text)
+        return "fine"
+
+    async def run() -> str:
+        async with HttpClient(retries=0) as client:
+            return (await Agent(PROVIDERS[name](url, client), tools=[save]).run("remember")).text
+
+    assert asyncio.run(run()) == "Saved."
+    assert saved == ["likes tea"]
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_too_many_requests_are_an_error_that_may_pass(name: str, url: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        asked(name, url, "busy")
+    assert (caught.value.status, caught.value.transient) == (429, True)
+
+
+def test_a_refusal_is_asked_again_and_the_last_one_raised(url: str) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def run() -> None:
+        async with HttpClient(retries=0) as client:
+            provider = RetryingProvider(PROVIDERS["openai"](url, client), attempts=3, sleep=sleep)
+            await complete(provider, Request((Message.user("busy"),)))
+
+    with pytest.raises(ProviderError):
+        asyncio.run(run())
+    assert len(waits) == 2

@@ -1,0 +1,231 @@
+"""Byte streams as networks and servers break them: the right result or a clear error, in bounded time and memory.
+
+Each case runs in the three wire formats, over real HTTP on loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tracemalloc
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from agent.errors import ProviderError
+from agent.providers.anthropic import AnthropicProvider
+from agent.providers.collecting import Response, complete
+from agent.providers.ollama import OllamaProvider
+from agent.providers.openai_compatible import OpenAICompatibleProvider
+from agent.providers.protocol import Request
+from agent.results import StopReason
+from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply, call
+from memory import Message, ToolCallBlock
+from memory.http import HttpClient, Timeouts
+
+REQUEST = Request((Message.user("Hello"),))
+TEXT = "Zürich 🚀 \u2028 東京"
+REPLY = Reply(TEXT, calls=(call("add", text="ü\n🚀"),), piece=3)
+
+
+@dataclass(frozen=True)
+class Wire:
+    name: str
+    server: Any
+    provider: Any
+
+    def encoded(self, reply: Reply) -> bytes:
+        return b"".join(self.server().encoded(reply))
+
+    def answered(self, *cuts: bytes | float, client: HttpClient | None = None) -> Response:
+        with self.server(RawReply(cuts, content_type=self.server.content_type)) as server:
+            return asyncio.run(self._complete(server.url, client or HttpClient(retries=0)))
+
+    async def _complete(self, url: str, client: HttpClient) -> Response:
+        async with client:
+            return await complete(self.provider(url, client), REQUEST)
+
+
+WIRES = [
+    Wire("openai", OpenAIServer, lambda url, client: OpenAICompatibleProvider(url, "m", client=client)),
+    Wire("anthropic", AnthropicServer, lambda url, client: AnthropicProvider("m", base_url=url, client=client)),
+    Wire("ollama", OllamaServer, lambda url, client: OllamaProvider("m", base_url=url, client=client)),
+]
+EVENTS = [wire for wire in WIRES if wire.name != "ollama"]
+every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+every_event_wire = pytest.mark.parametrize("wire", EVENTS, ids=lambda wire: wire.name)
+
+
+def said(response: Response) -> tuple:
+    calls = [(one.name, one.arguments) for one in response.message.tool_calls]
+    return response.text, calls, response.stop, response.usage
+
+
+@every_wire
+def test_a_stream_cut_at_every_offset_gives_the_same_reply(wire: Wire) -> None:
+    stream = wire.encoded(REPLY)
+    whole = said(wire.answered(stream))
+    assert whole[:2] == (TEXT, [("add", {"text": "ü\n🚀"})])
+
+    async def all_of_them(url: str) -> list[Response]:
+        async with HttpClient(retries=0) as client:
+            provider = wire.provider(url, client)
+            return [await complete(provider, REQUEST) for _ in range(1, len(stream))]
+
+    cuts = [RawReply((stream[:at], stream[at:]), content_type=wire.server.content_type) for at in range(1, len(stream))]
+    with wire.server(*cuts) as server:
+        responses = asyncio.run(all_of_them(server.url))
+    assert len(responses) == len(stream) - 1
+    assert [place for place, response in enumerate(responses, start=1) if said(response) != whole] == []
+
+
+@every_wire
+def test_a_stream_that_ends_at_any_offset_is_whole_or_a_typed_error(wire: Wire) -> None:
+    stream = wire.encoded(REPLY)
+    whole = said(wire.answered(stream))
+    ends = range(0, len(stream), 7)
+    cuts = [RawReply((stream[:at],), content_type=wire.server.content_type) for at in ends]
+
+    async def outcome(provider: Any) -> tuple | None:
+        try:
+            return said(await complete(provider, REQUEST))
+        except ProviderError:
+            return None
+
+    async def all_of_them(url: str) -> list[tuple | None]:
+        async with HttpClient(retries=0) as client:
+            provider = wire.provider(url, client)
+            return [await outcome(provider) for _ in ends]
+
+    with wire.server(*cuts) as server:
+        outcomes = asyncio.run(all_of_them(server.url))
+    # What a truncated stream may still give is the same words and calls; counts may have been lost with its end.
+    assert all(one is None or one[:3] == whole[:3] for one in outcomes)
+    assert outcomes[: len(outcomes) // 2] == [None] * (len(outcomes) // 2)
+
+
+@every_event_wire
+@pytest.mark.parametrize("ending", [b"\r\n", b"\r"])
+def test_lines_may_end_as_the_standard_allows_and_be_cut_in_their_end(wire: Wire, ending: bytes) -> None:
+    stream = wire.encoded(REPLY)
+    whole = said(wire.answered(stream))
+    other = stream.replace(b"\n", ending)
+    assert said(wire.answered(other)) == whole
+    assert said(wire.answered(*(other[at : at + 1] for at in range(len(other))))) == whole
+
+
+@every_event_wire
+def test_comments_and_unnamed_events_are_passed_over(wire: Wire) -> None:
+    stream = wire.encoded(REPLY).replace(b"\n\n", b"\n\n: keep-alive\n\nid: 7\nretry: 10\n\n")
+    assert said(wire.answered(b": hello\n\n", stream)) == said(wire.answered(wire.encoded(REPLY)))
+
+
+def test_json_lines_may_be_blank_or_end_in_crlf_or_lack_the_last_end() -> None:
+    wire = WIRES[2]
+    stream = wire.encoded(REPLY)
+    whole = said(wire.answered(stream))
+    assert said(wire.answered(stream.replace(b"\n", b"\r\n\r\n"))) == whole
+    assert said(wire.answered(stream.rstrip(b"\n"))) == whole
+
+
+@every_wire
+@pytest.mark.parametrize("rubbish", ['{"a": ', "[1]", "7", "null", "\x00", "{" * 100_000])
+def test_a_piece_that_is_no_json_object_is_a_typed_error(wire: Wire, rubbish: str) -> None:
+    frame = f"{rubbish}\n" if wire.name == "ollama" else f"data: {rubbish}\n\n"
+    with pytest.raises(ProviderError, match=r"not JSON|not a JSON object"):
+        wire.answered(frame.encode(), wire.encoded(REPLY))
+
+
+@every_wire
+@pytest.mark.parametrize("value", [None, 7, "text", [1], {"a": [None]}, True])
+def test_fields_of_any_other_type_never_crash(wire: Wire, value: Any) -> None:
+    frames = {
+        "openai": [
+            {"choices": value},
+            {"choices": [{"delta": value}]},
+            {"choices": [{"delta": {"tool_calls": value}}]},
+        ],
+        "anthropic": [
+            {"type": "message_start", "message": value},
+            {"type": "content_block_start", "index": 0, "content_block": value},
+            {"type": "content_block_delta", "index": value, "delta": {"type": "text_delta", "text": "x"}},
+            {"type": "message_delta", "delta": value, "usage": value},
+        ],
+        "ollama": [{"message": value}, {"message": {"content": value, "tool_calls": value}}, {"done": value}],
+    }[wire.name]
+    for frame in frames:
+        line = json.dumps(frame)
+        first = f"{line}\n" if wire.name == "ollama" else f"data: {line}\n\n"
+        try:
+            response = wire.answered(first.encode(), wire.encoded(Reply("Hi")))
+        except ProviderError:
+            continue
+        assert response.text.endswith("Hi") or response.text == ""
+
+
+@every_wire
+def test_silence_is_a_typed_error_after_the_time_allowed_for_it(wire: Wire) -> None:
+    client = HttpClient(retries=0, timeout=Timeouts(read=0.2))
+    with pytest.raises(ProviderError, match="silent") as caught:
+        wire.answered(wire.encoded(REPLY)[:80], 60.0, client=client)
+    assert caught.value.transient
+
+
+@every_wire
+def test_a_line_of_fifty_megabytes_is_read_and_a_longer_one_refused_in_bounded_memory(wire: Wire) -> None:
+    megabyte = 1 << 20
+    big = Reply("x" * 50 * megabyte, piece=50 * megabyte)
+    stream = wire.encoded(big)
+    assert len(wire.answered(stream).text) == 50 * megabyte
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProviderError, match="larger than"):
+            wire.answered(
+                *(stream[at : at + megabyte] for at in range(0, len(stream), megabyte)),
+                client=HttpClient(retries=0, max_event=4 * megabyte),
+            )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 120 * megabyte  # the server's own copies of the cuts are among it
+
+
+@every_wire
+def test_two_calls_with_one_id_stay_two_calls(wire: Wire) -> None:
+    calls = tuple(ToolCallBlock(id="same", name="add", arguments={"a": number}) for number in (1, 2))
+    response = wire.answered(wire.encoded(Reply(calls=calls)))
+    asked = response.message.tool_calls
+    assert [one.arguments for one in asked] == [{"a": 1}, {"a": 2}]
+    assert len({one.id for one in asked}) == 2
+    assert response.stop is StopReason.TOOL_CALLS
+
+
+@every_wire
+def test_bytes_that_are_no_text_become_marks_or_a_typed_error(wire: Wire) -> None:
+    stream = wire.encoded(Reply("abc", piece=3)).replace(b"abc", b"a\xff\xfeb")
+    assert wire.answered(stream).text.startswith("a")
+
+
+@every_wire
+def test_another_kind_of_answer_says_what_came(wire: Wire) -> None:
+    page = RawReply([b"<html>"], content_type="text/html")
+    with wire.server(page) as server, pytest.raises(ProviderError, match="text/html"):
+        asyncio.run(complete(wire.provider(server.url, HttpClient(retries=0)), REQUEST))
+
+
+@every_wire
+def test_a_connection_is_released_however_a_stream_is_left(wire: Wire) -> None:
+    async def leave(url: str) -> None:
+        async with HttpClient(retries=0) as client:
+            deltas = wire.provider(url, client).stream(REQUEST)
+            await anext(deltas)
+            await deltas.aclose()
+            with pytest.raises(StopAsyncIteration):
+                await anext(deltas)
+
+    stream = wire.encoded(Reply("x" * 100))
+    with wire.server(RawReply((stream[:400], 60.0), content_type=wire.server.content_type)) as server:
+        asyncio.run(leave(server.url))
+        server.stopping.set()

@@ -1,0 +1,317 @@
+"""The tools that come with the agent: what they do, and what no argument makes them do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.errors import ArgumentError, ToolFailed
+from agent.tools.calculator import calculate, calculator
+from agent.tools.chain import ChainedTool
+from agent.tools.clock import clock
+from agent.tools.facets import Facets, facets_of
+from agent.tools.files import file_tools, note_tools
+from agent.tools.function import tool
+from agent.tools.pages import ResultPages
+from agent.tools.protocol import Tool, ToolContext
+from memory import ImageBlock, TextBlock
+
+pytestmark = pytest.mark.anyio
+posix = pytest.mark.skipif(os.name == "nt", reason="links and FIFOs of POSIX")
+
+
+async def use(tool: Tool, context: ToolContext | None = None, **arguments) -> str:
+    output = await tool.call(arguments, context or ToolContext())
+    assert isinstance(output, str)
+    return output
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("1 + 2 * 3", "7"),
+        ("(3 + 4) * sqrt(2) / sqrt(2)", str(7 * 2**0.5 / 2**0.5)),
+        ("2 ** 100", str(2**100)),
+        ("2^10", "1024"),
+        ("-7 // 2", "-4"),
+        ("max(1, 2.5, -3)", "2.5"),
+        ("round(pi, 4)", "3.1416"),
+        ("10 % 3", "1"),
+    ],
+)
+def test_arithmetic_is_computed(expression: str, result: str) -> None:
+    assert calculate(expression) == result
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "__import__('os').system('echo')",
+        "().__class__.__bases__[0].__subclasses__()",
+        "open('/etc/passwd').read()",
+        "[x for x in (1,)]",
+        "lambda: 1",
+        "'a' * 9",
+        "True + 1",
+        "1 if 1 else 2",
+        "pi.real",
+        "eval('1')",
+        "max(*[1, 2])",
+        "round(1.5, ndigits=0)",
+        "9 ** 9 ** 9 ** 9",
+        "2 ** 99999",
+        "(-8) ** 0.5",
+        "1 / 0",
+        "1e308 * 10",
+        "exp(1000)",
+        "-" * 400 + "1",
+        "(" * 240 + "1" + ")" * 240,
+        "1 +",
+        "1" * 501,
+        "sqrt(-1)",
+        "\x00",
+    ],
+)
+def test_what_is_no_arithmetic_or_too_large_is_told_to_the_model(expression: str) -> None:
+    with pytest.raises(ToolFailed):
+        calculate(expression)
+
+
+@given(st.text(alphabet="0123456789.+-*/%^() ,episqrtlogmaxn_'\"[]", min_size=1, max_size=40))
+def test_any_text_gives_a_number_or_a_failure(text: str) -> None:
+    try:
+        assert float(calculate(text)) == float(calculate(text))
+    except (ToolFailed, OverflowError):
+        return
+
+
+async def test_the_calculator_is_a_tool() -> None:
+    assert await use(calculator(), expression="6 * 7") == "42"
+
+
+async def test_the_clock_tells_the_time_it_is_given() -> None:
+    told = clock(lambda: datetime(2026, 5, 3, 12, tzinfo=UTC))
+    assert await use(told) == "Sunday, 2026-05-03T12:00:00+00:00"
+    with pytest.raises(ToolFailed, match="time zone"):
+        await use(told, zone="../../etc/passwd")
+    with pytest.raises(ToolFailed, match="time zone"):
+        await use(told, zone="Europe/Atlantis")
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("one\ntwo\nthree\n")
+    (folder / "sub" / "b.md").write_text("# B")
+    (folder / ".secret").write_text("hidden")
+    (tmp_path / "outside.txt").write_text("outside")
+    return folder
+
+
+async def test_files_of_the_folder_are_listed_and_read(root: Path) -> None:
+    list_files, read_file = file_tools(root)
+    assert (await use(list_files)).splitlines() == ["a.txt", "sub/b.md"]
+    assert await use(read_file, path="sub/b.md") == "# B"
+    assert await use(read_file, path="a.txt", start=2, lines=1) == "two\n(3 lines in all; read on from line 3)"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside.txt",
+        "sub/../../outside.txt",
+        "/etc/passwd",
+        "~/x",
+        "C:/x",
+        "\\\\host\\x",
+        "..\\outside.txt",
+        "a.txt\x00.md",
+        ".secret",
+        "sub",
+        ".",
+        "missing.txt",
+        "a.txt/b",
+    ],
+)
+async def test_no_other_place_is_read(root: Path, path: str) -> None:
+    _, read_file = file_tools(root)
+    with pytest.raises(ToolFailed):
+        await use(read_file, path=path)
+
+
+@posix
+async def test_links_are_not_followed_whichever_part_they_are(root: Path) -> None:
+    (root / "link.txt").symlink_to(root.parent / "outside.txt")
+    (root / "folder").symlink_to(root.parent)
+    list_files, read_file = file_tools(root)
+    for path in ("link.txt", "folder/outside.txt"):
+        with pytest.raises(ToolFailed):
+            await use(read_file, path=path)
+    assert "link.txt" not in await use(list_files)
+
+
+@posix
+async def test_what_is_no_plain_file_is_not_opened_for_ever(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    with pytest.raises(ToolFailed, match="plain file"):
+        await use(file_tools(root)[1], path="pipe")
+
+
+async def test_a_file_that_is_too_large_or_no_text_is_refused(root: Path) -> None:
+    (root / "big.txt").write_bytes(b"x" * 101)
+    (root / "binary").write_bytes(b"\x00\x01")
+    _, read_file = file_tools(root, max_bytes=100)
+    for path in ("big.txt", "binary"):
+        with pytest.raises(ToolFailed):
+            await use(read_file, path=path)
+
+
+def test_a_root_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="root"):
+        file_tools(tmp_path / "missing")
+
+
+async def test_notes_are_written_read_and_added_to(tmp_path: Path) -> None:
+    list_notes, read_note, write_note = note_tools(tmp_path)
+    assert await use(list_notes) == "There are no notes."
+    await use(write_note, name="plan", text="first\n")
+    await use(write_note, name="plan", text="second", append=True)
+    assert await use(read_note, name="plan") == "first\nsecond\n"
+    await use(write_note, name="plan", text="anew")
+    assert await use(read_note, name="plan") == "anew"
+    assert await use(list_notes) == "plan"
+    assert names_in(tmp_path) == ["plan.md"]
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "/x", ".x", "", "a" * 100, "x\n"])
+async def test_a_note_has_a_plain_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ToolFailed):
+        await use(note_tools(tmp_path)[2], name=name, text="x")
+    assert names_in(tmp_path) == []
+
+
+@posix
+async def test_a_link_in_a_notes_place_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (tmp_path / "victim").write_text("mine")
+    (folder / "plan.md").symlink_to(tmp_path / "victim")
+    with pytest.raises(ToolFailed):
+        await use(note_tools(folder)[2], name="plan", text="x", append=True)
+    await use(note_tools(folder)[2], name="plan", text="x")
+    assert (tmp_path / "victim").read_text() == "mine"
+    assert (folder / "plan.md").read_text() == "x"
+
+
+async def test_notes_have_a_largest_size(tmp_path: Path) -> None:
+    write = note_tools(tmp_path, max_bytes=10)[2]
+    await use(write, name="n", text="x" * 9)
+    with pytest.raises(ToolFailed, match="larger"):
+        await use(write, name="n", text="xx", append=True)
+
+
+@tool(idempotent=True)
+def doubled(number: int) -> str:
+    """Double it."""
+    return str(number * 2)
+
+
+@tool
+def exclaimed(text: str, mark: str = "!") -> str:
+    """Exclaim it."""
+    return text + mark
+
+
+async def test_a_chain_of_tools_is_one_tool() -> None:
+    chain = ChainedTool(doubled, exclaimed, name="loud", description="Double, loudly.")
+    assert isinstance(chain, Tool)
+    assert chain.spec.parameters == doubled.spec.parameters
+    assert await use(chain, number=4) == "8!"
+    assert facets_of(chain) == Facets()
+
+
+async def test_a_chain_ends_where_one_fails_and_needs_the_yes_that_any_needs() -> None:
+    @tool(needs_approval=True)
+    def refuse(text: str) -> str:
+        """Refuse."""
+        raise ToolFailed("no")
+
+    chain = ChainedTool(doubled, refuse, exclaimed, name="c", description="")
+    assert facets_of(chain).needs_approval
+    with pytest.raises(ToolFailed, match="no"):
+        await use(chain, number=1)
+
+
+def test_a_chain_whose_links_do_not_fit_is_refused() -> None:
+    @tool
+    def two(a: str, b: str) -> str:
+        """Take two."""
+        return a + b
+
+    for tools in ([doubled], [doubled, two]):
+        with pytest.raises(ArgumentError):
+            ChainedTool(*tools, name="c", description="")
+
+
+async def test_a_long_result_is_cut_with_a_note_and_can_be_read_on() -> None:
+    pages = ResultPages(200, kept=2)
+    (read_more,) = pages.tools
+    context = ToolContext(call_id="c1", session="s")
+    text = "".join(str(number % 10) for number in range(450))
+    first = pages.cut(text, context)[0].text
+    assert first.startswith(text[:200] + "\n(page 1 of 3, 450 characters in all")
+    assert 'read_more(result="c1", page=2)' in first
+    shown = [await use(read_more, context, result="c1", page=page) for page in (1, 2, 3)]
+    assert "".join(one.rpartition("\n")[0] for one in shown) == text
+    with pytest.raises(ToolFailed, match="3 pages"):
+        await use(read_more, context, result="c1", page=4)
+
+
+async def test_a_long_result_is_read_on_in_its_own_session_alone_and_not_for_ever() -> None:
+    pages = ResultPages(200, kept=1)
+    pages.cut("x" * 300, ToolContext(call_id="c1", session="mine"))
+    with pytest.raises(ToolFailed):
+        await use(pages.tools[0], ToolContext(session="theirs"), result="c1", page=2)
+    pages.cut("y" * 300, ToolContext(call_id="c2", session="mine"))
+    with pytest.raises(ToolFailed, match="no longer kept"):
+        await use(pages.tools[0], ToolContext(session="mine"), result="c1", page=2)
+
+
+@pytest.mark.parametrize("options", [{"limit": 10}, {"kept": -1}])
+def test_pages_that_mean_nothing_are_refused(options: dict) -> None:
+    with pytest.raises(ArgumentError):
+        ResultPages(**options)
+
+
+def test_a_cut_keeps_images_and_short_results_stay_as_they_are() -> None:
+    picture = ImageBlock(media_type="image/png", data=b"x")
+    pages = ResultPages(200)
+    cut = pages.cut((TextBlock(text="x" * 300), picture), ToolContext())
+    assert cut[1] == picture
+    assert "left out" in cut[0].text
+    assert pages.cut("short", ToolContext()) == "short"
+    assert pages.tools == ()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the fallback is what Windows uses anyway")
+async def test_without_opening_by_steps_links_and_other_places_are_refused_too(root: Path, monkeypatch) -> None:
+    monkeypatch.setattr("agent.tools.rooted._BY_STEPS", False)
+    (root / "link.txt").symlink_to(root.parent / "outside.txt")
+    _, read_file = file_tools(root)
+    assert await use(read_file, path="a.txt") == "one\ntwo\nthree"
+    with pytest.raises(ToolFailed, match="link"):
+        await use(read_file, path="link.txt")
+    write = note_tools(root)[2]
+    await use(write, name="plan", text="x")
+    assert (root / "plan.md").read_text() == "x"

@@ -1,0 +1,40 @@
+"""The examples run as they are printed, in processes of their own, without a warning."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TELLING = {
+    "agent_guarded.py": "the service was called 4 times",
+    "agent_that_remembers.py": "“The spare key lies under the blue pot.” [1]",
+    "agent_typed_answer.py": "Lisbon, 7 days from 03 May 2026",
+    "agent_with_approval.py": "tool: the user did not approve this call",
+    "agent_with_helpers.py": "Put 238 euros aside. (4 calls of models in all)",
+}
+
+
+def test_every_example_of_the_agent_is_run_here() -> None:
+    assert {path.name for path in (ROOT / "examples").glob("agent_*.py")} == set(TELLING)
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_an_example_runs(name: str, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / name)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert TELLING[name] in run.stdout
+    assert run.stderr == ""

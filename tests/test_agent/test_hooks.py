@@ -1,0 +1,434 @@
+"""Seen from outside: hooks, fingerprints, connectors, approval in a stream, and agents as tools."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.agent import Agent
+from agent.approval import Decision, all_calls
+from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
+from agent.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    RunEnded,
+    SubAgentEvent,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+)
+from agent.hooks import MOMENTS, Hooks, Moment
+from agent.ledger import RunLimits
+from agent.middleware.circuit_breaker import CircuitBreaker
+from agent.providers.protocol import Stop, TextPiece, ToolCallPiece, ToolSpec
+from agent.providers.settings import ModelSettings
+from agent.results import Ending, StopReason, Usage
+from agent.subagent import AgentTool
+from agent.testing import Reply, ScriptedProvider, call
+from agent.tool_policy import ToolPolicy
+from agent.tools.function import tool
+from agent.tools.protocol import ToolContext
+from memory import InMemoryHistory, Memory, open_memory
+
+pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def fail() -> str:
+    """Fail."""
+    raise OSError("broken")
+
+
+@tool(needs_approval=True)
+def send(text: str) -> str:
+    """Send it."""
+    return f"sent {text}"
+
+
+# Hooks
+
+
+async def test_every_moment_of_a_run_is_told_of(tmp_path) -> None:
+    memory = open_memory(tmp_path / "m.db", offline=True)
+    await memory.remember(Memory(text="Ana lives in Lisbon."))
+    seen: list[Moment] = []
+    hooks = Hooks(**dict.fromkeys(MOMENTS, seen.append))
+    replies = (Reply(thinking="hm", calls=(call("fail"),)), Reply("Lisbon."))
+    with ScriptedProvider(*replies) as provider:
+        policy = ToolPolicy(breaker=CircuitBreaker(1))
+        agent = Agent(provider, name="ada", tools=[fail], memory=memory, hooks=[hooks], policy=policy)
+        result = await agent.run("Where does Ana live?", session="s")
+    await memory.close()
+    names = [moment.name for moment in seen]
+    assert names == [
+        "run_started",
+        "memory_loaded",
+        "memory_retrieved",
+        "context_built",
+        "iteration",
+        "model_called",
+        "thinking",
+        "model_answered",
+        "tool_called",
+        "circuit_opened",
+        "tool_ended",
+        "iteration",
+        "model_called",
+        "model_answered",
+        "memory_appended",
+        "memory_stored",
+        "run_ended",
+    ]
+    assert {(moment.agent, moment.session) for moment in seen} == {("ada", "s")}
+    told = {moment.name: moment for moment in seen}
+    assert told["run_ended"].value == result
+    assert told["circuit_opened"].value == "fail"
+    assert told["model_answered"].step == 2
+    assert any("Lisbon" in item.text for item in told["memory_retrieved"].value)
+
+
+async def test_a_failed_run_is_told_of_as_failed() -> None:
+    seen: list[Moment] = []
+    with pytest.raises(AgentError):
+        await Agent(ScriptedProvider(Reply(error=OSError("down"))), hooks=[Hooks(failed=seen.append)]).run("?")
+    assert "down" in str(seen[0].value)
+
+
+async def test_hooks_are_told_in_their_order_and_a_failing_one_harms_nobody(caplog) -> None:
+    order: list[str] = []
+
+    async def slow(moment: Moment) -> None:
+        await asyncio.sleep(0)
+        order.append("first")
+
+    def broken(moment: Moment) -> None:
+        order.append("second")
+        raise ValueError("my own mistake")
+
+    hooks = [Hooks(run_started=slow), Hooks(run_started=broken), Hooks(run_started=lambda moment: order.append("3"))]
+    result = await Agent(ScriptedProvider(Reply("fine")), hooks=hooks).run("?")
+    assert (result.ending, order) == (Ending.FINAL, ["first", "second", "3"])
+    assert "a hook for run_started failed" in caplog.text
+
+
+def test_nothing_is_printed_unless_the_program_sets_up_logging() -> None:
+    program = """
+from agent import Agent, Hooks, tool
+from agent.testing import Reply, ScriptedProvider, call
+
+@tool
+def fail() -> str:
+    raise OSError("broken")
+
+script = (Reply(calls=(call("fail"),)), Reply("fine"))
+Agent(ScriptedProvider(*script), tools=[fail], hooks=[Hooks(run_started=lambda moment: 1 / 0)]).run_sync("?")
+"""
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("", "")
+
+
+async def test_what_a_hook_returns_changes_nothing() -> None:
+    with ScriptedProvider(Reply("fine")) as provider:
+        await Agent(provider, hooks=[Hooks(model_called=lambda moment: None)]).run("as it is")
+    assert provider.requests[0].messages[-1].text == "as it is"
+
+
+# Fingerprints
+
+
+def test_a_fingerprint_tells_configurations_apart_and_is_stable_under_the_order_of_tools() -> None:
+    def made(**options) -> str:
+        return Agent(ScriptedProvider(), **{"name": "ada", "tools": [add, fail], **options}).fingerprint
+
+    mark = made()
+    assert mark == made() == made(tools=[fail, add])
+    changed = [
+        {"name": "bob"},
+        {"system": "Be kind."},
+        {"tools": [add]},
+        {"settings": ModelSettings(temperature=0)},
+        {"max_rounds": 3},
+        {"limits": RunLimits(calls=3)},
+        {"policy": ToolPolicy(approval=all_calls)},
+        {"token_budget": 100},
+    ]
+    assert len({mark, *(made(**options) for options in changed)}) == len(changed) + 1
+
+
+async def test_a_result_carries_its_agents_fingerprint() -> None:
+    agent = Agent(ScriptedProvider(Reply("fine")))
+    assert (await agent.run("?")).fingerprint == agent.fingerprint
+
+
+# Connectors
+
+
+def connector(log: list[str], name: str, *tools, fails: bool = False):
+    @asynccontextmanager
+    async def opened():
+        if fails:
+            raise OSError(f"{name} is down")
+        log.append(f"open {name}")
+        try:
+            yield tools
+        finally:
+            log.append(f"close {name}")
+
+    return opened()
+
+
+async def test_connectors_give_tools_and_are_closed_once_with_the_agent() -> None:
+    log: list[str] = []
+    replies = (Reply(calls=(call("add", a=1, b=2),)), Reply("3", expect="3"))
+    agent = Agent(ScriptedProvider(*replies), connectors=[connector(log, "a", add), connector(log, "b")])
+    async with agent:
+        assert (await agent.run("?")).text == "3"
+        await agent.start()
+        assert log == ["open a", "open b"]
+    await agent.aclose()
+    assert log == ["open a", "open b", "close b", "close a"]
+    with pytest.raises(AgentClosed):
+        await agent.start()
+
+
+async def test_a_connector_that_fails_closes_those_that_were_opened() -> None:
+    log: list[str] = []
+    connectors = [connector(log, "a"), connector(log, "b", fails=True), connector(log, "c")]
+    agent = Agent(ScriptedProvider(), connectors=connectors)
+    with pytest.raises(OSError, match="b is down"):
+        await agent.start()
+    assert log == ["open a", "close a"]
+    with pytest.raises(AgentError, match="start it first"):
+        agent.stream("?")
+
+
+async def test_two_connectors_with_one_name_are_refused_and_closed() -> None:
+    log: list[str] = []
+    agent = Agent(ScriptedProvider(), connectors=[connector(log, "a", add), connector(log, "b", add)])
+    with pytest.raises(ArgumentError, match="name of its own"):
+        await agent.start()
+    assert log == ["open a", "open b", "close b", "close a"]
+
+
+# Approval
+
+
+async def test_a_run_that_needs_a_yes_and_has_nobody_to_ask_is_refused_before_anything() -> None:
+    history = InMemoryHistory()
+    with ScriptedProvider() as provider, pytest.raises(ApprovalUnavailable, match="send"):
+        await Agent(provider, tools=[send], history=history).run("?", session="s")
+    assert await history.load("s") == []
+
+
+async def test_in_a_stream_the_request_is_an_event_that_its_reader_answers() -> None:
+    replies = (Reply(calls=(call("send", text="a"), call("send", text="b"))), Reply("done", expect="sent a"))
+    with ScriptedProvider(*replies) as provider:
+        events = []
+        async for event in Agent(provider, tools=[send]).stream("?"):
+            events.append(event)
+            if isinstance(event, ApprovalRequested):
+                if event.request.call.arguments["text"] == "a":
+                    event.request.approve()
+                else:
+                    event.request.reject("not b")
+    kinds = [type(event) for event in events if isinstance(event, (ApprovalRequested, ApprovalDecided, ToolEnded))]
+    assert kinds[-2:] == [ToolEnded, ToolEnded]
+    assert kinds.count(ApprovalRequested) == kinds.count(ApprovalDecided) == 2
+    told = [event.run.result for event in events if isinstance(event, ToolEnded)]
+    assert [one.is_error for one in told] == [False, True]
+    assert "not b" in told[1].text
+
+
+async def test_an_approver_answers_where_one_is_set() -> None:
+    async def approver(request) -> bool:
+        return request.call.arguments["text"] == "a"
+
+    replies = (Reply(calls=(call("send", text="a"),)), Reply("done", expect="sent a"))
+    with ScriptedProvider(*replies) as provider:
+        await Agent(provider, tools=[send], policy=ToolPolicy(approver=approver)).run("?")
+
+
+async def test_a_stream_left_while_a_yes_is_waited_for_leaves_nothing_running() -> None:
+    before = asyncio.all_tasks()
+    events = Agent(ScriptedProvider(Reply(calls=(call("send", text="a"),))), tools=[send]).stream("?")
+    async for event in events:
+        if isinstance(event, ApprovalRequested):
+            break
+    await events.aclose()
+    assert asyncio.all_tasks() == before
+
+
+# Agents as tools
+
+
+def helper(*replies: Reply, **options) -> Agent:
+    return Agent(ScriptedProvider(*replies), name="Helper", **options)
+
+
+def ask(task: str = "What is it?", name: str = "ask_helper") -> Reply:
+    return Reply(calls=(call(name, task=task),))
+
+
+async def test_an_agent_is_a_tool_of_another_and_inherits_nothing_but_the_task() -> None:
+    inner = helper(Reply("Forty-two."), system="You help.")
+    with ScriptedProvider(ask("What is 6 * 7?"), Reply("It is 42.", expect="Forty-two")) as provider:
+        history = InMemoryHistory()
+        outer = Agent(provider, tools=[AgentTool(inner, description="Ask the helper.")], history=history)
+        result = await outer.run("My secret is 7.", session="mine")
+    request = inner._provider.requests[0]
+    assert [message.text for message in request.messages] == ["What is 6 * 7?"]
+    assert request.system == "You help."
+    assert result.text == "It is 42."
+
+
+async def test_its_tokens_count_once_and_its_limits_and_calls_reach_up() -> None:
+    inner = helper(Reply("x", usage=Usage(input=100, output=1)))
+    outer = Agent(
+        ScriptedProvider(ask(), Reply("done")),
+        tools=[AgentTool(inner, description="")],
+        limits=RunLimits(calls=3),
+    )
+    result = await outer.run("?")
+    assert (result.usage, result.calls) == (Usage(input=120, output=11), 3)
+    below = helper(ask(name="add"), Reply("never"))
+    above = Agent(ScriptedProvider(ask()), tools=[AgentTool(below, description="")], limits=RunLimits(calls=2))
+    with pytest.raises(AgentError, match="2 calls"):
+        await above.run("?")
+
+
+async def test_what_it_does_is_told_in_the_callers_stream_which_ends_once() -> None:
+    inner = helper(Reply(calls=(call("add", a=1, b=2),)), Reply("three"), tools=[add])
+    outer = Agent(ScriptedProvider(ask(), Reply("3")), name="Boss", tools=[AgentTool(inner, description="")])
+    events = [event async for event in outer.stream("?")]
+    inside = [event.inner for event in events if isinstance(event, SubAgentEvent)]
+    assert any(isinstance(event, ToolStarted) for event in inside)
+    assert "".join(event.text for event in inside if isinstance(event, TextDelta)) == "three"
+    assert {event.agent for event in inside} == {"Helper"}
+    assert [isinstance(event, RunEnded) for event in events].count(True) == 1
+    assert not any(isinstance(event, RunEnded) for event in inside)
+
+
+async def test_its_requests_for_approval_reach_the_callers_reader_or_approver() -> None:
+    def agents(**options) -> Agent:
+        inner = helper(Reply(calls=(call("send", text="a"),)), Reply("ok", expect="sent a"), tools=[send])
+        return Agent(ScriptedProvider(ask(), Reply("done")), tools=[AgentTool(inner, description="")], **options)
+
+    async for event in agents().stream("?"):
+        if isinstance(event, ApprovalRequested):
+            assert event.request.agent == "Helper"
+            event.request.approve()
+    with pytest.raises(ApprovalUnavailable, match=r"ask_helper\.send"):
+        await agents().run("?")
+
+    async def approver(request) -> Decision | bool:
+        return True
+
+    await agents(policy=ToolPolicy(approver=approver)).run("?")
+
+
+async def test_agents_do_not_call_each_other_in_a_circle_nor_too_deep() -> None:
+    told: list[str] = []
+
+    class Chatty:
+        """Calls the first tool that it is given, and repeats what it heard."""
+
+        async def stream(self, request):
+            results = request.messages[-1].tool_results
+            if results or not request.tools:
+                told.append(results[0].text if results else "")
+                yield TextPiece(results[0].text if results else "deep enough")
+                yield Stop(StopReason.STOP)
+            else:
+                yield ToolCallPiece(0, "c", request.tools[0].name, '{"task": "go on"}')
+                yield Stop(StopReason.TOOL_CALLS)
+
+    back = Later()
+    first = Agent(Chatty(), name="a", tools=[AgentTool(Agent(Chatty(), name="b", tools=[back]), description="")])
+    back.inner = AgentTool(first, description="")
+    async with asyncio.timeout(5):
+        await first.run("go")
+    assert any("already at work" in one for one in told)
+
+    told.clear()
+    last = Agent(Chatty(), name="d4")
+    for name in ("d3", "d2", "d1", "d0"):
+        last = Agent(Chatty(), name=name, tools=[AgentTool(last, description="")])
+    async with asyncio.timeout(5):
+        await last.run("go")
+    assert any("2 levels deep" in one for one in told)
+
+
+class Later:
+    """A tool that is known only later, so that a circle can be closed."""
+
+    timeout = None
+    inner: AgentTool
+    spec = ToolSpec("ask_a", "", {"type": "object", "properties": {"task": {"type": "string"}}})
+
+    async def call(self, arguments, context: ToolContext):
+        return await self.inner.call(arguments, context)
+
+
+async def test_the_callers_deadline_reaches_it() -> None:
+    async def hang() -> None:
+        await asyncio.sleep(600)
+
+    inner = helper(Reply("late", before=hang))
+    outer = Agent(ScriptedProvider(ask()), tools=[AgentTool(inner, description="")], deadline=0.1)
+    with pytest.raises(AgentError) as caught:
+        await outer.run("?")
+    assert caught.value.result.ending is Ending.DEADLINE
+
+
+@pytest.mark.parametrize(("own", "at_most"), [(None, 60), (600, 60), (5, 5)])
+async def test_its_run_ends_no_later_than_the_callers_and_sooner_where_it_says_so(own, at_most: float) -> None:
+    ends: list[float | None] = []
+
+    async def noting(request, context: ToolContext, proceed):
+        ends.append(context.deadline)
+        async for delta in proceed(request):
+            yield delta
+
+    inner = helper(Reply("here"), deadline=own, model_middleware=[noting])
+    outer = Agent(ScriptedProvider(ask(), Reply("done")), tools=[AgentTool(inner, description="")], deadline=60)
+    began = asyncio.get_running_loop().time()
+    await outer.run("?")
+    assert ends[0] is not None
+    assert at_most <= ends[0] - began < at_most + 30
+
+
+async def test_a_helper_that_is_closed_is_told_to_the_callers_model() -> None:
+    inner = helper()
+    await inner.aclose()
+    with ScriptedProvider(ask(), Reply("Alone, then.", expect="closed")) as provider:
+        await Agent(provider, tools=[AgentTool(inner, description="")]).run("?")
+
+
+async def test_its_failure_is_told_to_the_callers_model() -> None:
+    inner = helper(Reply(error=OSError("down")))
+    with ScriptedProvider(ask(), Reply("Without help, then.", expect="it found no answer")) as provider:
+        assert (await Agent(provider, tools=[AgentTool(inner, description="")]).run("?")).ending is Ending.FINAL
+
+
+def test_names_given_twice_and_agents_without_a_name_are_refused() -> None:
+    one = AgentTool(helper(), description="")
+    with pytest.raises(ArgumentError):
+        Agent(ScriptedProvider(), tools=[one, AgentTool(helper(), description="")])
+    with pytest.raises(ArgumentError, match="name"):
+        AgentTool(Agent(ScriptedProvider()), description="")
+    with pytest.raises(ArgumentError, match="agent"):
+        AgentTool(ScriptedProvider(), description="")
+    with pytest.raises(ArgumentError, match="deepest"):
+        AgentTool(helper(), description="", deepest=0)

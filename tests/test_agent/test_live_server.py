@@ -1,0 +1,62 @@
+"""Against a real server of models, llama.cpp's ``llama-server``, where one is named:
+
+    LIVE_SERVER=http://127.0.0.1:8944 python -m pytest tests/test_agent/test_live_server.py
+
+It speaks both formats. What a model says is its own; what is asked here is that it says something, is counted, can be
+left in the middle, and that a request too long for its window has an error of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from agent.errors import ContextOverflow
+from agent.providers.anthropic import AnthropicProvider
+from agent.providers.collecting import complete, streaming
+from agent.providers.openai_compatible import OpenAICompatibleProvider
+from agent.providers.protocol import Request, TextPiece
+from agent.providers.settings import ModelSettings
+from memory import Message
+
+SERVER = os.environ.get("LIVE_SERVER", "").rstrip("/")
+pytestmark = pytest.mark.skipif(not SERVER, reason="LIVE_SERVER names no llama-server")
+MAKE = {
+    "openai": lambda: OpenAICompatibleProvider(f"{SERVER}/v1", "any"),
+    "anthropic": lambda: AnthropicProvider("any", base_url=SERVER, version="2023-06-01"),
+}
+every_format = pytest.mark.parametrize("name", MAKE)
+
+
+def ask(text: str, tokens: int = 16) -> Request:
+    return Request((Message.user(text),), settings=ModelSettings(max_tokens=tokens, temperature=0))
+
+
+@every_format
+def test_it_says_something_and_counts_it(name: str) -> None:
+    response = asyncio.run(complete(MAKE[name](), ask("Hello")))
+    assert response.message.blocks
+    assert response.usage.input > 0
+    assert 0 < response.usage.output <= 16
+
+
+@every_format
+def test_it_can_be_left_in_the_middle_and_asked_again(name: str) -> None:
+    async def leave() -> None:
+        provider = MAKE[name]()
+        async with streaming(provider, ask("Count to a thousand.", 400)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, TextPiece):
+                    break
+        await complete(provider, ask("Hello", 4))
+        await provider.aclose()
+
+    asyncio.run(leave())
+
+
+@every_format
+def test_a_request_too_long_for_its_window_has_an_error_of_its_own(name: str) -> None:
+    with pytest.raises(ContextOverflow):
+        asyncio.run(complete(MAKE[name](), ask("word " * 200_000)))

@@ -1,0 +1,669 @@
+"""The chain around each call of a tool: every link, and the order in which they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from agent.approval import (
+    Approval,
+    ApprovalRequest,
+    Decision,
+    all_calls,
+    as_flagged,
+    no_calls,
+    unless,
+)
+from agent.dispatch import Dispatcher
+from agent.errors import ArgumentError, CircuitOpen, RateLimited, StopRun, ToolFailed
+from agent.events import ApprovalDecided, ApprovalRequested
+from agent.hooks import Hooks, Watch
+from agent.middleware.circuit_breaker import CircuitBreaker
+from agent.middleware.protocol import Invocation
+from agent.middleware.rate_limit import RateLimit
+from agent.middleware.retry import Retry
+from agent.scope import RunScope
+from agent.testing import call
+from agent.tool_policy import ToolPolicy
+from agent.tools.facets import Facets, Verdict, facets_of
+from agent.tools.function import tool
+from agent.tools.protocol import ToolContext
+from agent.tools.toolset import Toolset
+from memory import ToolCallBlock
+
+pytestmark = pytest.mark.anyio
+
+
+class Scripted:
+    """A tool whose outcomes are written beforehand; *entered* counts its calls."""
+
+    def __init__(self, *outcomes: object, name: str = "work", timeout: float | None = None, **facets) -> None:
+        self.outcomes, self.entered, self.moved = list(outcomes), 0, asyncio.Condition()
+        self._tool = tool(name=name, timeout=timeout, **facets)(self._work)
+        self.spec, self.timeout, self.facets = self._tool.spec, timeout, self._tool.facets
+
+    async def call(self, arguments, context):
+        return await self._tool.call(arguments, context)
+
+    async def has_entered(self, times: int) -> None:
+        async with self.moved:
+            await self.moved.wait_for(lambda: self.entered >= times)
+
+    async def _work(self) -> str:
+        """Work."""
+        self.entered += 1
+        async with self.moved:
+            self.moved.notify_all()
+        outcome = self.outcomes.pop(0) if self.outcomes else "done"
+        if isinstance(outcome, BaseException):
+            raise outcome
+        if isinstance(outcome, asyncio.Event):
+            await outcome.wait()
+            return "late"
+        return str(outcome)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def texts(policy: ToolPolicy, *tools, calls=None, scope: RunScope | None = None, **options) -> list[str]:
+    dispatcher = Dispatcher(Toolset(tools), policy=policy, **options)
+    context = ToolContext(agent="ada", scope=scope or RunScope())
+    asked = calls or [call(one.spec.name) for one in tools]
+    return [run.result.text for run in (await dispatcher.run(asked, context)).runs]
+
+
+# The order
+
+
+async def test_the_links_stand_in_their_order() -> None:
+    seen: list[str] = []
+
+    def noting(name: str, action: Callable | None = None):
+        async def middleware(invocation: Invocation, proceed):
+            seen.append(name)
+            return await proceed(invocation)
+
+        return middleware
+
+    async def approver(request: ApprovalRequest) -> bool:
+        seen.append("approval")
+        return True
+
+    def authorise(arguments, context) -> Verdict:
+        seen.append("authoriser")
+        return Verdict(True)
+
+    class Seen(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append("logging")
+
+    class NotedRetry(Retry):
+        async def __call__(self, invocation, proceed):
+            seen.append("retry")
+            assert invocation.context.deadline is not None  # the timeout stands outside
+            return await super().__call__(invocation, proceed)
+
+    class NotedBreaker(CircuitBreaker):
+        async def __call__(self, invocation, proceed):
+            seen.append("breaker")
+            assert invocation.context.deadline is not None
+            return await super().__call__(invocation, proceed)
+
+    class NotedLimit(RateLimit):
+        async def __call__(self, invocation, proceed):
+            seen.append("rate limit")
+            return await super().__call__(invocation, proceed)
+
+    logger = logging.getLogger("agent.middleware.logging_calls")
+    handler = Seen()
+    logger.addHandler(handler)
+    level, _ = logger.level, logger.setLevel(logging.DEBUG)
+    try:
+        policy = ToolPolicy(
+            authorise=authorise,
+            approval=all_calls,
+            approver=approver,
+            breaker=NotedBreaker(),
+            rate_limit=NotedLimit(1000),
+            retry=NotedRetry(),
+            middleware=[noting("user 1"), noting("user 2")],
+        )
+        assert await texts(policy, Scripted("fine"), timeout=5) == ["fine"]
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+    # The log's line is written when a call has ended, so it is the last.
+    assert seen == [
+        "authoriser",
+        "approval",
+        "breaker",
+        "rate limit",
+        "retry",
+        "user 1",
+        "user 2",
+        "logging",
+    ]
+
+
+async def test_an_unknown_tool_and_broken_arguments_never_enter_the_chain() -> None:
+    breaker = CircuitBreaker(1)
+    work = Scripted()
+    broken = ToolCallBlock(id="b", name="work", invalid="{")
+    said = await texts(ToolPolicy(breaker=breaker, approval=all_calls), work, calls=[call("nothing"), broken])
+    assert "there is no tool 'nothing'" in said[0]
+    assert "not a JSON object" in said[1]
+    assert not breaker.is_open("work")
+    assert not breaker.is_open("nothing")
+
+
+async def test_a_call_that_is_given_up_is_a_failure_in_the_log(caplog) -> None:
+    with caplog.at_level(logging.INFO, logger="agent"):
+        await texts(ToolPolicy(), Scripted(asyncio.Event()), timeout=0.01)
+    assert "failed" in caplog.text
+    assert "ToolTimedOut" in caplog.text
+
+
+async def test_the_log_names_calls_and_shows_no_arguments(caplog) -> None:
+    @tool
+    async def keep(secret: str) -> str:
+        """Keep it."""
+        raise ToolFailed("no room for it")
+
+    with caplog.at_level(logging.DEBUG, logger="agent"):
+        await texts(ToolPolicy(), keep, calls=[call("keep", secret="hunter2")])
+    assert "tool keep" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+# Authoriser and approval
+
+
+async def test_a_call_that_is_not_allowed_is_told_why_and_nobody_is_asked() -> None:
+    work = Scripted(authorise=lambda arguments, context: Verdict(False, "only on weekdays"))
+    asked: list[ApprovalRequest] = []
+
+    async def approver(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    (said,) = await texts(ToolPolicy(approval=all_calls, approver=approver), work)
+    assert "only on weekdays" in said
+    assert (asked, work.entered) == ([], 0)
+
+
+async def test_an_authoriser_sees_arguments_and_context_and_may_be_asynchronous() -> None:
+    async def authorise(arguments, context) -> Verdict:
+        return Verdict(arguments["path"].startswith("mine/") and context.agent == "ada")
+
+    @tool(authorise=authorise)
+    def show(path: str) -> str:
+        """Show it."""
+        return path
+
+    said = await texts(ToolPolicy(), show, calls=[call("show", path="mine/a"), call("show", path="theirs")])
+    assert said[0] == "mine/a"
+    assert "not allowed" in said[1]
+
+
+async def test_an_authoriser_that_fails_lets_nothing_through() -> None:
+    work = Scripted(authorise=lambda arguments, context: 1 / 0)
+    assert "ZeroDivisionError" in (await texts(ToolPolicy(), work))[0]
+    odd = Scripted(authorise=lambda arguments, context: True)
+    assert "Verdict" in (await texts(ToolPolicy(), odd))[0]
+    assert work.entered == odd.entered == 0
+
+
+async def answer_with(status: Approval, reason: str = ""):
+    async def approver(request: ApprovalRequest) -> Decision:
+        return Decision(status, reason)
+
+    work = Scripted(needs_approval=True)
+    (said,) = await texts(ToolPolicy(approver=approver), work)
+    return said, work.entered
+
+
+async def test_each_answer_to_a_request_has_its_text() -> None:
+    assert await answer_with(Approval.APPROVED) == ("done", 1)
+    said, entered = await answer_with(Approval.REJECTED, "too late")
+    assert ("did not approve" in said, "too late" in said, entered) == (True, True, 0)
+    said, entered = await answer_with(Approval.UNAVAILABLE)
+    assert ("nobody can be asked" in said, entered) == (True, 0)
+
+
+async def test_an_approver_that_fails_is_no_yes() -> None:
+    async def approver(request: ApprovalRequest) -> bool:
+        raise OSError("the terminal is gone")
+
+    work = Scripted(needs_approval=True)
+    (said,) = await texts(ToolPolicy(approver=approver), work)
+    assert ("terminal is gone" in said, work.entered) == (True, 0)
+
+
+async def test_nobody_answering_in_time_is_a_no() -> None:
+    async def approver(request: ApprovalRequest) -> bool:
+        await asyncio.sleep(600)
+        return True
+
+    work = Scripted(needs_approval=True)
+    (said,) = await texts(ToolPolicy(approver=approver, approval_timeout=0.02), work)
+    assert ("nobody answered in time" in said, work.entered) == (True, 0)
+
+
+async def test_waiting_for_a_yes_does_not_count_towards_the_tools_time() -> None:
+    async def approver(request: ApprovalRequest) -> bool:
+        await asyncio.sleep(0.2)
+        return True
+
+    assert await texts(ToolPolicy(approval=all_calls, approver=approver), Scripted(), timeout=0.1) == ["done"]
+
+
+async def test_waiting_for_a_yes_takes_no_place_among_the_calls() -> None:
+    answered = asyncio.Event()
+
+    async def approver(request: ApprovalRequest) -> bool:
+        await answered.wait()
+        return True
+
+    @tool
+    async def settle() -> str:
+        """Answer the other's request."""
+        answered.set()
+        return "settled"
+
+    async with asyncio.timeout(5):
+        said = await texts(ToolPolicy(approver=approver), Scripted(needs_approval=True), settle, parallel=1)
+    assert said == ["done", "settled"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked"),
+    [
+        (as_flagged, ["danger"]),
+        (all_calls, ["plain", "danger"]),
+        (no_calls, []),
+        (unless("danger"), ["plain"]),
+        (lambda call, flagged: call.name.startswith("p"), ["plain"]),
+    ],
+)
+async def test_policies_say_which_calls_need_a_yes(policy, asked: list[str]) -> None:
+    seen: list[str] = []
+
+    async def approver(request: ApprovalRequest) -> bool:
+        seen.append(request.call.name)
+        return True
+
+    tools = (Scripted(name="plain"), Scripted(name="danger", needs_approval=True))
+    assert await texts(ToolPolicy(approval=policy, approver=approver), *tools) == ["done", "done"]
+    assert sorted(seen) == sorted(asked)
+    assert Dispatcher(Toolset(tools), policy=ToolPolicy(approval=policy)).needing_approval() == asked
+
+
+async def test_a_request_is_an_event_that_whoever_reads_may_answer() -> None:
+    events: list[object] = []
+
+    def emit(event) -> None:
+        events.append(event)
+        if isinstance(event, ApprovalRequested):
+            asyncio.get_running_loop().call_later(0.01, event.request.reject, "not now")
+
+    scope = RunScope(emit=emit, streams=True)
+    (said,) = await texts(ToolPolicy(), Scripted(needs_approval=True), scope=scope)
+    assert "not now" in said
+    assert [type(event) for event in events] == [ApprovalRequested, ApprovalDecided]
+    assert events[0].request.description == "Work."
+    assert events[1].decision == Decision(Approval.REJECTED, "not now")
+
+
+async def test_only_the_first_answer_counts_and_it_may_come_from_another_thread() -> None:
+    request = ApprovalRequest(call("work"))
+    await asyncio.to_thread(request.approve)
+    request.reject("changed my mind")
+    assert (await request.decided()).status is Approval.APPROVED
+
+
+# Timeout
+
+
+async def test_a_tools_own_limit_goes_before_the_agents() -> None:
+    never = asyncio.Event()
+    slow, quick = Scripted(never, name="slow", timeout=0.02), Scripted(never, name="quick")
+    said = await texts(ToolPolicy(), slow, timeout=60)
+    assert said == ["no answer within 0.02 s; it was given up"]
+    assert (await texts(ToolPolicy(), quick, timeout=0.03))[0].startswith("no answer within 0.03 s")
+
+
+# Circuit breaker
+
+
+async def test_a_tool_that_keeps_failing_is_left_alone_and_tried_again_after_its_rest() -> None:
+    clock, opened = Clock(), []
+    breaker = CircuitBreaker(2, rest=10, timer=clock)
+    work = Scripted(OSError("1"), OSError("2"), OSError("3"), "fine")
+    scope = RunScope(watch=Watch([Hooks(circuit_opened=lambda moment: opened.append(moment.value))]))
+    policy = ToolPolicy(breaker=breaker)
+
+    async def once() -> str:
+        return (await texts(policy, work, scope=scope))[0]
+
+    assert "OSError" in await once()
+    assert "OSError" in await once()
+    assert "failed 2 times in a row and rests for 10 s" in await once()
+    assert work.entered == 2
+    clock.now = 10.0
+    assert "OSError: 3" in await once()  # the one probe fails: it rests again
+    clock.now = 19.9
+    assert "rests" in await once()
+    clock.now = 20.0
+    assert await once() == "fine"
+    assert await once() == "done"
+    assert opened == ["work", "work"]
+
+
+async def test_success_begins_the_count_anew() -> None:
+    breaker = CircuitBreaker(2)
+    work = Scripted(OSError(), "fine", OSError(), "fine")
+    for _ in range(4):
+        await texts(ToolPolicy(breaker=breaker), work)
+    assert not breaker.is_open("work")
+
+
+async def test_tools_have_circuits_of_their_own() -> None:
+    breaker = CircuitBreaker(1)
+    said = await texts(ToolPolicy(breaker=breaker), Scripted(OSError(), name="bad"), Scripted(name="good"))
+    assert said[1] == "done"
+    assert (breaker.is_open("bad"), breaker.is_open("good")) == (True, False)
+
+
+async def test_exactly_one_call_of_many_at_once_tries_a_resting_tool() -> None:
+    clock, gate = Clock(), asyncio.Event()
+    breaker = CircuitBreaker(1, rest=1, timer=clock)
+    work = Scripted(OSError(), gate)
+    policy = ToolPolicy(breaker=breaker)
+    await texts(policy, work)
+    clock.now = 5.0
+    fifty = [call("work") for _ in range(50)]
+    running = asyncio.create_task(texts(policy, work, calls=fifty, parallel=50))
+    await work.has_entered(2)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    gate.set()
+    said = await running
+    assert work.entered == 2
+    assert said.count("late") == 1
+    assert sum("rests" in one for one in said) == 49
+    assert not breaker.is_open("work")
+
+
+async def test_a_late_success_of_an_old_call_does_not_close_it() -> None:
+    clock, gate = Clock(), asyncio.Event()
+    breaker = CircuitBreaker(1, rest=100, timer=clock)
+    policy = ToolPolicy(breaker=breaker)
+    work = Scripted(gate, OSError())
+    old = asyncio.create_task(texts(policy, work))
+    await work.has_entered(1)
+    await texts(policy, work)
+    assert breaker.is_open("work")
+    gate.set()
+    assert await old == ["late"]
+    assert breaker.is_open("work")
+
+
+async def test_a_timeout_counts_as_a_failure_and_a_cancellation_does_not() -> None:
+    breaker = CircuitBreaker(1)
+    never = asyncio.Event()
+    task = asyncio.create_task(texts(ToolPolicy(breaker=breaker), Scripted(never), timeout=60))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not breaker.is_open("work")
+    await texts(ToolPolicy(breaker=breaker), Scripted(never), timeout=0.01)
+    assert breaker.is_open("work")
+
+
+async def test_a_cancelled_probe_leaves_its_place_to_the_next() -> None:
+    clock = Clock()
+    breaker = CircuitBreaker(1, rest=1, timer=clock)
+    policy = ToolPolicy(breaker=breaker)
+    work = Scripted(OSError(), asyncio.Event(), "fine")
+    await texts(policy, work)
+    clock.now = 2.0
+    probe = asyncio.create_task(texts(policy, work))
+    await work.has_entered(2)
+    probe.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await probe
+    assert breaker.is_open("work")
+    assert await texts(policy, work) == ["fine"]
+
+
+@pytest.mark.parametrize("error", [ToolFailed("no such city"), StopRun("enough")])
+async def test_what_says_nothing_about_the_tool_does_not_open_it(error: Exception) -> None:
+    breaker = CircuitBreaker(1)
+    await texts(ToolPolicy(breaker=breaker), Scripted(error))
+    assert not breaker.is_open("work")
+
+
+async def test_a_rate_limit_neither_counts_nor_begins_the_count_anew() -> None:
+    breaker = CircuitBreaker(2)
+    work = Scripted(OSError(), RateLimited("too fast"), OSError())
+    for _ in range(3):
+        await texts(ToolPolicy(breaker=breaker), work)
+    assert breaker.is_open("work")
+
+
+async def test_a_failure_that_the_tool_calls_passing_counts() -> None:
+    breaker = CircuitBreaker(1)
+    await texts(ToolPolicy(breaker=breaker), Scripted(ToolFailed("busy", transient=True)))
+    assert breaker.is_open("work")
+
+
+# Rate limit
+
+
+async def test_calls_beyond_the_burst_wait_their_turn_in_order() -> None:
+    order: list[int] = []
+
+    @tool
+    async def note(number: int) -> str:
+        """Note it."""
+        order.append(number)
+        return ""
+
+    limit = RateLimit(100, burst=2)
+    began = asyncio.get_running_loop().time()
+    await texts(ToolPolicy(rate_limit=limit), note, calls=[call("note", number=n) for n in range(6)])
+    assert order == list(range(6))
+    assert asyncio.get_running_loop().time() - began >= 0.039  # a lower bound: 4 turns of 10 ms
+
+
+async def test_a_turn_that_would_come_too_late_fails_at_once_and_trips_no_breaker() -> None:
+    breaker = CircuitBreaker(1)
+    policy = ToolPolicy(rate_limit=RateLimit(0.01), breaker=breaker)
+    work = Scripted()
+    async with asyncio.timeout(5):
+        said = await texts(policy, work, calls=[call("work"), call("work")], timeout=10)
+    assert said[0] == "done"
+    assert "the next turn is" in said[1]
+    assert not breaker.is_open("work")
+    assert work.entered == 1
+
+
+async def test_a_refused_turn_is_not_taken() -> None:
+    clock = Clock()
+    limit = RateLimit(1, timer=clock)
+    assert limit._taken("a", None) == 0
+    with pytest.raises(RateLimited):
+        limit._taken("a", 0.5)
+    assert limit._taken("a", 1.5) == 1
+
+
+async def test_buckets_are_shared_or_each_tools_own() -> None:
+    clock = Clock()
+    own, shared = RateLimit(1, timer=clock), RateLimit(1, shared=True, timer=clock)
+    policy = {limit: ToolPolicy(rate_limit=limit) for limit in (own, shared)}
+    for limit, waits in ((own, 0.0), (shared, 1.0)):
+        assert limit._taken("" if limit is shared else "a", None) == 0
+        assert limit._taken("" if limit is shared else "b", None) == waits
+    assert len(policy) == 2
+
+
+# Retry
+
+
+def retry(**options) -> tuple[Retry, list[float]]:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    return Retry(**{"sleep": sleep, "rng": lambda: 0.0, **options}), waits
+
+
+async def test_an_idempotent_tool_is_called_again_with_doubling_waits() -> None:
+    link, waits = retry(attempts=4, first=1.0, longest=3.0)
+    work = Scripted(OSError(), OSError(), OSError(), idempotent=True)
+    assert await texts(ToolPolicy(retry=link), work) == ["done"]
+    assert waits == [1.0, 2.0, 3.0]
+
+
+async def test_a_tool_that_is_not_idempotent_is_called_once() -> None:
+    link, waits = retry()
+    work = Scripted(OSError("disk"))
+    assert "OSError: disk" in (await texts(ToolPolicy(retry=link), work))[0]
+    assert (waits, work.entered) == ([], 1)
+
+
+async def test_what_the_tool_tells_the_model_is_not_tried_again_unless_it_passes() -> None:
+    link, waits = retry()
+    work = Scripted(ToolFailed("no such city"), idempotent=True)
+    assert await texts(ToolPolicy(retry=link), work) == ["no such city"]
+    busy = Scripted(ToolFailed("busy", transient=True, retry_after=99.0), idempotent=True)
+    assert await texts(ToolPolicy(retry=link), busy) == ["done"]
+    assert waits == [10.0]  # what is asked for is capped
+
+
+async def test_the_last_real_error_is_told_when_the_attempts_are_used_up() -> None:
+    link, _ = retry(attempts=2)
+    work = Scripted(OSError("first"), OSError("last"), idempotent=True)
+    assert "OSError: last" in (await texts(ToolPolicy(retry=link), work))[0]
+
+
+async def test_no_wait_goes_beyond_the_deadline() -> None:
+    link, waits = retry(first=100.0, longest=100.0)
+    work = Scripted(OSError("busy"), idempotent=True)
+    assert "busy" in (await texts(ToolPolicy(retry=link), work, timeout=5))[0]
+    assert waits == []
+
+
+async def test_chance_shortens_a_wait_after_its_limit_and_a_wait_can_be_cancelled() -> None:
+    link, waits = retry(first=100.0, longest=8.0, rng=lambda: 1.0)
+    await texts(ToolPolicy(retry=link), Scripted(OSError(), idempotent=True))
+    assert waits == [6.0]
+    work = Scripted(OSError("real"), idempotent=True)
+    task = asyncio.create_task(texts(ToolPolicy(retry=Retry(first=600.0, longest=600.0)), work))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# User middleware
+
+
+async def test_middleware_may_answer_rewrite_refuse_or_end_the_run() -> None:
+    async def answer(invocation: Invocation, proceed):
+        return "answered" if invocation.call.name == "a" else await proceed(invocation)
+
+    async def upper(invocation: Invocation, proceed):
+        return (await proceed(invocation)).upper()
+
+    async def refuse(invocation: Invocation, proceed):
+        if invocation.call.name == "c":
+            raise ToolFailed("not today")
+        return await proceed(invocation)
+
+    tools = [Scripted(name=name) for name in "abc"]
+    said = await texts(ToolPolicy(middleware=[answer, upper, refuse]), *tools)
+    assert said == ["answered", "DONE", "not today"]
+    assert [one.entered for one in tools] == [0, 1, 0]
+
+
+async def test_an_error_in_middleware_is_told_and_stops_no_sibling() -> None:
+    async def broken(invocation: Invocation, proceed):
+        if invocation.call.name == "a":
+            raise KeyError("oops")
+        return await proceed(invocation)
+
+    breaker = CircuitBreaker(1)
+    said = await texts(ToolPolicy(middleware=[broken], breaker=breaker), Scripted(name="a"), Scripted(name="b"))
+    assert "KeyError" in said[0]
+    assert said[1] == "done"
+
+
+async def test_a_tool_that_answers_with_something_else_has_failed() -> None:
+    class Odd(Scripted):
+        async def call(self, arguments, context):
+            return None
+
+    assert "TypeError" in (await texts(ToolPolicy(), Odd()))[0]
+
+
+# Facets and bad options
+
+
+def test_a_tool_has_the_facets_it_was_made_with() -> None:
+    assert facets_of(Scripted(needs_approval=True, skip_synthesis=True, idempotent=True)) == Facets(
+        True, None, True, True
+    )
+    assert facets_of(object()) == Facets()
+
+
+async def test_results_are_the_answer_only_if_every_call_asks_for_it_and_worked() -> None:
+    skip, plain = Scripted(name="skip", skip_synthesis=True), Scripted(name="plain")
+    bad = Scripted(OSError(), name="bad", skip_synthesis=True)
+    dispatcher = Dispatcher(Toolset([skip, plain, bad]))
+
+    async def answers(*names: str) -> bool:
+        return (await dispatcher.run([call(name) for name in names], ToolContext())).answers
+
+    assert await answers("skip", "skip")
+    for names in (("skip", "plain"), ("skip", "unknown"), ("unknown",), ("skip", "bad"), ("plain",)):
+        assert not await answers(*names)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: CircuitBreaker(0),
+        lambda: CircuitBreaker(True),
+        lambda: CircuitBreaker(rest=0),
+        lambda: RateLimit(0),
+        lambda: RateLimit(float("inf")),
+        lambda: RateLimit(1, burst=0),
+        lambda: Retry(0),
+        lambda: Retry(first=-1),
+        lambda: Retry(longest=float("nan")),
+        lambda: ToolPolicy(approval_timeout=0),
+        lambda: ToolPolicy(approval="all"),
+        lambda: unless(" "),
+        lambda: Facets(needs_approval=1),
+        lambda: Facets(authorise="yes"),
+        lambda: Decision("approved please"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(make) -> None:
+    with pytest.raises(ArgumentError):
+        make()
+
+
+def test_an_open_circuit_tells_when_to_come_back() -> None:
+    assert CircuitOpen("rests", retry_after=3.0).retry_after == 3.0

@@ -1,0 +1,252 @@
+"""The official clients as oracles: the same call makes the same request, and the same bytes give the same result.
+
+They are development dependencies; each speaks to our scripted server over real HTTP, as our provider does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent.providers.anthropic import AnthropicProvider
+from agent.providers.collecting import Response, complete
+from agent.providers.ollama import OllamaProvider
+from agent.providers.openai_compatible import OpenAICompatibleProvider
+from agent.providers.protocol import Request, ToolSpec
+from agent.providers.settings import ModelSettings
+from agent.results import StopReason, Usage
+from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, WireServer, call
+from memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from memory.http import HttpClient
+
+openai = pytest.importorskip("openai", reason="the oracle is in the extra dev")
+anthropic = pytest.importorskip("anthropic", reason="the oracle is in the extra dev")
+ollama = pytest.importorskip("ollama", reason="the oracle is in the extra dev")
+
+KEY = "sk-test-0123456789"
+PNG = b"\x89PNG\r\n\x1a\nrest"
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+ADD = ToolSpec("add", "Add.", SCHEMA)
+CALL = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
+CONVERSATION = (
+    Message.user([TextBlock(text="What is this?"), ImageBlock(media_type="image/png", data=PNG)]),
+    Message.assistant([ThinkingBlock(text="hm", signature="sig"), ThinkingBlock(redacted="opaque"), CALL]),
+    Message.tool([ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="2"),))]),
+)
+USAGE = Usage(input=100, output=50, cache_read=60, cache_write=20, reasoning=30)
+REPLIES = {
+    "text": Reply("Zürich 🚀 東京", usage=USAGE, piece=1),
+    "calls": Reply("Let me see.", calls=(call("add", a=1, b="ü\n"), call("now")), usage=USAGE),
+    "thinking": Reply("4", thinking="two and two", signature="sig==", usage=USAGE),
+    "redacted": Reply("4", redacted=("opaque",), usage=USAGE),
+    "cut": Reply("Hal", stop=StopReason.MAX_TOKENS, usage=USAGE),
+}
+
+
+def ours(kind: type[WireServer], make: Callable[[str], Any], request: Request) -> tuple[dict, dict]:
+    """Return the body and the headers of our request."""
+    with kind(Reply("fine")) as server:
+        asyncio.run(complete(make(server.url), request))
+        return server.requests[0].body, server.requests[0].headers
+
+
+def replied(kind: type[WireServer], make: Callable[[str], Any], reply: Reply) -> Response:
+    with kind(reply) as server:
+        return asyncio.run(complete(make(server.url), Request((Message.user("Hello"),))))
+
+
+def shared(headers: dict[str, str], *names: str) -> dict[str, str | None]:
+    return {name: headers.get(name) for name in ("content-type", *names)}
+
+
+def openai_provider(url: str) -> OpenAICompatibleProvider:
+    return OpenAICompatibleProvider(url, "m", api_key=KEY, limit_field="max_completion_tokens")
+
+
+def anthropic_provider(url: str) -> AnthropicProvider:
+    return AnthropicProvider("m", api_key=KEY, base_url=url, client=HttpClient(retries=0))
+
+
+def ollama_provider(url: str) -> OllamaProvider:
+    return OllamaProvider("m", base_url=url)
+
+
+def test_the_same_call_makes_the_same_openai_request() -> None:
+    settings = ModelSettings(
+        temperature=0, top_p=0.5, seed=0, max_tokens=9, stop=("END",), effort="low", response_schema=SCHEMA
+    )
+    request = Request(CONVERSATION, system="Be brief.", tools=(ADD,), tool_choice="required", settings=settings)
+    body, headers = ours(OpenAIServer, openai_provider, request)
+    with OpenAIServer(Reply("fine")) as server, openai.OpenAI(base_url=server.url, api_key=KEY) as client:
+        function = {"name": "add", "arguments": '{"a":1}'}
+        stream = client.chat.completions.create(
+            model="m",
+            messages=[
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": body["messages"][1]["content"]},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+                },
+                {"role": "tool", "tool_call_id": "c1", "content": "2"},
+            ],
+            tools=[{"type": "function", "function": {"name": "add", "description": "Add.", "parameters": SCHEMA}}],
+            tool_choice="required",
+            temperature=0,
+            top_p=0.5,
+            seed=0,
+            max_completion_tokens=9,
+            stop=["END"],
+            reasoning_effort="low",
+            response_format={
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True},
+            },
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        list(stream)
+        seen = server.requests[0]
+    assert body == seen.body
+    assert shared(headers, "authorization") == shared(seen.headers, "authorization")
+    assert seen.path == "/v1/chat/completions"
+
+
+def test_the_same_call_makes_the_same_anthropic_request() -> None:
+    settings = ModelSettings(max_tokens=4000, stop=("END",), thinking=2000, effort="low", response_schema=SCHEMA)
+    request = Request(CONVERSATION, system="Be brief.", tools=(ADD,), tool_choice="none", settings=settings)
+    body, headers = ours(AnthropicServer, anthropic_provider, request)
+    with AnthropicServer(Reply("fine")) as server, anthropic.Anthropic(base_url=server.url, api_key=KEY) as client:
+        stream = client.messages.create(
+            model="m",
+            max_tokens=4000,
+            system="Be brief.",
+            messages=body["messages"],
+            tools=[{"name": "add", "description": "Add.", "input_schema": SCHEMA}],
+            tool_choice={"type": "none"},
+            stop_sequences=["END"],
+            thinking={"type": "enabled", "budget_tokens": 2000},
+            output_config={"effort": "low", "format": {"type": "json_schema", "schema": SCHEMA}},
+            stream=True,
+        )
+        list(stream)
+        seen = server.requests[0]
+    assert body == seen.body
+    names = ("authorization", "anthropic-version", "x-api-key")
+    assert shared(headers, *names) == shared(seen.headers, *names)
+    assert seen.path == "/v1/messages"
+
+
+def test_the_same_call_makes_the_same_ollama_request() -> None:
+    settings = ModelSettings(temperature=0, top_k=0, seed=0, max_tokens=9, stop=("END",), thinking="adaptive")
+    messages = (CONVERSATION[0], Message.assistant([ThinkingBlock(text="hm"), CALL]), CONVERSATION[2])
+    request = Request(messages, system="Be brief.", tools=(ADD,), settings=settings)
+    body, headers = ours(OllamaServer, ollama_provider, request)
+    with OllamaServer(Reply("fine")) as server:
+        stream = ollama.Client(host=server.url).chat(
+            model="m",
+            messages=[
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "What is this?", "images": [PNG]},
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "thinking": "hm",
+                    "tool_calls": [{"function": {"name": "add", "arguments": {"a": 1}}}],
+                },
+                {"role": "tool", "content": "2", "tool_name": "add"},
+            ],
+            tools=[{"type": "function", "function": {"name": "add", "description": "Add.", "parameters": SCHEMA}}],
+            options={"temperature": 0, "top_k": 0, "seed": 0, "num_predict": 9, "stop": ["END"]},
+            think=True,
+            stream=True,
+        )
+        list(stream)
+        seen = server.requests[0]
+    # The official client leaves an empty content out; the format takes both.
+    said = [{name: value for name, value in one.items() if value != ""} for one in body["messages"]]
+    assert {**body, "messages": said} == seen.body
+    assert shared(headers) == shared(seen.headers)
+    assert seen.path == "/api/chat"
+
+
+@pytest.mark.parametrize("name", ["text", "calls", "cut"])
+def test_the_same_bytes_give_the_same_result_as_openais_client(name: str) -> None:
+    mine = replied(OpenAIServer, openai_provider, REPLIES[name])
+    with OpenAIServer(REPLIES[name]) as server, openai.OpenAI(base_url=server.url, api_key=KEY) as client:
+        options = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
+        with client.chat.completions.stream(**options, stream_options={"include_usage": True}) as stream:
+            try:
+                for _ in stream:
+                    pass
+                theirs = stream.get_final_completion()
+            except openai.LengthFinishReasonError as error:
+                theirs = error.completion
+    choice = theirs.choices[0]
+    assert (choice.message.content or "") == mine.text
+    asked = [(one.id, one.function.name, json.loads(one.function.arguments)) for one in choice.message.tool_calls or ()]
+    assert asked == [(one.id, one.name, one.arguments) for one in mine.message.tool_calls]
+    words = {"stop": StopReason.STOP, "tool_calls": StopReason.TOOL_CALLS, "length": StopReason.MAX_TOKENS}
+    assert words[choice.finish_reason] is mine.stop
+    counts = theirs.usage
+    assert (counts.prompt_tokens, counts.completion_tokens) == (mine.usage.input, mine.usage.output)
+    assert counts.prompt_tokens_details.cached_tokens == mine.usage.cache_read
+    assert counts.completion_tokens_details.reasoning_tokens == mine.usage.reasoning
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_the_same_bytes_give_the_same_result_as_anthropics_client(name: str) -> None:
+    mine = replied(AnthropicServer, anthropic_provider, REPLIES[name])
+    with AnthropicServer(REPLIES[name]) as server, anthropic.Anthropic(base_url=server.url, api_key=KEY) as client:
+        options = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+        with client.messages.stream(**options) as stream:
+            theirs = stream.get_final_message()
+    assert [seen(block) for block in theirs.content] == [kept(block) for block in mine.message.blocks]
+    words = {"end_turn": StopReason.STOP, "tool_use": StopReason.TOOL_CALLS, "max_tokens": StopReason.MAX_TOKENS}
+    assert words[theirs.stop_reason] is mine.stop
+    counts = theirs.usage
+    cached = (counts.cache_read_input_tokens, counts.cache_creation_input_tokens)
+    assert cached == (mine.usage.cache_read, mine.usage.cache_write)
+    assert counts.input_tokens + sum(cached) == mine.usage.input
+    assert counts.output_tokens == mine.usage.output
+
+
+@pytest.mark.parametrize("name", ["text", "calls", "thinking", "cut"])
+def test_the_same_bytes_give_the_same_result_as_ollamas_client(name: str) -> None:
+    mine = replied(OllamaServer, ollama_provider, REPLIES[name])
+    with OllamaServer(REPLIES[name]) as server:
+        options = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
+        parts = list(ollama.Client(host=server.url).chat(**options, stream=True))
+    assert "".join(part.message.content or "" for part in parts) == mine.text
+    thoughts = [block.text for block in mine.message.blocks if isinstance(block, ThinkingBlock)]
+    assert "".join(part.message.thinking or "" for part in parts) == "".join(thoughts)
+    asked = [one.function for part in parts for one in part.message.tool_calls or ()]
+    assert [(one.name, one.arguments) for one in asked] == [
+        (one.name, one.arguments) for one in mine.message.tool_calls
+    ]
+    assert (parts[-1].prompt_eval_count, parts[-1].eval_count) == (mine.usage.input, mine.usage.output)
+
+
+def seen(block: Any) -> tuple:
+    """Return a block of Anthropic's client as plain values."""
+    if block.type == "text":
+        return ("text", block.text)
+    if block.type == "thinking":
+        return ("thinking", block.thinking, block.signature)
+    if block.type == "redacted_thinking":
+        return ("redacted", block.data)
+    return ("call", block.id, block.name, block.input)
+
+
+def kept(block: Any) -> tuple:
+    """Return a block of ours as plain values."""
+    if isinstance(block, TextBlock):
+        return ("text", block.text)
+    if isinstance(block, ThinkingBlock):
+        return ("redacted", block.redacted) if block.redacted else ("thinking", block.text, block.signature)
+    return ("call", block.id, block.name, block.arguments)

@@ -1,0 +1,181 @@
+"""Asking a provider again: only before the reply has begun, with the waits that were promised."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.errors import ArgumentError, ProviderError
+from agent.providers.anthropic import AnthropicProvider
+from agent.providers.capabilities import Capabilities, capabilities_of
+from agent.providers.collecting import complete
+from agent.providers.protocol import Request, Stop, TextPiece, UsagePiece
+from agent.providers.retrying import RetryingProvider
+from agent.results import StopReason, Usage
+from agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider
+from memory import Message
+from memory.http import HttpClient
+
+REQUEST = Request((Message.user("Hello"),))
+BUSY = ProviderError("busy", status=503)
+
+
+class Failing:
+    """Raises each of *errors* in turn, after *before*; then answers."""
+
+    def __init__(self, *errors: Exception | None, before=()) -> None:
+        self.errors, self.before, self.asked = list(errors), before, 0
+
+    async def stream(self, request: Request):
+        self.asked += 1
+        for delta in self.before:
+            yield delta
+        if self.errors and (error := self.errors.pop(0)):
+            raise error
+        yield UsagePiece(Usage(input=5, output=1))
+        yield TextPiece("fine")
+        yield Stop(StopReason.STOP)
+
+
+def retrying(provider, **options) -> tuple[RetryingProvider, list[float]]:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    return RetryingProvider(provider, **{"sleep": sleep, "rng": lambda: 0.0, **options}), waits
+
+
+class TestRetryingProvider(ProviderContract):
+    def serving(self, *replies):
+        from contextlib import nullcontext
+
+        return nullcontext(RetryingProvider(ScriptedProvider(*replies)))
+
+
+def test_a_failure_that_passes_is_asked_again_with_doubling_waits() -> None:
+    inner = Failing(BUSY, BUSY, BUSY)
+    provider, waits = retrying(inner, attempts=4, first=1.0, longest=3.0)
+    assert asyncio.run(complete(provider, REQUEST)).text == "fine"
+    assert waits == [1.0, 2.0, 3.0]
+
+
+def test_the_last_real_error_is_raised_when_the_attempts_are_used_up() -> None:
+    last = ProviderError("still busy", status=529)
+    provider, waits = retrying(Failing(BUSY, last), attempts=2)
+    with pytest.raises(ProviderError) as caught:
+        asyncio.run(complete(provider, REQUEST))
+    assert caught.value is last
+    assert len(waits) == 1
+
+
+@pytest.mark.parametrize("error", [ProviderError("bad key", status=401), ProviderError("odd"), ValueError("bug")])
+def test_what_does_not_pass_is_raised_at_once(error: Exception) -> None:
+    provider, waits = retrying(Failing(error))
+    with pytest.raises(type(error)):
+        asyncio.run(complete(provider, REQUEST))
+    assert waits == []
+
+
+def test_nothing_is_asked_again_once_the_reply_has_begun() -> None:
+    inner = Failing(BUSY, before=[TextPiece("Ha")])
+    provider, waits = retrying(inner)
+    with pytest.raises(ProviderError):
+        asyncio.run(complete(provider, REQUEST))
+    assert (inner.asked, waits) == (1, [])
+
+
+def test_counts_alone_are_no_beginning_and_those_of_failed_attempts_are_added() -> None:
+    inner = Failing(BUSY, before=[UsagePiece(Usage(input=7))])
+    provider, _ = retrying(inner)
+    response = asyncio.run(complete(provider, REQUEST))
+    assert response.usage == Usage(input=12, output=1)
+
+
+def test_the_servers_own_wait_is_honoured_up_to_a_limit() -> None:
+    for named, expected in ((7.0, [7.0]), (0.0, [0.5])):
+        provider, waits = retrying(Failing(ProviderError("busy", status=429, retry_after=named)))
+        asyncio.run(complete(provider, REQUEST))
+        assert waits == expected
+    provider, waits = retrying(Failing(ProviderError("busy", status=429, retry_after=86_400)))
+    with pytest.raises(ProviderError) as caught:
+        asyncio.run(complete(provider, REQUEST))
+    assert (caught.value.retry_after, waits) == (86_400, [])
+
+
+def test_chance_shortens_a_wait_after_its_limit() -> None:
+    provider, waits = retrying(Failing(BUSY), first=100.0, longest=8.0, rng=lambda: 1.0)
+    asyncio.run(complete(provider, REQUEST))
+    assert waits == [6.0]
+
+
+def test_a_wait_can_be_cancelled_and_the_real_error_stays_attached() -> None:
+    async def cancelled() -> BaseException | None:
+        waiting = asyncio.Event()
+
+        async def sleep(seconds: float) -> None:
+            waiting.set()
+            await asyncio.sleep(3600)
+
+        provider = RetryingProvider(Failing(BUSY), sleep=sleep)
+        task = asyncio.create_task(complete(provider, REQUEST))
+        await waiting.wait()
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError as error:
+            return error.__context__
+        return None
+
+    assert asyncio.run(cancelled()) is BUSY
+
+
+def test_a_predicate_decides_instead() -> None:
+    provider, waits = retrying(Failing(ValueError("odd")), passes=lambda error: isinstance(error, ValueError))
+    assert asyncio.run(complete(provider, REQUEST)).text == "fine"
+    assert len(waits) == 1
+
+
+def test_what_the_provider_inside_has_is_still_there() -> None:
+    provider = RetryingProvider(AnthropicProvider("m", api_key="sk-a"))
+    assert provider.model == "m"
+    assert capabilities_of(provider) == capabilities_of(AnthropicProvider("m"))
+    assert capabilities_of(RetryingProvider(Failing())) == Capabilities()
+    with pytest.raises(AttributeError):
+        provider.nothing_like_it  # noqa: B018
+
+
+def test_an_error_inside_the_stream_before_the_first_word_is_asked_again_over_http() -> None:
+    error = b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}\n\n'
+    with AnthropicServer(RawReply([error]), Reply("fine")) as server:
+        inner = AnthropicProvider("m", base_url=server.url, client=HttpClient(retries=0))
+        provider, waits = retrying(inner)
+        assert asyncio.run(complete(provider, REQUEST)).text == "fine"
+        assert (len(waits), len(server.requests)) == (1, 2)
+
+
+def test_closing_closes_the_provider_inside() -> None:
+    closed: list[str] = []
+
+    class Closing(Failing):
+        async def aclose(self) -> None:
+            closed.append("closed")
+
+    asyncio.run(RetryingProvider(Closing()).aclose())
+    asyncio.run(RetryingProvider(Failing()).aclose())
+    assert closed == ["closed"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"longest_named": -1}, {"attempts": 0}, {"attempts": True}, {"first": -1}, {"longest": float("nan")}]
+)
+def test_bad_options_are_refused(options: dict) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        RetryingProvider(Failing(), **options)
+    assert caught.value.argument == next(iter(options))
+
+
+def test_what_is_no_provider_is_refused() -> None:
+    with pytest.raises(ArgumentError):
+        RetryingProvider(object())

@@ -1,0 +1,519 @@
+"""Anthropic's Messages and Ollama's chat: the shipped contract over real HTTP, and the words of each format."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.errors import ArgumentError, ContextOverflow, ProviderError, Unsupported
+from agent.providers.anthropic import AnthropicProvider
+from agent.providers.anthropic_request import payload
+from agent.providers.capabilities import ModelInfo
+from agent.providers.collecting import complete
+from agent.providers.ollama import OllamaProvider
+from agent.providers.openai_compatible import OpenAICompatibleProvider
+from agent.providers.protocol import Request, ToolSpec
+from agent.providers.settings import ModelSettings
+from agent.results import StopReason, Usage
+from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, ProviderContract, RawReply, Reply, call
+from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from memory.http import HttpClient
+
+KEY = "sk-secret-0123456789abcdef"
+PNG = b"\x89PNG\r\n\x1a\nrest"
+PICTURE = ImageBlock(media_type="image/png", data=PNG)
+BASE64 = base64.b64encode(PNG).decode()
+ADD = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+OLD = "2023-06-01"
+
+
+class TestAnthropicProvider(ProviderContract):
+    reasons = (StopReason.STOP, StopReason.MAX_TOKENS, StopReason.REFUSAL)
+
+    @contextmanager
+    def serving(self, *replies):
+        with AnthropicServer(*replies) as server:
+            client = HttpClient(retries=0)
+            yield AnthropicProvider("any-model", api_key=KEY, base_url=server.url, client=client)
+
+
+class TestOllamaProvider(ProviderContract):
+    reasons = (StopReason.STOP, StopReason.MAX_TOKENS)
+    counts = ("input", "output")
+
+    @contextmanager
+    def serving(self, *replies):
+        with OllamaServer(*replies) as server:
+            yield OllamaProvider("any-model", base_url=server.url, client=HttpClient(retries=0))
+
+
+def ask(*messages: Message, **options) -> Request:
+    return Request(messages or (Message.user("Hello"),), **options)
+
+
+def to_anthropic(request: Request, **options) -> dict:
+    with AnthropicServer(Reply("fine")) as server:
+        asyncio.run(complete(AnthropicProvider("m", base_url=server.url, **options), request))
+        return server.requests[0].body
+
+
+def to_ollama(request: Request) -> dict:
+    with OllamaServer(Reply("fine")) as server:
+        asyncio.run(complete(OllamaProvider("m", base_url=server.url), request))
+        return server.requests[0].body
+
+
+def from_anthropic(*cuts: bytes | float, **raw):
+    with AnthropicServer(RawReply(cuts, **raw)) as server:
+        provider = AnthropicProvider("m", api_key=KEY, base_url=server.url, client=HttpClient(retries=0))
+        return asyncio.run(complete(provider, ask()))
+
+
+def from_ollama(*lines: dict, **raw):
+    cuts = [json.dumps(line).encode() + b"\n" for line in lines]
+    with OllamaServer(RawReply(cuts, content_type="application/x-ndjson", **raw)) as server:
+        provider = OllamaProvider("m", base_url=server.url, client=HttpClient(retries=0))
+        return asyncio.run(complete(provider, ask()))
+
+
+def event(kind: str, **fields) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+START = event("message_start", message={"usage": {"input_tokens": 3, "output_tokens": 1}})
+TEXT = event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+HI = event("content_block_delta", index=0, delta={"type": "text_delta", "text": "Hi"})
+ENDED = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 2})
+STOP = event("message_stop")
+
+
+def test_a_request_has_only_what_was_set() -> None:
+    assert to_anthropic(ask()) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
+        "max_tokens": 8192,
+        "stream": True,
+    }
+    assert to_ollama(ask()) == {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "stream": True}
+
+
+def test_zero_is_a_setting_and_is_sent() -> None:
+    zeros = ModelSettings(temperature=0, top_p=0.0, top_k=0)
+    body = to_anthropic(ask(settings=zeros), version=OLD)
+    assert (body["temperature"], body["top_p"], body["top_k"]) == (0, 0.0, 0)
+    settings = ModelSettings(temperature=0, seed=0, min_p=0.0, max_tokens=7, stop=("END",))
+    options = {"temperature": 0, "seed": 0, "min_p": 0.0, "num_predict": 7, "stop": ["END"]}
+    assert to_ollama(ask(settings=settings))["options"] == options
+
+
+def test_sampling_raises_where_the_version_of_the_format_has_none() -> None:
+    with AnthropicServer() as server:
+        provider = AnthropicProvider("m", base_url=server.url)
+        with pytest.raises(Unsupported) as caught:
+            asyncio.run(complete(provider, ask(settings=ModelSettings(temperature=0))))
+        assert server.requests == []
+    assert (caught.value.feature, caught.value.provider) == ("temperature", "AnthropicProvider")
+
+
+@pytest.mark.parametrize(
+    ("provider", "request_"),
+    [
+        (OllamaProvider("m"), ask(tools=(ADD,), tool_choice="required")),
+        (OllamaProvider("m"), ask(settings=ModelSettings(thinking=2000))),
+        (OllamaProvider("m"), ask(Message.user([DocumentBlock(media_type="application/pdf", data=b"%PDF")]))),
+        (OpenAICompatibleProvider("http://127.0.0.1:9/v1", "m"), ask(settings=ModelSettings(thinking="adaptive"))),
+        (OpenAICompatibleProvider("https://api.openai.com/v1", "m"), ask(settings=ModelSettings(top_k=3))),
+        (OpenAICompatibleProvider("https://api.openai.com/v1", "m"), ask(settings=ModelSettings(min_p=0.0))),
+    ],
+)
+def test_what_a_provider_cannot_honour_raises_before_the_call(provider, request_) -> None:
+    with pytest.raises(Unsupported):
+        asyncio.run(complete(provider, request_))
+
+
+def test_thinking_is_asked_for_in_each_formats_words() -> None:
+    body = to_anthropic(ask(settings=ModelSettings(thinking=2000, effort="low")))
+    assert body["thinking"] == {"type": "enabled", "budget_tokens": 2000}
+    assert body["max_tokens"] == 8192 + 2000
+    assert body["output_config"] == {"effort": "low"}
+    assert to_anthropic(ask(settings=ModelSettings(thinking="adaptive")))["thinking"] == {"type": "adaptive"}
+    assert to_anthropic(ask(settings=ModelSettings(thinking="off")))["thinking"] == {"type": "disabled"}
+    assert to_ollama(ask(settings=ModelSettings(thinking="off")))["think"] is False
+    assert to_ollama(ask(settings=ModelSettings(thinking="adaptive")))["think"] is True
+    assert to_ollama(ask(settings=ModelSettings(effort="high")))["think"] == "high"
+
+
+@pytest.mark.parametrize("settings", [ModelSettings(thinking=10), ModelSettings(thinking=2000, max_tokens=2000)])
+def test_a_budget_of_thinking_that_the_server_would_refuse_raises(settings: ModelSettings) -> None:
+    with pytest.raises(ArgumentError, match="thinking"):
+        to_anthropic(ask(settings=settings))
+
+
+@pytest.mark.parametrize("value", ["on", 0, -1, True, 1.5])
+def test_a_way_of_thinking_that_is_none_is_refused(value) -> None:
+    with pytest.raises(ArgumentError, match="thinking"):
+        ModelSettings(thinking=value)
+
+
+def test_a_schema_for_the_answer_goes_into_each_formats_place() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    settings = ModelSettings(response_schema=schema)
+    body = to_anthropic(ask(settings=settings))
+    assert body["output_config"]["format"] == {"type": "json_schema", "schema": schema}
+    assert to_ollama(ask(settings=settings))["format"] == schema
+
+
+def test_caching_is_asked_for_only_where_it_is_wanted() -> None:
+    assert to_anthropic(ask(), cache=True)["cache_control"] == {"type": "ephemeral"}
+
+
+def test_tools_and_their_choice_have_each_formats_words() -> None:
+    body = to_anthropic(ask(tools=(ADD,), tool_choice="required", system="Be brief."))
+    assert body["tools"] == [{"name": "add", "description": "Add.", "input_schema": dict(ADD.parameters)}]
+    assert body["tool_choice"] == {"type": "any"}
+    assert body["system"] == "Be brief."
+    assert to_anthropic(ask(tools=(ADD,), tool_choice="none"))["tool_choice"] == {"type": "none"}
+    body = to_ollama(ask(tools=(ADD,), system="Be brief."))
+    function = {"name": "add", "description": "Add.", "parameters": dict(ADD.parameters)}
+    assert body["tools"] == [{"type": "function", "function": function}]
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert "tools" not in to_ollama(ask(tools=(ADD,), tool_choice="none"))
+
+
+def test_thinking_goes_back_unchanged_during_tool_use_and_redacted_thinking_too() -> None:
+    calls = (call("add", a=1), call("add", a=2))
+    said = [ThinkingBlock(text="hm ", signature="sig"), ThinkingBlock(redacted="opaque"), TextBlock(text="So:"), *calls]
+    results = [
+        ToolResultBlock(call_id=calls[0].id, content=(TextBlock(text="one"), PICTURE)),
+        ToolResultBlock(call_id=calls[1].id, content=(TextBlock(text="no"),), is_error=True),
+    ]
+    body = to_anthropic(ask(Message.user("?"), Message.assistant(said), Message.tool(results)))
+    assert body["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm ", "signature": "sig"},
+                {"type": "redacted_thinking", "data": "opaque"},
+                {"type": "text", "text": "So:"},
+                {"type": "tool_use", "id": calls[0].id, "name": "add", "input": {"a": 1}},
+                {"type": "tool_use", "id": calls[1].id, "name": "add", "input": {"a": 2}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": calls[0].id,
+                    "content": [
+                        {"type": "text", "text": "one"},
+                        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": BASE64}},
+                    ],
+                },
+                {
+                    "type": "tool_result",
+                    "tool_use_id": calls[1].id,
+                    "content": [{"type": "text", "text": "no"}],
+                    "is_error": True,
+                },
+            ],
+        },
+    ]
+
+
+def test_a_signature_and_redacted_blocks_come_through_the_stream_as_they_were_sent() -> None:
+    reply = Reply("4", thinking="two and two", signature="sig/==", redacted=("opaque1", "opaque2"))
+    with AnthropicServer(reply) as server:
+        response = asyncio.run(complete(AnthropicProvider("m", base_url=server.url), ask()))
+    assert response.message.blocks == (
+        ThinkingBlock(text="two and two", signature="sig/=="),
+        ThinkingBlock(redacted="opaque1"),
+        ThinkingBlock(redacted="opaque2"),
+        TextBlock(text="4"),
+    )
+
+
+def test_another_providers_reasoning_is_not_sent_to_one_that_would_check_it() -> None:
+    said = Message.assistant([ThinkingBlock(text="unsigned"), TextBlock(text="4")])
+    body = to_anthropic(ask(Message.user("?"), said, Message.user("Why?")))
+    assert body["messages"][1]["content"] == [{"type": "text", "text": "4"}]
+
+
+SAID = st.text(alphabet=" a\n", max_size=3)
+ROUND = st.builds(
+    lambda count, thought: (
+        Message.assistant(
+            [
+                *([ThinkingBlock(text="hm", signature="s")] if thought else []),
+                *(ToolCallBlock(id=f"c{number}", name="add") for number in range(count)),
+            ]
+        ),
+        Message.tool([ToolResultBlock(call_id=f"c{number}") for number in range(count)]),
+    ),
+    st.integers(1, 3),
+    st.booleans(),
+)
+PART = st.one_of(
+    st.builds(lambda text: (Message.user([TextBlock(text=text)]),), SAID),
+    st.builds(lambda text: (Message.assistant([TextBlock(text=text)]),), SAID),
+    st.builds(lambda text: (Message.system(text),), SAID),
+    ROUND,
+)
+
+
+@given(st.lists(PART, max_size=8))
+def test_whatever_was_said_roles_alternate_and_results_follow_their_calls(parts: list) -> None:
+    messages = (Message.user("first"), *(message for part in parts for message in part), Message.user("last"))
+    body = payload(Request(messages), "m", max_tokens=9, cache=False)
+    roles = [message["role"] for message in body["messages"]]
+    assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"] * (len(roles) % 2)
+    assert roles[-1] == "user"
+    for message, after in zip(body["messages"], [*body["messages"][1:], {"content": []}], strict=True):
+        assert message["content"]
+        assert all(part["type"] != "text" or part["text"].strip() for part in message["content"])
+        asked = [part["id"] for part in message["content"] if part["type"] == "tool_use"]
+        answered = [part["tool_use_id"] for part in after["content"] if part["type"] == "tool_result"]
+        assert sorted(asked) == sorted(answered) or message["role"] == "user"
+        kinds = [part["type"] for part in message["content"]]
+        assert kinds == sorted(kinds, key=lambda kind: kind != "tool_result") or message["role"] == "assistant"
+
+
+def test_ids_of_calls_from_another_provider_are_made_ones_that_the_format_takes() -> None:
+    asked = ToolCallBlock(id="functions.add:0", name="add", arguments={"a": 1})
+    result = ToolResultBlock(call_id="functions.add:0")
+    body = to_anthropic(ask(Message.user("?"), Message.assistant([asked]), Message.tool([result])))
+    assert body["messages"][1]["content"][0]["id"] == "functions_add_0"
+    assert body["messages"][2]["content"][0]["tool_use_id"] == "functions_add_0"
+
+
+def test_roles_alternate_whatever_the_history_is() -> None:
+    asked = call("add", a=1)
+    history = (
+        Message.user("a"),
+        Message.user("b"),
+        Message.assistant([asked]),
+        Message.tool([ToolResultBlock(call_id=asked.id)]),
+        Message.user("c"),
+        Message.assistant(""),
+        Message.user("d"),
+    )
+    body = to_anthropic(ask(*history))
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert [part["type"] for part in body["messages"][2]["content"]] == ["tool_result", "text", "text"]
+
+
+def test_words_of_the_system_within_the_conversation_join_the_systems_own() -> None:
+    body = to_anthropic(ask(Message.system("Be kind."), Message.user("?"), system="Be brief."))
+    assert body["system"] == "Be brief.\n\nBe kind."
+    assert [message["role"] for message in body["messages"]] == ["user"]
+
+
+def test_documents_go_as_each_format_can_carry_them() -> None:
+    pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF", name="a.pdf")
+    text = DocumentBlock(media_type="text/plain", data="Grüße".encode(), name="a.txt")
+    parts = to_anthropic(ask(Message.user([pdf, text])))["messages"][0]["content"]
+    assert parts[0]["source"]["media_type"] == "application/pdf"
+    assert parts[1] == {
+        "type": "document",
+        "source": {"type": "text", "media_type": "text/plain", "data": "Grüße"},
+        "title": "a.txt",
+    }
+    body = to_ollama(ask(Message.user([TextBlock(text="Read:"), text, PICTURE])))
+    assert body["messages"] == [{"role": "user", "content": "Read:\n\na.txt:\nGrüße", "images": [BASE64]}]
+
+
+def test_a_round_of_tools_in_ollamas_words() -> None:
+    asked = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
+    failed = ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="no"),), is_error=True)
+    said = Message.assistant([ThinkingBlock(text="hm"), asked])
+    body = to_ollama(ask(Message.user("?"), said, Message.tool([failed])))
+    assert body["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": "",
+            "thinking": "hm",
+            "tool_calls": [{"function": {"name": "add", "arguments": {"a": 1}}}],
+        },
+        {"role": "tool", "content": "Error: no", "tool_name": "add"},
+    ]
+
+
+def test_ollamas_calls_without_ids_or_with_equal_indexes_are_told_apart() -> None:
+    calls = [{"function": {"index": 0, "name": name, "arguments": {"a": 1}}} for name in ("one", "two")]
+    response = from_ollama(
+        {"message": {"content": "", "tool_calls": [calls[0]]}, "done": False},
+        {"message": {"content": "", "tool_calls": [calls[1]]}, "done": False},
+        {"message": {"content": ""}, "done": True, "done_reason": "stop"},
+    )
+    assert [one.name for one in response.message.tool_calls] == ["one", "two"]
+    assert len({one.id for one in response.message.tool_calls}) == 2
+    assert response.stop is StopReason.TOOL_CALLS
+
+
+def test_keys_go_where_the_version_of_the_format_wants_them_and_are_shown_nowhere() -> None:
+    leak = json.dumps({"type": "error", "error": {"type": "authentication_error", "message": f"bad {KEY}"}}).encode()
+    for version, header, value in ((OLD, "x-api-key", KEY), ("2026-10-21", "authorization", f"Bearer {KEY}")):
+        with AnthropicServer(RawReply([leak], 401, "application/json")) as server:
+            provider = AnthropicProvider("m", api_key=KEY, base_url=server.url, version=version)
+            with pytest.raises(ProviderError) as caught:
+                asyncio.run(complete(provider, ask()))
+            seen = server.requests[0]
+            assert len(server.requests) == 1
+        assert seen.headers[header] == value
+        assert seen.headers["anthropic-version"] == version
+        assert seen.path == "/v1/messages"
+        for shown in (str(caught.value), repr(caught.value), repr(provider), repr(caught.value.__cause__)):
+            assert KEY not in shown
+
+
+def test_an_error_inside_the_stream_is_raised_without_the_key_and_says_whether_it_passes() -> None:
+    for kind, passes in (("overloaded_error", True), ("invalid_request_error", False)):
+        with pytest.raises(ProviderError, match="busy") as caught:
+            from_anthropic(START, event("error", error={"type": kind, "message": f"busy {KEY}"}))
+        assert KEY not in str(caught.value)
+        assert caught.value.transient is passes
+    with pytest.raises(ProviderError, match="busy"):
+        from_ollama({"message": {"content": "Ha"}, "done": False}, {"error": "busy"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "This model's maximum context length is 8192 tokens",
+        "the request exceeds the available context size (exceed_context_size_error)",
+    ],
+)
+def test_a_request_that_is_too_long_has_an_error_of_its_own(text: str) -> None:
+    body = json.dumps({"error": {"type": "invalid_request_error", "message": text}}).encode()
+    for server_type, provider_type in ((AnthropicServer, AnthropicProvider), (OllamaServer, OllamaProvider)):
+        with server_type(RawReply([body], 400, "application/json")) as server, pytest.raises(ContextOverflow):
+            asyncio.run(complete(provider_type("m", base_url=server.url), ask()))
+
+
+def test_counts_are_cumulative_and_the_whole_input_is_told() -> None:
+    start = {"input_tokens": 3, "cache_read_input_tokens": 10, "cache_creation_input_tokens": 20, "output_tokens": 1}
+    written = {"output_tokens": 9, "input_tokens": None, "output_tokens_details": {"thinking_tokens": 4}}
+    response = from_anthropic(
+        event("message_start", message={"usage": start}),
+        TEXT,
+        HI,
+        event("message_delta", delta={"stop_reason": "end_turn"}, usage=written),
+        STOP,
+    )
+    assert response.usage == Usage(input=33, output=9, cache_read=10, cache_write=20, reasoning=4)
+
+
+def test_unknown_events_blocks_and_fields_are_passed_over() -> None:
+    response = from_anthropic(
+        START,
+        event("from_the_future", index=0, a=1),
+        event("content_block_start", index=0, content_block={"type": "server_tool_use", "id": "x", "input": {}}),
+        event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": "{}"}),
+        event("content_block_stop", index=0),
+        event("content_block_start", index=1, content_block={"type": "text", "text": "Hi", "future": 1}),
+        event("content_block_delta", index=1, delta={"type": "novel_delta", "x": 1}),
+        ENDED,
+        STOP,
+    )
+    assert response.message.blocks == (TextBlock(text="Hi"),)
+
+
+def test_a_call_whose_arguments_come_at_its_start_keeps_them() -> None:
+    block = {"type": "tool_use", "id": "c", "name": "add", "input": {"a": 1}}
+    response = from_anthropic(
+        START,
+        event("content_block_start", index=0, content_block=block),
+        event("content_block_stop", index=0),
+        event("message_delta", delta={"stop_reason": "tool_use"}, usage={}),
+        STOP,
+    )
+    assert response.message.tool_calls[0].arguments == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("stop_sequence", StopReason.STOP),
+        ("pause_turn", StopReason.STOP),
+        ("model_context_window_exceeded", StopReason.MAX_TOKENS),
+        ("refusal", StopReason.REFUSAL),
+        ("of_the_future", StopReason.STOP),
+    ],
+)
+def test_every_word_for_the_end_is_understood(word: str, reason: StopReason) -> None:
+    ended = event("message_delta", delta={"stop_reason": word}, usage={})
+    assert from_anthropic(START, TEXT, HI, ended, STOP).stop is reason
+
+
+def test_a_stream_that_breaks_off_raises_and_may_pass() -> None:
+    for cuts in ((START, TEXT, HI), (START, TEXT, HI, ENDED)):
+        with pytest.raises(ProviderError, match="broke off") as caught:
+            from_anthropic(*cuts)
+        assert caught.value.transient
+    with pytest.raises(ProviderError, match="broke off"):
+        from_ollama({"message": {"content": "Hi"}, "done": False})
+
+
+def test_models_are_listed_with_what_the_endpoint_tells_of_them() -> None:
+    with AnthropicServer(models=("small", "large")) as server:
+        listed = asyncio.run(AnthropicProvider("m", base_url=server.url).models())
+    assert listed == [ModelInfo("large", "Large"), ModelInfo("small", "Small")]
+    with OllamaServer(models=("b", "a")) as server:
+        assert asyncio.run(OllamaProvider("m", base_url=server.url).models()) == [ModelInfo("a"), ModelInfo("b")]
+    with OpenAIServer(models=("b", "a")) as server:
+        assert asyncio.run(OpenAICompatibleProvider(server.url, "m").models()) == [ModelInfo("a"), ModelInfo("b")]
+
+
+def test_models_are_listed_page_by_page() -> None:
+    class Paged(AnthropicServer):
+        listing = "/never"
+
+    pages = [
+        {"data": [{"id": "b", "max_input_tokens": 9}], "has_more": True, "last_id": "b"},
+        {"data": [{"id": "a"}], "has_more": False, "last_id": "a"},
+    ]
+    replies = [RawReply([json.dumps(page).encode()], content_type="application/json") for page in pages]
+    with Paged(*replies) as server:
+        listed = asyncio.run(AnthropicProvider("m", base_url=server.url).models())
+        assert "after_id=b" in server.requests[1].path
+    assert listed == [ModelInfo("a"), ModelInfo("b", context=9)]
+
+
+@pytest.mark.parametrize("server_type", [AnthropicServer, OllamaServer, OpenAIServer])
+def test_a_list_of_models_of_an_unknown_shape_is_a_typed_error(server_type) -> None:
+    class Odd(server_type):
+        def listed(self, models):
+            return {"data": 7}
+
+    make = {
+        AnthropicServer: lambda url: AnthropicProvider("m", base_url=url),
+        OllamaServer: lambda url: OllamaProvider("m", base_url=url),
+        OpenAIServer: lambda url: OpenAICompatibleProvider(url, "m"),
+    }[server_type]
+    with Odd() as server, pytest.raises(ProviderError, match="unknown shape"):
+        asyncio.run(make(server.url).models())
+
+
+@pytest.mark.parametrize("make", [AnthropicProvider, OllamaProvider])
+def test_a_model_must_be_named_and_an_address_be_one(make) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        make(" ")
+    assert caught.value.argument == "model"
+    with pytest.raises(ArgumentError) as caught:
+        make("m", base_url="ftp://host")
+    assert caught.value.argument == "base_url"
+    assert "hunter2" not in repr(make("m", base_url="http://user:hunter2@localhost"))
+
+
+@pytest.mark.parametrize("options", [{"max_tokens": 0}, {"version": "latest"}, {"api_key": "ключ"}])
+def test_bad_options_are_refused(options: dict) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        AnthropicProvider("m", **options)
+    assert caught.value.argument == next(iter(options))
