@@ -63,6 +63,7 @@ def hand_over(folder: str, times: int, store: str = "sound") -> dict[str, Any]:
             opened.search([1, 0, 0, 0], 1)
             opened.search_text("warm")
             say("ready")
+            (path.with_name("turn") / "ready").touch()
             for turn in range(times):
                 while not (path.with_name("turn") / str(turn)).exists():
                     time.sleep(0.0005)
@@ -76,18 +77,23 @@ def hand_over(folder: str, times: int, store: str = "sound") -> dict[str, Any]:
 
     path.with_name("turn").mkdir()
     child = Child(read)
+    _wait_for(path.with_name("turn") / "ready")  # a reader that has read nothing yet is deaf to nothing
     with closing(STORES["sound"](path)) as writing:
         for turn in range(times):
             writing.upsert([Entry(f"new{turn}", _direction(turn), f"word{turn}")])
             (path.with_name("turn") / str(turn)).touch()
-            until = time.monotonic() + 10
-            while not (path.with_name("turn") / f"{turn} seen").exists() and time.monotonic() < until:
-                time.sleep(0.0005)
+            _wait_for(path.with_name("turn") / f"{turn} seen")
     ended = child.wait()
     broken += [f"hand-over {turn}: stale {said}" for turn, said in enumerate(ended.said[1:]) if said != "[]"]
     if ended.code or len(ended.said) != times + 1:
         broken.append(f"the reader ended with {ended.code} after {ended.said[-1:]}")
     return {"hand-overs": times, "broken": broken[:20]}
+
+
+def _wait_for(sign: Path) -> None:
+    until = time.monotonic() + 10
+    while not sign.exists() and time.monotonic() < until:
+        time.sleep(0.0005)
 
 
 def _direction(turn: int) -> list[float]:
