@@ -1,7 +1,8 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
 The face over the write path (``memory.write``), conversation history (``memory.storage``) and recall
-(``memory.recall``). Not conversation windows (``short_term``) and not the reading of documents (``rag``).
+(``memory.recall``). Not conversation windows (``short_term``) and not the reading of documents (``rag``). A little
+longer than other files, since a face is read in one place; each method is a few lines.
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -168,10 +169,9 @@ class LongTermMemory:
         """Find what is remembered about *question*, best first.
 
         *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
-        together with it, and ``Found.notes`` say so.
-        Several namespaces are searched when several are named, each ranked by its own statistics. *as_of*
-        asks for what held then, *known_at* for what was recorded by then. Without an embedder, or when it
-        fails, words alone decide, and ``Found.notes`` say so.
+        together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
+        *as_of* asks for what held then, *known_at* for what was recorded by then. Without an embedder, or when it
+        fails, words alone decide. ``Found.notes`` say what was done so.
         """
         query, notes = await self._asked(
             question,
@@ -280,7 +280,7 @@ class LongTermMemory:
     ) -> tuple[Query, _Notes]:
         """Return what is asked, with the vectors of its wordings; noted is what it leans on, and if there are none."""
         namespace, counter = options.get("namespace", ""), options.get("counter")
-        collections, as_of, known_at = (options.get("collections"), options.get("as_of"), options.get("known_at"))
+        collections, as_of, known_at = options.get("collections"), options.get("as_of"), options.get("known_at")
         query = Query(
             text=question,
             now=aware(self.clock(), self.zone),

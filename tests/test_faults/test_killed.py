@@ -10,13 +10,11 @@ from tests.test_faults.conftest import Campaign
 from tests.test_faults.interrupting import interrupt
 from tests.test_faults.isolated import isolated
 from tests.test_faults.killing import kill_rounds
-from vectorstore.engines.sqlite_store import SqliteStore
 
-needs_compact = pytest.mark.skipif(not hasattr(SqliteStore, "compact"), reason="this store has no compact() yet")
 ROUNDS = {"everything": (70, 800), "upsert": (20, 300), "delete": (40, 500), "switch": (20, 400)}
 
 
-@pytest.mark.parametrize("schedule", [*ROUNDS, pytest.param("compaction", marks=needs_compact)])
+@pytest.mark.parametrize("schedule", [*ROUNDS, "compaction"])
 def test_what_was_acknowledged_is_there_and_what_was_under_way_is_whole(
     schedule: str, campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -39,7 +37,7 @@ def test_a_store_that_tears_or_hurries_is_caught(store: str, schedule: str, tmp_
     assert "nor the one before" in report["broken"][0]
 
 
-OPERATIONS = ["switch", "migration", "backup", "save", pytest.param("compaction", marks=needs_compact)]
+OPERATIONS = ["switch", "migration", "backup", "save", "compaction"]
 
 
 @pytest.mark.parametrize("what", OPERATIONS)
