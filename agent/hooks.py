@@ -92,5 +92,5 @@ class Watch:
                 told = hook(moment)
                 if inspect.isawaitable(told):
                     await told
-            except Exception:
+            except Exception:  # a hook observes; what it raises is told to the log and stops nothing
                 _log.warning("a hook for %s failed", name, exc_info=True)
