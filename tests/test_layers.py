@@ -89,7 +89,7 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory": [
         {"errors", "image_size", "messages", "records", "redaction"},
-        {"lanes", "requests", "retrying", "runtime", "tiktoken_counter", "times", "turns"},
+        {"lanes", "requests", "retrying", "runtime", "scopes", "tiktoken_counter", "times", "turns"},
         {"codec", "http", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
@@ -107,6 +107,7 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
+        {"trust"},
         {"checking", "embedding", "ids", "tombstones"},
         {"policies", "tombstone_tables"},
         {"context"},

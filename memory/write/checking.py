@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from memory.errors import ArgumentError
-from memory.records import Actor, Memory, Source, Trust
+from memory.records import Memory, Source, Trust
 from memory.times import aware
+from memory.write.trust import checked_actor
 
 ID_LIMIT: Final = 1000  # leaves room for "@revision" within the store's 1,024
 _DEPTH: Final = 90
@@ -49,7 +50,7 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
         memory,
         importance=_importance(memory.importance, f"{argument}.importance"),
         trust=_trust(memory.trust, f"{argument}.trust"),
-        actor=_actor(memory.actor, f"{argument}.actor"),
+        actor=checked_actor(memory.actor, f"{argument}.actor"),
         tags=names(memory.tags, f"{argument}.tags"),
         derived_from=names(memory.derived_from, f"{argument}.derived_from"),
         scopes=_scopes(memory.scopes, f"{argument}.scopes"),
@@ -132,13 +133,6 @@ def _trust(value: object, argument: str) -> Trust:
     except ValueError as error:
         known = ", ".join(trust.value for trust in Trust)
         raise ArgumentError(argument, value, f"one of {known} is needed") from error
-
-
-def _actor(value: Any, argument: str) -> Actor:
-    if value not in get_args(Actor):
-        raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
-    actor: Actor = value
-    return actor
 
 
 def _scopes(value: object, argument: str) -> dict[str, str]:
