@@ -59,12 +59,14 @@ from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestRe
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.records import (
+    Change,
     Forgotten,
     Found,
     Hit,
     LeftOut,
     Matched,
     Memory,
+    Operation,
     Outcome,
     Report,
     Source,
@@ -87,6 +89,7 @@ from memory.write.trust import may_change
 __all__ = [
     "ArgumentError",
     "Block",
+    "Change",
     "Chunk",
     "Chunker",
     "Citation",
@@ -135,6 +138,7 @@ __all__ = [
     "NoSuchMemory",
     "NotTrusted",
     "OpenAICompatibleEmbedder",
+    "Operation",
     "Outcome",
     "Passage",
     "Passages",

@@ -9,12 +9,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from memory.errors import ArgumentError
-from memory.records import Memory, Source, Trust
+from memory.records import Actor, Memory, Source, Trust
 from memory.times import aware
-from memory.write.trust import checked_actor
 
 ID_LIMIT: Final = 1000  # leaves room for "@revision" within the store's 1,024
 _DEPTH: Final = 90
@@ -50,7 +49,7 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
         memory,
         importance=_importance(memory.importance, f"{argument}.importance"),
         trust=_trust(memory.trust, f"{argument}.trust"),
-        actor=checked_actor(memory.actor, f"{argument}.actor"),
+        actor=actor_named(memory.actor, f"{argument}.actor"),
         tags=names(memory.tags, f"{argument}.tags"),
         derived_from=names(memory.derived_from, f"{argument}.derived_from"),
         scopes=_scopes(memory.scopes, f"{argument}.scopes"),
@@ -104,6 +103,14 @@ def whole(value: object, argument: str, least: int = 0) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ArgumentError(argument, value, f"a whole number of {least} or more is needed")
     return value
+
+
+def actor_named(value: Any, argument: str) -> Actor:
+    """Return *value* if it is one of those who may act."""
+    if value not in get_args(Actor):
+        raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
+    actor: Actor = value
+    return actor
 
 
 def _times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[str, Any]:

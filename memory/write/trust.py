@@ -12,10 +12,11 @@ ends or erases nothing that is trusted more, unless somebody who is trusted enou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, get_args
+from typing import Final
 
-from memory.errors import ArgumentError, NotTrusted
+from memory.errors import NotTrusted
 from memory.records import Actor, Memory, Trust
+from memory.write.checking import actor_named
 
 _MOST_FIRST: Final = tuple(Trust)
 _OF: Final[dict[str, Trust]] = {
@@ -27,18 +28,9 @@ _OF: Final[dict[str, Trust]] = {
 }
 
 
-def checked_actor(value: object, argument: str = "actor") -> Actor:
-    """Return *value* if it can have done something."""
-    for known in get_args(Actor):
-        if value == known:
-            actor: Actor = known
-            return actor
-    raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
-
-
 def trust_of(actor: Actor) -> Trust:
     """Return how far *actor*'s word is trusted."""
-    return _OF[checked_actor(actor)]
+    return _OF[actor_named(actor, "actor")]
 
 
 def least(trusts: Iterable[Trust]) -> Trust:
@@ -48,9 +40,9 @@ def least(trusts: Iterable[Trust]) -> Trust:
 
 def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:
     """Whether *actor*, or who approved what it does, is trusted at least as much as *memory*."""
-    actors = [checked_actor(actor)]
+    actors = [actor_named(actor, "actor")]
     if approved_by is not None:
-        actors.append(checked_actor(approved_by, "approved_by"))
+        actors.append(actor_named(approved_by, "approved_by"))
     rank = _MOST_FIRST.index(memory.trust)
     return any(_MOST_FIRST.index(_OF[one]) <= rank for one in actors)
 
