@@ -76,6 +76,8 @@ from memory.records import (
 )
 from memory.runtime import run_sync
 from memory.scopes import Scopes
+from memory.secret_kinds import SecretKind
+from memory.secret_spans import SecretSpan, secret_spans, without_secrets
 from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
@@ -83,10 +85,29 @@ from memory.storage.sqlite import SqliteHistory
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
-from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.policies import (
+    Action,
+    Decision,
+    Extractor,
+    Fact,
+    Judge,
+    LookingPolicy,
+    MinimumLength,
+    Near,
+    NearDuplicates,
+    NoSecrets,
+    StoreAlways,
+    Stored,
+    Turn,
+    TurnDecision,
+    TurnPolicy,
+    WritePolicy,
+)
+from memory.write.sensitive import is_remote
 from memory.write.trust import may_change
 
 __all__ = [
+    "Action",
     "ArgumentError",
     "Block",
     "Change",
@@ -104,6 +125,8 @@ __all__ = [
     "EmbedderMismatch",
     "EmbeddingKind",
     "EstimatingCounter",
+    "Extractor",
+    "Fact",
     "FixedWindow",
     "Forgotten",
     "Found",
@@ -120,6 +143,7 @@ __all__ = [
     "IngestLine",
     "IngestProgress",
     "IngestReport",
+    "Judge",
     "KeepAll",
     "KnowledgeBase",
     "LeftOut",
@@ -129,12 +153,16 @@ __all__ = [
     "LocalEmbedder",
     "LocalWordVectors",
     "LongTermMemory",
+    "LookingPolicy",
     "MarkdownChunker",
     "Matched",
     "Memory",
     "MemoryLayerError",
     "Message",
     "MinimumLength",
+    "Near",
+    "NearDuplicates",
+    "NoSecrets",
     "NoSuchMemory",
     "NotTrusted",
     "OpenAICompatibleEmbedder",
@@ -148,12 +176,15 @@ __all__ = [
     "Report",
     "Role",
     "Scopes",
+    "SecretKind",
+    "SecretSpan",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
     "SqliteHistory",
     "Stage",
     "StoreAlways",
+    "Stored",
     "StoredMessage",
     "TextBlock",
     "TextChunker",
@@ -165,6 +196,9 @@ __all__ = [
     "ToolCallBlock",
     "ToolResultBlock",
     "Trust",
+    "Turn",
+    "TurnDecision",
+    "TurnPolicy",
     "WhyNot",
     "Window",
     "WordVectors",
@@ -172,12 +206,15 @@ __all__ = [
     "cite",
     "default_counter",
     "embedder_space",
+    "is_remote",
     "local_available",
     "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",
     "run_sync",
+    "secret_spans",
     "system_clock",
     "unreadable",
+    "without_secrets",
 ]

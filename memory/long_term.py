@@ -43,8 +43,9 @@ from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
 from memory.write.ids import TimeOrderedIds
+from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
-from memory.write.policies import WritePolicy
+from memory.write.policies import OnFailure, WritePolicy
 from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import Filter, VectorStore, VectorStoreError
 
@@ -72,6 +73,7 @@ class LongTermMemory(Listing, Revising, Erasing):
         word_vectors: WordVectors | None = None,
         history: HistoryStorage | None = None,
         policies: Sequence[WritePolicy] = (),
+        on_policy_failure: OnFailure = "store",
         clock: Clock = system_clock,
         ids: Callable[[], str] | None = None,
         operation_ids: Callable[[], str] | None = None,
@@ -80,7 +82,11 @@ class LongTermMemory(Listing, Revising, Erasing):
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
-        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*."""
+        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+
+        *on_policy_failure* says what becomes of a memory that a write policy fails on: "store" keeps it as it was,
+        "reject" leaves it out (what was said is in history either way).
+        """
         conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
         self.embedder = embedder
@@ -91,6 +97,7 @@ class LongTermMemory(Listing, Revising, Erasing):
         self.clock = clock
         self.zone = zone
         self.policies = _checked(policies)
+        self.on_policy_failure = _failure(on_policy_failure)
         self._counter = counter
         self._offline = offline
         self._context = WriteContext(
@@ -99,7 +106,7 @@ class LongTermMemory(Listing, Revising, Erasing):
             tombstones=tombstones,
             operations=operations,
             embedding=self.embedding,
-            policies=self.policies,
+            rules=Rules(self.policies, self.on_policy_failure),
             clock=clock,
             ids=ids or TimeOrderedIds(clock=clock),
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
@@ -312,6 +319,12 @@ def _beside(
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
+
+
+def _failure(value: OnFailure) -> OnFailure:
+    if value not in ("store", "reject"):
+        raise ArgumentError("on_policy_failure", value, 'one of "store", "reject" is needed')
+    return value
 
 
 def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:

@@ -18,7 +18,7 @@ from memory.embedders.word_vectors import LocalWordVectors
 from memory.long_term import LongTermMemory
 from memory.recall.settings import RecallSettings
 from memory.times import Clock, system_clock
-from memory.write.policies import WritePolicy
+from memory.write.policies import OnFailure, WritePolicy
 from vectorstore import Space, open_store
 
 
@@ -28,6 +28,7 @@ def open_memory(
     embedder: Embedder | None = None,
     word_vectors: WordVectors | None = None,
     policies: Sequence[WritePolicy] = (),
+    on_policy_failure: OnFailure = "store",
     clock: Clock = system_clock,
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
@@ -52,6 +53,7 @@ def open_memory(
             embedder=embedder,
             word_vectors=word_vectors,
             policies=policies,
+            on_policy_failure=on_policy_failure,
             clock=clock,
             ids=ids,
             zone=zone,

@@ -88,9 +88,9 @@ LINES: dict[str, list[set[str]]] = {
         {"store_contract"},
     ],
     "memory": [
-        {"errors", "image_size", "messages", "records", "redaction"},
-        {"lanes", "requests", "retrying", "runtime", "scopes", "tiktoken_counter", "times", "turns"},
-        {"codec", "http", "tokens"},
+        {"errors", "image_size", "messages", "records", "redaction", "secret_checks"},
+        {"lanes", "requests", "retrying", "runtime", "scopes", "secret_kinds", "tiktoken_counter", "times", "turns"},
+        {"codec", "http", "secret_spans", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
         {"recall", "short_term", "write"},
@@ -108,13 +108,18 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
-        {"checking", "embedding", "ids", "operations", "tombstones"},
+        {"checking", "embedding", "ids", "operations", "sensitive", "tombstones"},
         {"operation_tables", "policies", "tombstone_tables", "trust"},
+        {"cleaning", "judging"},
         {"context"},
-        {"pending", "writer"},
+        {"deriving", "looking", "pending", "writer"},
         {"remembering"},
         {"correcting", "turns"},
         {"forgetting"},
+    ],
+    "memory.write.policies": [
+        {"calling", "protocol"},
+        {"always", "extractor", "judge", "minimum_length", "near_duplicates", "no_secrets"},
     ],
     "memory.recall": [
         {"growing", "lexicon", "names", "people", "query", "scored"},

@@ -12,8 +12,8 @@ from memory.records import Actor, Change, Operation
 from memory.storage.rows import HistoryRows
 from memory.times import Clock, aware
 from memory.write.embedding import Embedding
+from memory.write.judging import Rules
 from memory.write.operations import Operations
-from memory.write.policies import WritePolicy
 from memory.write.tombstones import Tombstones
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
 
@@ -27,7 +27,7 @@ class WriteContext:
     tombstones: Tombstones
     operations: Operations
     embedding: Embedding
-    policies: tuple[WritePolicy, ...]
+    rules: Rules
     clock: Clock
     ids: Callable[[], str]
     operation_ids: Callable[[], str]

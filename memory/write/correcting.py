@@ -13,8 +13,9 @@ from memory.records import Actor, Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
-from memory.write.policies import judge
+from memory.write.judging import judge
 from memory.write.remembering import embedded
+from memory.write.trust import check_may_change, trust_after
 from memory.write.writer import Draft
 from vectorstore import Entry, RevisionConflict
 
@@ -31,6 +32,7 @@ async def correct(
     valid_to: datetime | None,
     expect: int | None,
     actor: Actor,
+    approved_by: Actor | None = None,
 ) -> Report:
     """Put *text* in the place of the memory's; validity stays unless given."""
     context.lifecycle("correct")
@@ -43,19 +45,22 @@ async def correct(
         if expect is not None and before.revision != expect:
             raise RevisionConflict(id, namespace, expect, before.revision)
         old = from_entry(before)
+        check_may_change(actor, [old], "correct", approved_by=approved_by)
         wanted = replace(
             old,
             text=text,
+            actor=actor,
+            trust=trust_after(actor, old, approved_by=approved_by),
             valid_from=valid_from or old.valid_from,
             valid_to=valid_to or old.valid_to,
             retired_at=None,
         )
         new = checked(wanted, zone=context.zone, argument="correction")
-        judged = judge(new, context.policies)
+        judged, _ = await judge(new, replace(context.rules, making=False))
         if judged.memory is None:
             raise RejectedText(judged.reason)
         if _content(judged.memory) == _content(old):
-            return Report(Outcome.DUPLICATE, id, "nothing differs")
+            return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
         draft = Draft(
             replace(
                 judged.memory,
@@ -63,10 +68,10 @@ async def correct(
                 recorded_at=aware(context.clock(), context.zone),
                 supersedes=archived_id(id, before.revision),
                 operation=context.operation_ids(),
-                actor=actor,
             ),
             judged.outcome,
             judged.reason,
+            spans=judged.spans,
         )
         (ready,) = await embedded(context, [draft])
         try:

@@ -28,12 +28,26 @@ class Draft:
     vector: Vector | None = None
     no_vector: str | None = None
     deferred: str | None = None
+    spans: int = 0
+    of: str | None = None
+    kept: int | None = None
+    total: int | None = None
     named: bool = False
     """Whether the caller chose the id; a forgotten one is then not brought back."""
 
     def report(self) -> Report:
         """Return the line for it as stored."""
-        return Report(self.outcome, self.memory.id, self.reason, self.deferred, self.memory.operation)
+        return Report(
+            self.outcome,
+            self.memory.id,
+            self.reason,
+            self.deferred,
+            self.memory.operation,
+            of=self.of,
+            spans=self.spans,
+            kept=self.kept,
+            total=self.total,
+        )
 
 
 def draft(context: WriteContext, memory: Memory, namespace: str) -> Draft:
@@ -67,7 +81,7 @@ def known(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dic
         elif before is None:
             there[memory.id] = memory
         elif (before.text, before.caption) == (memory.text, memory.caption):
-            settled[place] = Report(Outcome.DUPLICATE, memory.id, "known already")
+            settled[place] = Report(Outcome.DUPLICATE, memory.id, "known already", of=memory.id)
         else:
             settled[place] = DuplicateKey(memory.key if memory.key is not None else memory.id, memory.id)
     return settled
