@@ -203,9 +203,9 @@ def test_the_key_is_sent_and_shown_nowhere() -> None:
 
 def test_a_placeholder_for_a_key_does_not_riddle_a_complaint() -> None:
     leak = json.dumps({"error": {"message": "the context is exceeded"}}).encode()
-    with OpenAIServer(RawReply([leak], 400, "application/json")) as server:
-        with pytest.raises(ProviderError, match="the context is exceeded"):
-            asyncio.run(complete(OpenAICompatibleProvider(server.url, "any-model", api_key="x"), ask()))
+    refused = pytest.raises(ProviderError, match="the context is exceeded")
+    with OpenAIServer(RawReply([leak], 400, "application/json")) as server, refused:
+        asyncio.run(complete(OpenAICompatibleProvider(server.url, "any-model", api_key="x"), ask()))
 
 
 def test_an_error_inside_the_stream_is_raised_without_the_key() -> None:
