@@ -48,6 +48,9 @@ class Memory:
     *id* names the memory, not the version, and is given by the store of memories when empty. Times are aware;
     a naive one is taken in the configured zone. *occurred_at* is when it was said or happened; *valid_from* and
     *valid_to* bound when it holds; *recorded_at* and *retired_at* when it was written and replaced here.
+
+    Given by corrections and undoing alone: asked what held at a time, a version that says nothing of its validity
+    counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
     """
 
     text: str
@@ -73,6 +76,9 @@ class Memory:
     expires_at: datetime | None = None
     recorded_at: datetime | None = None
     retired_at: datetime | None = None
+    counts_from: datetime | None = None
+    counts_to: datetime | None = None
+    withdrawn: bool = False
     derived_from: tuple[str, ...] = ()
     supersedes: str | None = None
     operation: str | None = None
