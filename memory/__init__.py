@@ -19,6 +19,7 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.errors import (
     ArgumentError,
+    CannotUndo,
     DuplicateKey,
     EmbedderError,
     EmbedderMismatch,
@@ -61,6 +62,7 @@ from memory.records import (
     Change,
     Forgotten,
     Found,
+    History,
     Hit,
     LeftOut,
     Matched,
@@ -86,6 +88,7 @@ from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePol
 __all__ = [
     "ArgumentError",
     "Block",
+    "CannotUndo",
     "Change",
     "Chunk",
     "Chunker",
@@ -105,6 +108,7 @@ __all__ = [
     "Forgotten",
     "Found",
     "HashingEmbedder",
+    "History",
     "HistoryStorage",
     "Hit",
     "HttpConnectError",

@@ -120,6 +120,23 @@ class Operation:
     undone_by: str | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class History(Sequence[Memory]):
+    """All versions of one memory, newest first (archived ones have the id "id@revision"), and what was done to it.
+
+    A memory that was undone or merged into another has archived versions alone. *operations*: newest first.
+    """
+
+    versions: tuple[Memory, ...]
+    operations: tuple[Operation, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.versions[index]
+
+
 class Outcome(StrEnum):
     """What became of one item that was to be remembered."""
 
