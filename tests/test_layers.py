@@ -94,6 +94,7 @@ LINES: dict[str, list[set[str]]] = {
         {"storage"},
         {"chunking", "embedders", "policies"},
         {"recall", "short_term", "write"},
+        {"selecting", "tallying"},
         {"erasing", "listing", "revising"},
         {"long_term"},
         {"opening", "rag"},

@@ -50,7 +50,7 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
     return replace(
         memory,
         importance=importance_given(memory.importance, f"{argument}.importance"),
-        trust=_trust(memory.trust, f"{argument}.trust"),
+        trust=trust_given(memory.trust, f"{argument}.trust"),
         actor=actor_named(memory.actor, f"{argument}.actor"),
         tags=names(memory.tags, f"{argument}.tags"),
         derived_from=names(memory.derived_from, f"{argument}.derived_from"),
@@ -137,7 +137,8 @@ def importance_given(value: object, argument: str) -> float | None:
     return float(value)
 
 
-def _trust(value: object, argument: str) -> Trust:
+def trust_given(value: object, argument: str) -> Trust:
+    """Return *value* as a trust; a text that names one will do."""
     try:
         return Trust(value)  # type: ignore[arg-type]  # any value may come in; the error is the check
     except ValueError as error:
