@@ -51,7 +51,7 @@ LINES: dict[str, list[set[str]]] = {
         {"border", "checksums", "component", "filter_sql", "placing", "query", "readable", "transaction", "usage"},
         {"connection", "dictionary", "frame", "rows", "settings"},
         {"checks", "creation", "erasure", "examining", "spaces", "vector_sql", "verification", "writing"},
-        {"compaction", "cores", "opening", "salvaging"},
+        {"backups", "compaction", "cores", "opening", "salvaging"},
         {"copying", "schema"},
         {"reader", "read_pool"},
         {"transactions"},

@@ -17,7 +17,7 @@ from typing import Final, Self
 import apsw
 
 from vectorstore.errors import ArgumentError, NotAStore, UnsupportedError
-from vectorstore.sqlite import erasure
+from vectorstore.sqlite import backups, erasure
 from vectorstore.sqlite.border import system_border
 from vectorstore.sqlite.compaction import size_of
 from vectorstore.sqlite.component import Component
@@ -176,13 +176,38 @@ class Database:
             return Compaction(before, size_of(self.path), pending=not done)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing."""
+        """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing.
+
+        That it was made is recorded in this file (``backups``): at once, or where somebody else is writing with the
+        next commit; not in a file that can only be read.
+        """
         target = self._free_path(path, "backup")
         with self.read() as connection:
             try:
                 back_up(connection, target, token=self._token)
             except FileExistsError as error:
                 raise _taken(path) from error
+        at = self._clock().isoformat()
+        self._transactions.write_soon(lambda connection: backups.record_backup(connection, target, at))
+
+    def backups(self) -> dict[str, str]:
+        """Return where copies of this file were made, and when (ISO 8601); they may have been moved since."""
+        with self.read() as connection:
+            return backups.recorded_backups(connection)
+
+    def remove_backup(self, path: str) -> bool:
+        """Remove a recorded copy and its record; say whether the copy was still there.
+
+        What stands at *path* and is no copy of this file raises ``NotAStore`` and is left.
+        """
+        if path not in self.backups():
+            raise ArgumentError("path", path, "the path of a recorded backup of this file is needed")
+        removed = False
+        with system_border(Path(path)):
+            removed = backups.remove_copy(Path(path), of=self.identity, original=self.path)
+        with self.write() as connection:
+            backups.drop_record(connection, path)
+        return removed
 
     def verify(self) -> list[Finding]:
         """Check pages, references, header and every component's tables; an empty list means all is well."""
