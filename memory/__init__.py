@@ -57,11 +57,13 @@ from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
+from memory.receipts import read_receipt, receipt_text
 from memory.records import (
     Change,
     Forgotten,
     Found,
     Hit,
+    Left,
     LeftOut,
     Matched,
     Memory,
@@ -71,6 +73,8 @@ from memory.records import (
     Source,
     Stage,
     Trust,
+    Unreached,
+    Verified,
     WhyNot,
 )
 from memory.runtime import run_sync
@@ -119,6 +123,7 @@ __all__ = [
     "IngestReport",
     "KeepAll",
     "KnowledgeBase",
+    "Left",
     "LeftOut",
     "LoadError",
     "Loaded",
@@ -160,6 +165,8 @@ __all__ = [
     "ToolCallBlock",
     "ToolResultBlock",
     "Trust",
+    "Unreached",
+    "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
@@ -171,6 +178,8 @@ __all__ = [
     "message_tokens",
     "open_memory",
     "passages_of",
+    "read_receipt",
+    "receipt_text",
     "run_sync",
     "system_clock",
     "unreadable",

@@ -90,7 +90,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory": [
         {"errors", "image_size", "messages", "records", "redaction"},
         {"lanes", "requests", "retrying", "runtime", "tiktoken_counter", "times", "turns"},
-        {"codec", "http", "tokens"},
+        {"codec", "http", "receipts", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
         {"recall", "short_term", "write"},
@@ -108,13 +108,15 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
-        {"checking", "embedding", "ids", "operations", "tombstones"},
-        {"operation_tables", "policies", "tombstone_tables"},
+        {"bytes_search", "checking", "copies", "embedding", "erasers", "held", "ids", "operations", "tombstones"},
+        {"held_tables", "operation_tables", "policies", "tombstone_tables"},
         {"context"},
         {"pending", "writer"},
         {"remembering"},
-        {"correcting", "turns"},
-        {"forgetting"},
+        {"correcting", "selecting", "turns", "unreached"},
+        {"erasure_plan"},
+        {"forgetting", "grace"},
+        {"verifying"},
     ],
     "memory.recall": [
         {"growing", "lexicon", "names", "people", "query", "scored"},

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 import apsw
 
-from vectorstore.errors import ArgumentError, NotAStore, UnsupportedError
+from vectorstore.errors import ArgumentError, BusyError, NotAStore, UnsupportedError
 from vectorstore.sqlite import backups, erasure
 from vectorstore.sqlite.border import system_border
 from vectorstore.sqlite.compaction import size_of
@@ -154,6 +154,16 @@ class Database:
         if self.read_only or self.in_write():
             return not self.pending_erasure()
         return self._transactions.finish_erasure(wait=_ERASURE_WAIT)
+
+    def empty_log(self) -> bool:
+        """Move the log into the file and cut it to nothing; False where a reader prevents that for now."""
+        if self.read_only or self.in_write():
+            raise UnsupportedError("empty_log", "it needs a file that can be written, and no write() of this thread")
+        try:
+            self._transactions.empty_log(wait=_ERASURE_WAIT)
+        except BusyError:
+            return False
+        return True
 
     def pending_erasure(self) -> bool:
         """Whether deleted bytes may still be in the file or its log."""
