@@ -59,12 +59,14 @@ from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
+from memory.receipts import read_receipt, receipt_text
 from memory.records import (
     Change,
     Forgotten,
     Found,
     History,
     Hit,
+    Left,
     LeftOut,
     Matched,
     Memory,
@@ -76,6 +78,8 @@ from memory.records import (
     Stage,
     Stats,
     Trust,
+    Unreached,
+    Verified,
     WhyNot,
 )
 from memory.runtime import run_sync
@@ -152,6 +156,7 @@ __all__ = [
     "Judge",
     "KeepAll",
     "KnowledgeBase",
+    "Left",
     "LeftOut",
     "LoadError",
     "Loaded",
@@ -207,6 +212,8 @@ __all__ = [
     "Turn",
     "TurnDecision",
     "TurnPolicy",
+    "Unreached",
+    "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
@@ -220,6 +227,8 @@ __all__ = [
     "message_tokens",
     "open_memory",
     "passages_of",
+    "read_receipt",
+    "receipt_text",
     "run_sync",
     "secret_spans",
     "system_clock",
