@@ -47,6 +47,7 @@ from memory import (
     Message,
     ReadPolicy,
     TokenCounter,
+    is_remote,
     run_sync,
     system_clock,
 )
@@ -64,7 +65,8 @@ class Agent:
     conversation. The memory's own documents are recalled with it; *knowledge* adds those of another place.
     *token_budget* bounds what is sent, as *counter* counts it (None: no bound); *window* chooses from
     history first. *trace* keeps tool calls and results in history, not only prompt and answer. When memory cannot
-    be read, ``on_memory_error="degrade"`` goes on without and warns, "raise" ends the run.
+    be read, ``on_memory_error="degrade"`` goes on without and warns, "raise" ends the run. What is marked sensitive
+    is shown to a remote provider only with *share_sensitive*.
 
     *deadline* and *tool_timeout* are seconds of a whole run and of one tool call; *limits* bounds each run in calls,
     tokens and, by *prices*, cost. *policy* says how tools are called, *model_middleware* stands around each call of
@@ -107,6 +109,7 @@ class Agent:
         hooks: Iterable[Hooks] = (),
         trace: bool = True,
         on_memory_error: Literal["degrade", "raise"] = "degrade",
+        share_sensitive: bool = False,
         close_provider: bool = True,
         clock: Clock = system_clock,
         timer: Callable[[], float] = time.monotonic,
@@ -140,7 +143,15 @@ class Agent:
                 loop=Loop(provider, Dispatcher(toolset)),
                 dispatcher=Dispatcher(toolset),
                 policy=policy,
-                reader=MemoryReader(memory, history, knowledge, clock, namespace=namespace, k=recall),
+                reader=MemoryReader(
+                    memory,
+                    history,
+                    knowledge,
+                    clock,
+                    namespace=namespace,
+                    k=recall,
+                    sensitive=share_sensitive or not is_remote(provider),
+                ),
                 turns=TurnStore(memory, history, namespace=namespace),
                 grounded=memory is not None or knowledge is not None,
                 settings=settings or ModelSettings(),

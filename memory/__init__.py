@@ -61,6 +61,7 @@ from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.receipts import read_receipt, receipt_text
 from memory.records import (
+    Actor,
     Change,
     Forgotten,
     Found,
@@ -82,6 +83,7 @@ from memory.records import (
     Verified,
     WhyNot,
 )
+from memory.requests import is_loopback
 from memory.runtime import run_sync
 from memory.scopes import Scopes
 from memory.secret_kinds import SecretKind
@@ -116,6 +118,7 @@ from memory.write.trust import may_change
 
 __all__ = [
     "Action",
+    "Actor",
     "ArgumentError",
     "Block",
     "CannotUndo",
@@ -221,6 +224,7 @@ __all__ = [
     "cite",
     "default_counter",
     "embedder_space",
+    "is_loopback",
     "is_remote",
     "local_available",
     "may_change",

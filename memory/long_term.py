@@ -97,8 +97,8 @@ class LongTermMemory(Listing, Revising, Erasing):
         self.tombstones = tombstones
         self.clock = clock
         self.zone = zone
-        self.policies = _checked(policies)
-        self.on_policy_failure = _failure(on_policy_failure)
+        rules = Rules(tuple(policies), on_policy_failure)
+        self.policies, self.on_policy_failure = rules.policies, rules.on_failure
         self._counter = counter
         self._offline = offline
         self._context = WriteContext(
@@ -107,7 +107,7 @@ class LongTermMemory(Listing, Revising, Erasing):
             tombstones=tombstones,
             operations=operations,
             embedding=self.embedding,
-            rules=Rules(self.policies, self.on_policy_failure),
+            rules=rules,
             clock=clock,
             ids=ids or TimeOrderedIds(clock=clock),
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
@@ -330,12 +330,6 @@ def _beside(
     return kept, SqliteTombstones(database), SqliteOperations(database)
 
 
-def _failure(value: OnFailure) -> OnFailure:
-    if value not in ("store", "reject"):
-        raise ArgumentError("on_policy_failure", value, 'one of "store", "reject" is needed')
-    return value
-
-
 def _held_beside(store: VectorStore) -> Held:
     """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
     database = getattr(store, "database", None)
@@ -344,10 +338,3 @@ def _held_beside(store: VectorStore) -> Held:
     from memory.write.held_tables import SqliteHeld
 
     return SqliteHeld(database)
-
-
-def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:
-    for policy in policies:
-        if not isinstance(policy, WritePolicy):
-            raise ArgumentError("policies", policy, "a write policy has a method decide(memory)")
-    return tuple(policies)

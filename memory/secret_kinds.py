@@ -237,14 +237,14 @@ _IN_CONTEXT: Final = (
         key_value,
     ),
     SecretKind(
-        "PIN or code",
+        "PIN",
         (
-            r"(?i)\b(?:pin(?: code| number)?|cv[vc]2?|(?:security|door|gate|entry|alarm|access|unlock|safe|vault) code)"
+            r"(?i)\b(?:pin(?: code| number)?|cv[vc]2?|card security code)"
             r"(?: (?:for|to|of|on|at)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\bis\b|\bwas\b)\s{0,2}"
-            r"#?(?P<secret>[0-9]{3,8})(?![\w.,]?[0-9])"
+            r"(?P<secret>[0-9]{3,8})(?![\w.,]?[0-9])"
             r"(?! (?:items|characters|digits|minutes|hours|days|people|times)\b)"
         ),
-        ("pin", "cv", "code"),
+        ("pin", "cv", "security code"),
     ),
     SecretKind(
         "seed phrase",

@@ -1,7 +1,7 @@
 """Where in a text secrets stand, and the text without them.
 
 >>> without_secrets("my PIN is 4821, please")
-('my PIN is [redacted: PIN or code], please', 1)
+('my PIN is [redacted: PIN], please', 1)
 """
 
 from __future__ import annotations

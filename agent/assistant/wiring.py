@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.assistant.config import Settings
 from agent.errors import ConfigurationError
-from memory import Embedder, KnowledgeBase, LocalEmbedder, LongTermMemory, open_memory
+from memory import (
+    Embedder,
+    KnowledgeBase,
+    LocalEmbedder,
+    LongTermMemory,
+    MinimumLength,
+    NearDuplicates,
+    NoSecrets,
+    WritePolicy,
+    is_remote,
+    open_memory,
+)
 from vectorstore import NotAStore
 
 if TYPE_CHECKING:
@@ -86,7 +97,14 @@ def open_assistant(
     provider = make_provider(settings, client)
     place = _opened(settings, client, create=create)
     tools = (
-        (*memory_tools(place.memory, namespace=place.namespace), *knowledge_tools(place.knowledge()))
+        (
+            *memory_tools(
+                place.memory,
+                namespace=place.namespace,
+                sensitive=settings.share_sensitive or not is_remote(provider),
+            ),
+            *knowledge_tools(place.knowledge()),
+        )
         if settings.model is not None
         else ()
     )
@@ -98,6 +116,7 @@ def open_assistant(
         namespace=place.namespace,
         token_budget=settings.token_budget,
         on_memory_error=on_memory_error,
+        share_sensitive=settings.share_sensitive,
     )
     return Assistant(place, agent)
 
@@ -143,6 +162,18 @@ def _anthropic(settings: Settings, client: HttpClient | None) -> Provider:
     return AnthropicProvider(name, api_key=settings.key, base_url=url, cache=True, client=client)
 
 
+def make_policies(settings: Settings) -> tuple[WritePolicy, ...]:
+    """Return what decides what is kept: no secrets unless they are wanted, nothing too short, and no repeats."""
+    policies: list[WritePolicy] = []
+    if settings.secrets != "keep":
+        policies.append(NoSecrets(settings.secrets))
+    if settings.minimum_length:
+        policies.append(MinimumLength(settings.minimum_length, of="turn"))
+    if settings.near_duplicates != "keep":
+        policies.append(NearDuplicates(fold=settings.near_duplicates == "fold"))
+    return tuple(policies)
+
+
 def make_embedder(settings: Settings, client: HttpClient | None) -> Embedder | None:
     """Return the embedder that is set; None leaves the choice to the memory (local if installed, else words)."""
     if settings.embedder == "local":
@@ -169,4 +200,8 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
         raise NotAStore(str(path), "a folder, not a memory file; name a file in it, such as memory.db")
     if not create and not path.exists() and not path.is_symlink():
         raise NotAStore(str(path), "no memory is here yet; `mneme remember` or `mneme ingest` begins one")
-    return OpenedMemory(settings, open_memory(path, embedder=embedder, offline=settings.offline), client)
+    return OpenedMemory(
+        settings,
+        open_memory(path, embedder=embedder, policies=make_policies(settings), offline=settings.offline),
+        client,
+    )

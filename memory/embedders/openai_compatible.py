@@ -15,6 +15,7 @@ from memory.embedders.protocol import EmbeddingKind
 from memory.embedders.texts import batches, check_input, is_blank
 from memory.errors import ArgumentError, EmbedderError, HttpError
 from memory.http import HttpClient
+from memory.requests import is_loopback
 
 BATCH_TEXTS = 64
 BATCH_CHARACTERS = 200_000
@@ -61,6 +62,11 @@ class OpenAICompatibleEmbedder:
         if any(self._prefixes.values()):
             parts.append(f"{self._prefixes['query']!r}+{self._prefixes['document']!r}")
         return "/".join(parts)
+
+    @property
+    def remote(self) -> bool:
+        """Whether texts leave this machine: anywhere but to its own address."""
+        return not is_loopback(self._url)
 
     @property
     def dimension(self) -> int:

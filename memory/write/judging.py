@@ -45,6 +45,13 @@ class Rules:
     on_failure: OnFailure = "store"
     making: bool = True
 
+    def __post_init__(self) -> None:
+        for policy in self.policies:
+            if not isinstance(policy, WritePolicy):
+                raise ArgumentError("policies", policy, "a write policy has a method decide(memory)")
+        if self.on_failure not in ("store", "reject"):
+            raise ArgumentError("on_policy_failure", self.on_failure, 'one of "store", "reject" is needed')
+
     @property
     def looking(self) -> bool:
         """Whether one of them must see what is stored, so that items are judged one after another."""

@@ -10,6 +10,7 @@ from itertools import islice
 from memory.lanes import lane_of
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedded
+from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, RevisionConflict
 
 BATCH = 256
@@ -39,10 +40,14 @@ async def flush(context: WriteContext, namespace: str | None, *, limit: int | No
             if not batch:
                 break
             after = batch[-1].id
-            made = await context.embedding.vectors([entry.text for entry in batch])
+            may = {entry.id: may_embed_entry(entry, context.embedding.embedder) for entry in batch}
+            sent, held = ([entry for entry in batch if may[entry.id] is asked] for asked in (True, False))
+            made = await context.embedding.vectors([entry.text for entry in sent])
             if made.deferred is not None:
                 return filled
-            filled += await asyncio.to_thread(_fill, context, lane, batch, made)
+            filled += await asyncio.to_thread(_fill, context, lane, sent, made)
+            if count := len(held):
+                await asyncio.to_thread(_fill, context, lane, held, Embedded((None,) * count, (NOT_SENT,) * count))
     return filled
 
 

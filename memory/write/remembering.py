@@ -82,7 +82,7 @@ async def embedded(
     What is sensitive is not given to a remote embedder. *ready* are vectors that were asked for before.
     """
     embedder = context.embedding.embedder
-    held = [embedder is not None and not may_embed(one.memory, embedder) for one in drafts]
+    held = [not may_embed(one.memory, embedder) for one in drafts]
     texts = [to_entry(one.memory).text for one in drafts]
     had = {text: vector for text, vector in (ready or {}).items() if vector is not None}
     asked = [place for place, text in enumerate(texts) if not held[place] and text not in had]

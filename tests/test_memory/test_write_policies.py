@@ -428,6 +428,6 @@ def test_corrections_are_judged_as_additions_are(make):
     kept = run_sync(memory.remember("The gate is open."))
     with pytest.raises(RejectedText, match="too short"):
         run_sync(memory.correct(kept.id, "no"))
-    report = run_sync(memory.correct(kept.id, "The gate code is 48213."))
-    assert (report.outcome, report.spans, report.reason) == ("redacted", 1, "secret: PIN or code")
-    assert texts(memory) == ["The gate code is [redacted: PIN or code]."]
+    report = run_sync(memory.correct(kept.id, "The PIN is 48213."))
+    assert (report.outcome, report.spans, report.reason) == ("redacted", 1, "secret: PIN")
+    assert texts(memory) == ["The PIN is [redacted: PIN]."]

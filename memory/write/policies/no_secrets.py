@@ -1,7 +1,7 @@
 """The policy that keeps keys, passwords and card numbers out of the memory: taken out, or the whole refused.
 
 >>> NoSecrets().decide(Memory("The PIN is 4821.")).memory.text
-'The PIN is [redacted: PIN or code].'
+'The PIN is [redacted: PIN].'
 """
 
 from __future__ import annotations
