@@ -10,8 +10,12 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.local import LocalEmbedder
+from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
 from memory.embedders.space import embedder_space
@@ -89,6 +93,7 @@ __all__ = [
     "Citation",
     "Clock",
     "Decision",
+    "DetailedEmbedder",
     "Document",
     "DocumentBlock",
     "DocumentInfo",
@@ -97,10 +102,13 @@ __all__ = [
     "EmbedderError",
     "EmbedderMismatch",
     "EmbeddingKind",
+    "Embeddings",
     "EstimatingCounter",
+    "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
     "Found",
+    "FunctionEmbedder",
     "HashingEmbedder",
     "HistoryStorage",
     "Hit",
@@ -130,6 +138,7 @@ __all__ = [
     "Message",
     "MinimumLength",
     "NoSuchMemory",
+    "OllamaEmbedder",
     "OpenAICompatibleEmbedder",
     "Outcome",
     "Passage",
@@ -155,6 +164,7 @@ __all__ = [
     "TokenizerUnavailable",
     "ToolCallBlock",
     "ToolResultBlock",
+    "Truncation",
     "Trust",
     "WhyNot",
     "Window",
@@ -162,6 +172,7 @@ __all__ = [
     "WritePolicy",
     "cite",
     "default_counter",
+    "embed_detailed",
     "embedder_space",
     "local_available",
     "message_tokens",

@@ -101,9 +101,10 @@ LINES: dict[str, list[set[str]]] = {
     "memory.storage": [{"protocol", "serialise"}, {"rows"}, {"tables"}, {"in_memory", "sqlite"}],
     "memory.policies": [{"protocol"}, {"newest", "keep_all"}, {"fixed_window", "token_window"}],
     "memory.embedders": [
-        {"protocol", "texts"},
-        {"hashing", "openai_compatible", "space", "static_table"},
-        {"local", "word_vectors"},
+        {"bounded", "protocol", "texts", "vectors"},
+        {"details", "hashing", "probe", "space", "static_table"},
+        {"endpoint", "fallback", "function", "local", "word_vectors"},
+        {"ollama", "openai_compatible"},
     ],
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
