@@ -62,12 +62,14 @@ from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestRe
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.records import (
+    Change,
     Forgotten,
     Found,
     Hit,
     LeftOut,
     Matched,
     Memory,
+    Operation,
     Outcome,
     Report,
     Source,
@@ -88,6 +90,7 @@ from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePol
 __all__ = [
     "ArgumentError",
     "Block",
+    "Change",
     "Chunk",
     "Chunker",
     "Citation",
@@ -140,6 +143,7 @@ __all__ = [
     "NoSuchMemory",
     "OllamaEmbedder",
     "OpenAICompatibleEmbedder",
+    "Operation",
     "Outcome",
     "Passage",
     "Passages",
