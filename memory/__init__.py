@@ -24,6 +24,7 @@ from memory.embedders.word_vectors import LocalWordVectors
 from memory.errors import (
     ArgumentError,
     DuplicateKey,
+    EmbedderChanged,
     EmbedderError,
     EmbedderMismatch,
     HttpConnectError,
@@ -85,7 +86,9 @@ from memory.storage.sqlite import SqliteHistory
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
+from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.reembedding import Reembedded, ReembeddingProgress
 
 __all__ = [
     "ArgumentError",
@@ -102,9 +105,11 @@ __all__ = [
     "DocumentInfo",
     "DuplicateKey",
     "Embedder",
+    "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
     "EmbeddingKind",
+    "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
     "FallbackEmbedder",
@@ -149,6 +154,8 @@ __all__ = [
     "Passages",
     "ReadPolicy",
     "RecallSettings",
+    "Reembedded",
+    "ReembeddingProgress",
     "RejectedText",
     "Report",
     "Role",

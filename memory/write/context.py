@@ -15,6 +15,7 @@ from memory.write.embedding import Embedding
 from memory.write.operations import Operations
 from memory.write.policies import WritePolicy
 from memory.write.tombstones import Tombstones
+from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
 
 
@@ -32,6 +33,11 @@ class WriteContext:
     ids: Callable[[], str]
     operation_ids: Callable[[], str]
     zone: tzinfo | None
+
+    @property
+    def under_way(self) -> UnderWay:
+        """The writes that have begun and not ended."""
+        return self.embedding.under_way
 
     def transaction(self) -> AbstractContextManager[None]:
         """One transaction over the store's whole file; on a data-only store each call stands alone."""

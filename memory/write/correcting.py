@@ -15,12 +15,14 @@ from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
 from memory.write.policies import judge
 from memory.write.remembering import embedded
-from memory.write.writer import Draft
+from memory.write.under_way import counted
+from memory.write.writer import Draft, current
 from vectorstore import Entry, RevisionConflict
 
 _ATTEMPTS = 5
 
 
+@counted
 async def correct(
     context: WriteContext,
     id: str,
@@ -70,7 +72,7 @@ async def correct(
         )
         (ready,) = await embedded(context, [draft])
         try:
-            await asyncio.to_thread(_swap, context, before, ready, namespace)
+            ready = await asyncio.to_thread(_swap, context, before, ready, namespace)
         except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
             if expect is not None or attempt == _ATTEMPTS - 1:
                 raise
@@ -101,19 +103,23 @@ def _live(context: WriteContext, id: str, namespace: str) -> Entry:
     raise NoSuchMemory(id)
 
 
-def _swap(context: WriteContext, before: Entry, new: Draft, namespace: str) -> None:
-    store = context.lifecycle("correct")
+def _swap(context: WriteContext, before: Entry, new: Draft, namespace: str) -> Draft:
+    store, lane = context.lifecycle("correct"), store_namespace(namespace, CONVERSATION)
     old = replace(from_entry(before), id=archived_id(before.id, before.revision), retired_at=new.memory.recorded_at)
-    archived = replace(to_entry(old), vector=before.vector, no_vector=before.no_vector)
     with store.transaction():
+        (new,) = current(context, [new])
+        (now,) = store.get([before.id], namespace=lane)  # the memory may have been embedded anew since it was read
+        vector = None if now is None else now.vector
+        archived = replace(to_entry(old), vector=vector, no_vector=before.no_vector)
         operation = new.memory.operation or ""
         context.log(namespace, operation, "correct", new.memory.actor, [Change(before.id, before.revision)])
         store.upsert(
             [to_entry(new.memory, vector=new.vector, no_vector=new.no_vector)],
-            namespace=store_namespace(namespace, CONVERSATION),
+            namespace=lane,
             expect={before.id: before.revision},
         )
         store.upsert([archived], namespace=store_namespace(namespace, ARCHIVE))
+    return new
 
 
 def _content(memory: Memory) -> tuple[object, ...]:
