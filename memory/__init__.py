@@ -34,6 +34,7 @@ from memory.errors import (
     LoadError,
     MemoryLayerError,
     NoSuchMemory,
+    NotTrusted,
     RejectedText,
     TokenizerUnavailable,
 )
@@ -79,6 +80,7 @@ from memory.records import (
     WhyNot,
 )
 from memory.runtime import run_sync
+from memory.scopes import Scopes
 from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
@@ -89,6 +91,7 @@ from memory.tokens import EstimatingCounter, TokenCounter, default_counter, mess
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
 from memory.write.reembedding import Reembedded, ReembeddingProgress
+from memory.write.trust import may_change
 
 __all__ = [
     "ArgumentError",
@@ -146,6 +149,7 @@ __all__ = [
     "Message",
     "MinimumLength",
     "NoSuchMemory",
+    "NotTrusted",
     "OllamaEmbedder",
     "OpenAICompatibleEmbedder",
     "Operation",
@@ -159,6 +163,7 @@ __all__ = [
     "RejectedText",
     "Report",
     "Role",
+    "Scopes",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
@@ -186,6 +191,7 @@ __all__ = [
     "embed_detailed",
     "embedder_space",
     "local_available",
+    "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",

@@ -4,6 +4,7 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 ├── ArgumentError               a value given by the caller (also a ValueError): argument, value, expected
 ├── DuplicateKey                the same key with another text; nothing was overwritten: key, id
 ├── NoSuchMemory                no memory of that id: id
+├── NotTrusted                  an actor that may not change what is trusted more: id, operation, actor, trust
 ├── RejectedText                a correction that a write policy does not let through: reason
 ├── EmbedderError               an embedder failed or answered nonsense
 │   └── EmbedderMismatch        the file was filled with vectors of another embedder: recorded, given
@@ -51,6 +52,20 @@ class NoSuchMemory(MemoryLayerError):
     def __init__(self, id: str) -> None:
         self.id = id
         super().__init__(f"no memory {id!r} here; `mneme memories` lists what there is")
+
+
+class NotTrusted(MemoryLayerError):
+    """An actor wanted to change what is trusted more than itself; nothing was changed."""
+
+    def __init__(self, id: str, operation: str, actor: str, trust: str) -> None:
+        self.id = id
+        self.operation = operation
+        self.actor = actor
+        self.trust = trust
+        super().__init__(
+            f"memory {id} is the {trust}'s: {operation} by {actor} needs approval "
+            f"(approved_by={str(trust)!r} or whoever is trusted more)"
+        )
 
 
 class RejectedText(MemoryLayerError):

@@ -89,7 +89,7 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory": [
         {"errors", "image_size", "messages", "records", "redaction"},
-        {"lanes", "requests", "retrying", "runtime", "tiktoken_counter", "times", "turns"},
+        {"lanes", "requests", "retrying", "runtime", "scopes", "tiktoken_counter", "times", "turns"},
         {"codec", "http", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
@@ -110,7 +110,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
         {"checking", "embedding_settings", "ids", "operations", "probes", "tombstones", "under_way"},
-        {"operation_tables", "policies", "probe_tables", "tombstone_tables"},
+        {"operation_tables", "policies", "probe_tables", "tombstone_tables", "trust"},
         {"embedding"},
         {"context"},
         {"pending", "writer"},
