@@ -75,7 +75,9 @@ from memory.runtime import run_sync
 from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
+from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
+from memory.storage.summaries import Summary, SummaryStorage
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
@@ -138,6 +140,7 @@ __all__ = [
     "RecallSettings",
     "RejectedText",
     "Report",
+    "Retention",
     "Role",
     "SessionInfo",
     "ShortTermMemory",
@@ -146,6 +149,8 @@ __all__ = [
     "Stage",
     "StoreAlways",
     "StoredMessage",
+    "Summary",
+    "SummaryStorage",
     "TextBlock",
     "TextChunker",
     "ThinkingBlock",

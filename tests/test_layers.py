@@ -89,7 +89,7 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory": [
         {"errors", "image_size", "messages", "records", "redaction"},
-        {"lanes", "requests", "retrying", "runtime", "tiktoken_counter", "times", "turns"},
+        {"captions", "lanes", "requests", "retrying", "runtime", "tiktoken_counter", "times", "turns"},
         {"codec", "http", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
@@ -98,7 +98,14 @@ LINES: dict[str, list[set[str]]] = {
         {"opening", "rag"},
         {"testing"},
     ],
-    "memory.storage": [{"protocol", "serialise"}, {"rows"}, {"tables"}, {"in_memory", "sqlite"}],
+    "memory.storage": [
+        {"protocol", "retention", "serialise"},
+        {"summaries"},
+        {"rows"},
+        {"sqlite_bounds", "tables"},
+        {"sqlite_summaries"},
+        {"in_memory", "sqlite"},
+    ],
     "memory.policies": [{"protocol"}, {"newest", "keep_all"}, {"fixed_window", "token_window"}],
     "memory.embedders": [
         {"protocol", "texts"},
@@ -141,7 +148,16 @@ LINES: dict[str, list[set[str]]] = {
         {"markdown", "pdf", "text"},
         {"registry"},
     ],
-    "memory.testing": [{"chunker_contract", "embedder_contract", "policy_contract", "storage_contract"}],
+    "memory.testing": [
+        {
+            "chunker_contract",
+            "embedder_contract",
+            "policy_contract",
+            "retention_contract",
+            "storage_contract",
+            "summary_contract",
+        }
+    ],
     "agent": [
         {"items"},
         {"results"},
