@@ -45,9 +45,11 @@ from memory.messages import (
     ToolResultBlock,
 )
 from memory.opening import open_memory
+from memory.policies.chain import Chain
 from memory.policies.fixed_window import FixedWindow
 from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy, Window
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
+from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
@@ -73,6 +75,7 @@ from memory.records import (
 )
 from memory.runtime import run_sync
 from memory.short_term import ShortTermMemory
+from memory.storage.conversation import Conversation
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
 from memory.storage.retention import Retention
@@ -86,10 +89,13 @@ from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePol
 __all__ = [
     "ArgumentError",
     "Block",
+    "Chain",
     "Chunk",
     "Chunker",
     "Citation",
     "Clock",
+    "Conversation",
+    "ConversationPolicy",
     "Decision",
     "Document",
     "DocumentBlock",
@@ -149,8 +155,10 @@ __all__ = [
     "Stage",
     "StoreAlways",
     "StoredMessage",
+    "Summarise",
     "Summary",
     "SummaryStorage",
+    "SummaryWindow",
     "TextBlock",
     "TextChunker",
     "ThinkingBlock",
@@ -175,4 +183,5 @@ __all__ = [
     "run_sync",
     "system_clock",
     "unreadable",
+    "window_of",
 ]

@@ -101,12 +101,12 @@ LINES: dict[str, list[set[str]]] = {
     "memory.storage": [
         {"protocol", "retention", "serialise"},
         {"summaries"},
-        {"rows"},
+        {"conversation", "rows"},
         {"sqlite_bounds", "tables"},
         {"sqlite_summaries"},
         {"in_memory", "sqlite"},
     ],
-    "memory.policies": [{"protocol"}, {"newest", "keep_all"}, {"fixed_window", "token_window"}],
+    "memory.policies": [{"protocol"}, {"chain", "keep_all", "newest", "summary"}, {"fixed_window", "token_window"}],
     "memory.embedders": [
         {"protocol", "texts"},
         {"hashing", "openai_compatible", "space", "static_table"},
