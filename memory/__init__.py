@@ -60,12 +60,14 @@ from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestRe
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.records import (
+    Change,
     Forgotten,
     Found,
     Hit,
     LeftOut,
     Matched,
     Memory,
+    Operation,
     Outcome,
     Report,
     Source,
@@ -90,6 +92,7 @@ __all__ = [
     "ArgumentError",
     "Block",
     "Chain",
+    "Change",
     "Chunk",
     "Chunker",
     "Citation",
@@ -139,6 +142,7 @@ __all__ = [
     "MinimumLength",
     "NoSuchMemory",
     "OpenAICompatibleEmbedder",
+    "Operation",
     "Outcome",
     "Passage",
     "Passages",

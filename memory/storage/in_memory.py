@@ -51,19 +51,26 @@ class _Session:
     first: int = 1
     """Below it no message is shown, those of the system apart: a retention hides them."""
     used_at: datetime | None = None
-    """When something was added last; None: nothing was, or the session is over."""
+    """When something was added last."""
+    over: bool = False
     summaries: dict[str, Summary] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+    """By memory, the numbers of messages that a retention took and a summary still tells of."""
 
     def take_hidden(self, *, drop: bool = False) -> None:
         """Delete what is hidden and settled; with *drop* what is not settled too."""
         for sequence, row in list(self.rows.items()):
             if sequence < self.first and row.role != "system" and (drop or row.settled):
                 del self.rows[sequence]
+                if row.memory and any(sequence <= one.through for one in self.summaries.values()):
+                    self.left[row.memory] = sequence
 
     def forget_summaries(self, sequence: int) -> int:
         """Delete the summaries that reach to *sequence*; return how many."""
         before = len(self.summaries)
         self.summaries = {name: one for name, one in self.summaries.items() if one.through < sequence}
+        if not self.summaries:
+            self.left.clear()
         return before - len(self.summaries)
 
 
@@ -128,7 +135,7 @@ class InMemoryRows:
             for _, row in sorted(held.rows.items()):
                 before.setdefault(row.text, []).append(row)
             held.rows.clear()
-            held.summaries.clear()
+            held.forget_summaries(0)
             again = [before[text].pop(0) if before.get(text) else None for text in texts]
             kept = [(one.memory, one.settled) if one is not None else (None, False) for one in again]
             return self._add(place, messages, texts, kept)
@@ -146,7 +153,7 @@ class InMemoryRows:
             if gone:
                 held.forget_summaries(min(gone))
             if chosen is None:
-                held.summaries.clear()
+                held.forget_summaries(0)
             return len(shown.intersection(gone))
 
     def erase(self, rows: Sequence[HistoryRow]) -> None:
@@ -231,19 +238,15 @@ class InMemoryRows:
             held.summaries[summary.name] = replace(summary, at=self._clock())
             return True
 
-    def erase_summaries(
-        self, places: Sequence[tuple[str, int]], texts: Sequence[str] = (), *, namespace: str = ""
-    ) -> int:
+    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
         """As ``HistoryRows.erase_summaries``."""
         wanted = [text for text in texts if text.strip()]
         with self._lock:
             erased = 0
-            for session, sequence in places:
-                erased += self._sessions.get((namespace, session), _Session()).forget_summaries(sequence)
-            for (owner, _), held in self._sessions.items():
-                holding = [one.through for one in held.summaries.values() if any(text in one.text for text in wanted)]
-                if owner == namespace and holding:
-                    erased += held.forget_summaries(min(holding))
+            for held in [held for (owner, _), held in self._sessions.items() if owner == namespace]:
+                reached = [held.left[one] for one in memories if one in held.left]
+                reached += [one.through for one in held.summaries.values() if any(text in one.text for text in wanted)]
+                erased += held.forget_summaries(min(reached)) if reached else 0
             return erased
 
     def _summary(self, place: tuple[str, str], name: str) -> Summary | None:
@@ -252,7 +255,7 @@ class InMemoryRows:
 
     def _is_over(self, held: _Session) -> bool:
         since = idle_since(self._retention, self._clock()) if self._retention is not None else None
-        return held.used_at is None or (since is not None and held.used_at <= since)
+        return held.over or (since is not None and held.used_at is not None and held.used_at <= since)
 
     def _shown(self, held: _Session) -> list[tuple[int, _Row]]:
         """Return what readings see of a session, in order."""
@@ -273,6 +276,7 @@ class InMemoryRows:
         self._end_idle()
         held = self._sessions.setdefault(place, _Session())
         now = held.used_at = self._clock()
+        held.over = False
         sequences = list(range(held.next, held.next + len(texts)))
         for sequence, message, text, (memory, settled) in zip(sequences, messages, texts, kept, strict=True):
             held.rows[sequence] = _Row(text, message.role, now, memory, settled=settled)
@@ -284,10 +288,10 @@ class InMemoryRows:
         if self._retention is None:
             return
         for held in self._sessions.values():
-            if held.used_at is not None and self._is_over(held):
-                held.first, held.used_at = held.next, None
+            if not held.over and self._is_over(held):
+                held.first, held.over = held.next, True
                 held.rows = {sequence: row for sequence, row in held.rows.items() if row.role != "system"}
-                held.summaries.clear()
+                held.forget_summaries(0)
                 held.take_hidden(drop=self._retention.unremembered == "drop")
 
     def _trim(self, held: _Session) -> None:

@@ -111,11 +111,9 @@ class HistoryRows(Protocol):
         """As ``SummaryStorage.keep_summary``."""
         ...
 
-    def erase_summaries(
-        self, places: Sequence[tuple[str, int]], texts: Sequence[str] = (), *, namespace: str = ""
-    ) -> int:
-        """Erase the summaries that reach to one of *places* (session, sequence), present or gone, or hold one of
-        *texts* verbatim; return how many."""
+    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
+        """Erase summaries made of a message that was one of *memories*, and left by a retention since, and those that
+        hold one of *texts* verbatim; return how many. (``erase`` sees to those of messages that are there.)"""
         ...
 
 

@@ -28,7 +28,7 @@ from memory.storage.serialise import (
     check_session,
     needle,
 )
-from memory.storage.sqlite_summaries import drop_summaries, holding_summaries, read_summary, write_summary
+from memory.storage.sqlite_summaries import drop_summaries, read_summary, telling, write_summary
 from memory.storage.summaries import Summary, check_summary, same
 from memory.storage.tables import FROM, ROW, SHOWN, SHOWN_FROM, HistoryTables, checksum_of, decoded
 from memory.times import Clock, from_text, system_clock, to_text
@@ -221,14 +221,12 @@ class SqliteRows:
                 return False
             return write_summary(connection, place, summary, numbers, to_text(now))
 
-    def erase_summaries(
-        self, places: Sequence[tuple[str, int]], texts: Sequence[str] = (), *, namespace: str = ""
-    ) -> int:
+    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
         """As ``HistoryRows.erase_summaries``."""
         erased = 0
         with self._database.write() as connection:
-            for session, sequence in (*places, *holding_summaries(connection, namespace, texts)):
-                erased += drop_summaries(connection, (namespace, session), min(sequence, _MOST))
+            for session, sequence in telling(connection, namespace, memories, texts):
+                erased += drop_summaries(connection, (namespace, session), sequence)
             if erased:
                 self._database.mark_erasure(connection)
         if erased and not self._database.in_write():

@@ -48,6 +48,7 @@ def end_idle(connection: apsw.Connection, retention: Retention | None, now: date
         )
         connection.execute("DELETE FROM history_messages WHERE session = ? AND role = 'system'", (session,))
         connection.execute("DELETE FROM history_summaries WHERE session = ?", (session,))
+        connection.execute("DELETE FROM history_left WHERE session = ?", (session,))
         take_hidden(connection, session, drop=retention.unremembered == "drop")
 
 
@@ -76,13 +77,19 @@ def trim(connection: apsw.Connection, retention: Retention | None, session: int)
 
 
 def take_hidden(connection: apsw.Connection, session: int, *, drop: bool = False) -> None:
-    """Delete what is hidden and settled; with *drop* what is not settled too."""
+    """Delete what is hidden and settled; with *drop* what is not settled too.
+
+    Noted is of which memories summaries still tell, so that they can be erased with one of these.
+    """
     settled = "" if drop else " AND settled = 1"
+    hidden = f"{_BESIDE_SYSTEM}{settled} AND sequence < (SELECT first FROM history_bounds WHERE session = ?)"
     connection.execute(
-        f"DELETE FROM history_messages WHERE {_BESIDE_SYSTEM}{settled} "
-        "AND sequence < (SELECT first FROM history_bounds WHERE session = ?)",
-        (session, session),
+        "INSERT OR IGNORE INTO history_left (session, sequence, memory) "
+        f"SELECT session, sequence, memory FROM history_messages WHERE {hidden} AND memory <> '' "
+        "AND sequence <= (SELECT MAX(through) FROM history_summaries WHERE session = ?)",
+        (session, session, session),
     )
+    connection.execute(f"DELETE FROM history_messages WHERE {hidden}", (session, session))
 
 
 def _read(role: Any, text: str) -> Message:

@@ -15,8 +15,8 @@ _GROUP = 200
 def read_summary(connection: apsw.Connection, place: tuple[str, str], name: str, over: str) -> Summary | None:
     """Return the summary of that name, or None; of a session used last at or before *over* there is none."""
     sql = (
-        f"SELECT {SUMMARY} {SUMMARY_FROM} JOIN history_bounds AS b ON b.session = y.session "
-        "WHERE s.namespace = ? AND s.session = ? AND y.name = ? AND b.used_at > ?"
+        f"SELECT {SUMMARY} {SUMMARY_FROM} LEFT JOIN history_bounds AS b ON b.session = y.session "
+        "WHERE s.namespace = ? AND s.session = ? AND y.name = ? AND (b.session IS NULL OR b.used_at > ?)"
     )
     return next((decoded_summary(row) for row in connection.execute(sql, (*place, name, over))), None)
 
@@ -53,16 +53,27 @@ def write_summary(
 
 def drop_summaries(connection: apsw.Connection, place: tuple[str, str], sequence: int) -> int:
     """Delete the session's summaries that reach to the number *sequence*; return how many."""
+    of_session = "session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)"
+    connection.execute(f"DELETE FROM history_summaries WHERE through >= ? AND {of_session}", (sequence, *place))
+    dropped = connection.changes()
     connection.execute(
-        "DELETE FROM history_summaries WHERE through >= ? "
-        "AND session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)",
-        (sequence, *place),
+        f"DELETE FROM history_left WHERE {of_session} AND session NOT IN (SELECT session FROM history_summaries)", place
     )
-    return connection.changes()
+    return dropped
 
 
-def holding_summaries(connection: apsw.Connection, namespace: str, texts: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield session and reach of the summaries that hold one of *texts*."""
+def telling(
+    connection: apsw.Connection, namespace: str, memories: Sequence[str], texts: Sequence[str]
+) -> Iterator[tuple[str, int]]:
+    """Yield session and reach of what tells of a message that was one of *memories*, or holds one of *texts*."""
+    for memory in memories:
+        yield from list(
+            connection.execute(
+                "SELECT s.session, l.sequence FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session "
+                "WHERE s.namespace = ? AND l.memory = ?",
+                (namespace, memory),
+            )
+        )
     wanted = [text for text in texts if text.strip()]
     sql = f"SELECT s.session, y.through, y.text {SUMMARY_FROM} WHERE s.namespace = ?"
     for session, through, text in list(connection.execute(sql, (namespace,))) if wanted else ():

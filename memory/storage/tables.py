@@ -3,8 +3,10 @@
 history_sessions   namespace, session, the next sequence number; a row stays when its messages go
 history_messages   session, sequence, when, role, the message as JSON, its memory, whether that is settled,
 checksum
-history_bounds     session, the first number that readings show, when it was used last (NULL: it is over)
+history_bounds     session, the first number that readings show, when it was used last (NULL: it is over); a session
+without a row is shown as a whole
 history_summaries  session, name, the last number summed up, of how many messages, when, the text, checksum
+history_left       session, sequence and memory of messages that a retention took and a summary still tells of
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from vectorstore import DamageError, Finding
 ROW: Final = "s.namespace, s.session, m.sequence, m.at, m.message, m.memory, m.checksum"
 _COLUMNS: Final = "session, sequence, at, role, message, memory, settled, checksum"
 FROM: Final = "FROM history_messages AS m JOIN history_sessions AS s ON s.key = m.session"
-SHOWN_FROM: Final = f"{FROM} JOIN history_bounds AS b ON b.session = m.session"
-SHOWN: Final = "(m.sequence >= b.first OR m.role = 'system') AND b.used_at > ?"
+SHOWN_FROM: Final = f"{FROM} LEFT JOIN history_bounds AS b ON b.session = m.session"
+SHOWN: Final = "(b.session IS NULL OR (b.used_at > ? AND (m.sequence >= b.first OR m.role = 'system')))"
 """What readings show; bound is the time at or before which a session must have been used to be over, or ''."""
 SUMMARY: Final = "s.namespace, s.session, y.name, y.through, y.messages, y.at, y.text, y.checksum"
 SUMMARY_FROM: Final = "FROM history_summaries AS y JOIN history_sessions AS s ON s.key = y.session"
@@ -51,23 +53,17 @@ class HistoryTables:
                 except DamageError as error:
                     findings.extend(error.findings)
         for namespace, session in connection.execute(
-            f"SELECT s.namespace, s.session {FROM} WHERE m.session NOT IN (SELECT session FROM history_bounds) "
-            "GROUP BY s.key"
-        ):
-            findings.append(Finding("history", "a session is not shown", f"{namespace}/{session}"))
-        for namespace, session in connection.execute(
             f"SELECT s.namespace, s.session {FROM} GROUP BY s.key HAVING MAX(m.sequence) >= s.next"
         ):
             findings.append(Finding("history", "a sequence number could be given twice", f"{namespace}/{session}"))
         return findings
 
     def rebuild(self, connection: apsw.Connection) -> None:
-        """Set the next sequence numbers from the messages, show every session, drop summaries that are damaged."""
+        """Set the next sequence numbers from the messages, and drop summaries that are damaged."""
         connection.execute(
             "UPDATE history_sessions SET next = MAX(next, 1 + COALESCE("
             "(SELECT MAX(sequence) FROM history_messages AS m WHERE m.session = history_sessions.key), 0))"
         )
-        connection.execute(_FILL_BOUNDS)
         for row in list(connection.execute(f"SELECT {SUMMARY}, y.session {SUMMARY_FROM}")):
             if _summary_checksum(row) != row[7]:
                 connection.execute("DELETE FROM history_summaries WHERE session = ? AND name = ?", (row[8], row[2]))
@@ -84,7 +80,6 @@ class HistoryTables:
                 insert = f"INSERT INTO history_messages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 target.execute(insert, row)
                 copied += 1
-        target.execute(_FILL_BOUNDS)
         return copied + _salvage_second(source, target, names)
 
 
@@ -95,8 +90,10 @@ def _salvage_second(source: apsw.Connection, target: apsw.Connection, names: dic
     if "history_bounds" in tables:
         rows = source.execute("SELECT session, first, used_at FROM history_bounds")
         known = [row for row in rows if row[0] in names]
-        target.executemany("INSERT OR REPLACE INTO history_bounds (session, first, used_at) VALUES (?, ?, ?)", known)
-    if "history_summaries" in tables:
+        target.executemany("INSERT INTO history_bounds (session, first, used_at) VALUES (?, ?, ?)", known)
+        rows = source.execute("SELECT session, sequence, memory FROM history_left")
+        known = [row for row in rows if row[0] in names]
+        target.executemany("INSERT INTO history_left (session, sequence, memory) VALUES (?, ?, ?)", known)
         for row in source.execute(f"SELECT {SUMMARY}, y.session {SUMMARY_FROM}"):
             if _summary_checksum(row) == row[7]:
                 target.execute("INSERT INTO history_summaries VALUES (?, ?, ?, ?, ?, ?, ?)", (row[8], *row[2:8]))
@@ -141,14 +138,14 @@ def m002_bounds_and_summaries(connection: apsw.Connection) -> None:
     for statement in (
         """
         CREATE TABLE history_bounds (
-            session INTEGER PRIMARY KEY REFERENCES history_sessions (key),
+            session INTEGER PRIMARY KEY REFERENCES history_sessions (key) ON DELETE CASCADE,
             first INTEGER NOT NULL,
             used_at TEXT
         ) STRICT
         """,
         """
         CREATE TABLE history_summaries (
-            session INTEGER NOT NULL REFERENCES history_sessions (key),
+            session INTEGER NOT NULL REFERENCES history_sessions (key) ON DELETE CASCADE,
             name TEXT NOT NULL,
             through INTEGER NOT NULL,
             messages INTEGER NOT NULL,
@@ -158,16 +155,21 @@ def m002_bounds_and_summaries(connection: apsw.Connection) -> None:
             PRIMARY KEY (session, name)
         ) STRICT
         """,
-        _FILL_BOUNDS,
+        """
+        CREATE TABLE history_left (
+            session INTEGER NOT NULL REFERENCES history_sessions (key) ON DELETE CASCADE,
+            sequence INTEGER NOT NULL,
+            memory TEXT NOT NULL,
+            PRIMARY KEY (session, sequence)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX history_left_memories ON history_left (memory)",
+        """
+        INSERT INTO history_bounds (session, first, used_at)
+        SELECT session, 1, MAX(at) FROM history_messages GROUP BY session
+        """,
     ):
         connection.execute(statement)
-
-
-_FILL_BOUNDS: Final = """
-    INSERT INTO history_bounds (session, first, used_at)
-    SELECT session, 1, MAX(at) FROM history_messages
-    WHERE session NOT IN (SELECT session FROM history_bounds) GROUP BY session
-"""
 
 
 def decoded(row: tuple[Any, ...]) -> HistoryRow:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from vectorstore import DamageError
 from vectorstore.sqlite import Database, salvage
 
 ROOT = Path(__file__).resolve().parents[2]
+FEW = Retention(messages=2, unremembered="keep")
 FIRST = Summary("brief", "the plumber called", 2, 2)
 
 
@@ -90,12 +92,20 @@ def test_a_summary_is_erased_with_a_message_it_was_made_of(history: Any) -> None
     assert not has_summary(history)
 
 
-def test_summaries_are_erased_by_the_place_of_a_message_that_left_long_ago(history: Any) -> None:
-    summed_up(history)
-    summed_up(history, namespace="n")
-    assert history.rows.erase_summaries([("s", 3), ("t", 1)]) == 0
-    assert history.rows.erase_summaries([("s", 2)]) == 1
-    assert (has_summary(history), has_summary(history, namespace="n")) == (False, True)
+def test_a_summary_is_erased_with_the_memory_of_a_message_that_left_long_ago(tmp_path: Path) -> None:
+    with Database(tmp_path / "m.db") as database:
+        for history in (InMemoryHistory(retention=FEW), SqliteHistory(database, retention=FEW)):
+            history.rows.append("s", said("a", "b"), memories=["id-a", "id-b"])
+            history.rows.settle([replace(row, memory=f"id-{row.message.text}") for row in history.rows.unsettled(9)])
+            kept = history.keep_summary("s", FIRST, before=None, made_of=[1, 2])
+            assert asyncio.run(kept)
+            asyncio.run(history.append("s", said("c", "d")))
+            assert history.rows.of_memories(["id-a", "id-b"]) == []
+            assert history.rows.erase_summaries(["id-c"]) == 0
+            assert history.rows.erase_summaries(["id-b"], namespace="n") == 0
+            assert history.rows.erase_summaries(["id-b"]) == 1
+            assert not has_summary(history)
+            assert history.rows.erase_summaries(["id-a", "id-b"]) == 0
 
 
 def test_summaries_are_erased_by_the_words_they_hold(history: Any) -> None:
@@ -147,13 +157,13 @@ def test_a_changed_summary_is_named_never_returned_and_can_be_done_without(tmp_p
         assert asyncio.run(history.summary("s", "brief")) is None
 
 
-def test_a_session_that_lost_its_bounds_is_named_and_shown_again(tmp_path: Path) -> None:
+def test_a_session_without_bounds_is_shown_as_a_whole(tmp_path: Path) -> None:
     with damaged(tmp_path, "DELETE FROM history_bounds") as database:
-        history = SqliteHistory(database)
-        assert [finding.what for finding in database.verify()] == ["a session is not shown"]
-        database.rebuild()
+        history = SqliteHistory(database, retention=Retention(idle=timedelta(days=1), unremembered="drop"))
         assert database.verify() == []
         assert len(asyncio.run(history.load("s"))) == 3
+        assert [one.session for one in asyncio.run(history.sessions())] == ["s"]
+        assert has_summary(history)
 
 
 def test_a_damaged_message_does_not_keep_others_from_being_added(tmp_path: Path) -> None:
