@@ -16,13 +16,15 @@ def captions(message: Message) -> str:
 
 
 def stand_in(message: Message) -> str:
-    """Return words that stand for the images and documents of *message*; empty where it has none.
+    """Return words that stand for the images and documents of *message*, such as ``(image: a cat (miso.png), 5f0c…)``.
 
-    Each carries a mark made of its bytes: the words for one image are not those for another, so that forgetting one
-    does not take the other, and the same image sent twice is known to be the same.
+    Empty where it has none. Each carries a mark made of its bytes: the words for one image are not those for another,
+    so that forgetting one does not take the other, and the same image sent twice is known to be the same.
     """
     media = [block for block in message.blocks if isinstance(block, (ImageBlock, DocumentBlock))]
-    return " ".join(f"({block.type}{_named(block)} {_mark(block.data)})" for block in media)
+    return " ".join(
+        f"({block.type}: {', '.join(filter(None, (_described(block), _mark(block.data))))})" for block in media
+    )
 
 
 def beginning(message: Message, limit: int = 80) -> str:
@@ -31,14 +33,10 @@ def beginning(message: Message, limit: int = 80) -> str:
     return words if len(words) <= limit else words[: limit - 1].rstrip() + "…"
 
 
-def _described(block: ImageBlock) -> str:
-    caption, name = " ".join(block.caption.split()), " ".join(block.name.split())
-    return f"{caption} ({name})" if caption and name else caption or name
-
-
-def _named(block: ImageBlock | DocumentBlock) -> str:
+def _described(block: ImageBlock | DocumentBlock) -> str:
+    caption = " ".join(block.caption.split()) if isinstance(block, ImageBlock) else ""
     name = " ".join(block.name.split())
-    return f" {name}" if name else ""
+    return f"{caption} ({name})" if caption and name else caption or name
 
 
 def _mark(data: bytes) -> str:
