@@ -32,6 +32,7 @@ from memory.errors import (
     RejectedText,
     TokenizerUnavailable,
 )
+from memory.estimating_counter import EstimatingCounter
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -85,7 +86,7 @@ from memory.storage.sqlite import SqliteHistory
 from memory.storage.summaries import Summary, SummaryStorage
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
-from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
+from memory.tokens import TokenCounter, default_counter, message_tokens
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
 
 __all__ = [

@@ -89,7 +89,17 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory": [
         {"errors", "image_size", "messages", "records", "redaction"},
-        {"captions", "lanes", "requests", "retrying", "runtime", "tiktoken_counter", "times", "turns"},
+        {
+            "captions",
+            "estimating_counter",
+            "lanes",
+            "requests",
+            "retrying",
+            "runtime",
+            "tiktoken_counter",
+            "times",
+            "turns",
+        },
         {"codec", "http", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},

@@ -19,13 +19,14 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from memory.errors import ArgumentError
+from memory.estimating_counter import EstimatingCounter
 from memory.messages import Message
 from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window
 from memory.storage.conversation import Conversation
 from memory.storage.protocol import StoredMessage
 from memory.storage.serialise import check_name
 from memory.storage.summaries import Summary
-from memory.tokens import EstimatingCounter, TokenCounter
+from memory.tokens import TokenCounter
 
 Summarise: TypeAlias = Callable[[str, Sequence[Message]], str | Awaitable[str]]
 """Gets the summary so far (empty at first) and the messages to add to it, oldest first; returns the new summary."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from memory.errors import ArgumentError
+from memory.estimating_counter import EstimatingCounter
 from memory.messages import Message, ToolCallBlock, ToolResultBlock
 from memory.policies.chain import Chain
 from memory.policies.fixed_window import FixedWindow
@@ -23,7 +24,6 @@ from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.sqlite import SqliteHistory
 from memory.testing.policy_contract import ConversationPolicyContract, ReadPolicyContract
-from memory.tokens import EstimatingCounter
 from vectorstore.sqlite import Database
 
 
