@@ -19,6 +19,7 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.errors import (
     ArgumentError,
+    CannotUndo,
     DuplicateKey,
     EmbedderError,
     EmbedderMismatch,
@@ -29,6 +30,7 @@ from memory.errors import (
     LoadError,
     MemoryLayerError,
     NoSuchMemory,
+    NotTrusted,
     RejectedText,
     TokenizerUnavailable,
 )
@@ -64,19 +66,23 @@ from memory.records import (
     Change,
     Forgotten,
     Found,
+    History,
     Hit,
     LeftOut,
     Matched,
     Memory,
     Operation,
     Outcome,
+    Page,
     Report,
     Source,
     Stage,
+    Stats,
     Trust,
     WhyNot,
 )
 from memory.runtime import run_sync
+from memory.scopes import Scopes
 from memory.short_term import ShortTermMemory
 from memory.storage.conversation import Conversation
 from memory.storage.in_memory import InMemoryHistory
@@ -88,10 +94,12 @@ from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import TokenCounter, default_counter, message_tokens
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.trust import may_change
 
 __all__ = [
     "ArgumentError",
     "Block",
+    "CannotUndo",
     "Chain",
     "Change",
     "Chunk",
@@ -114,6 +122,7 @@ __all__ = [
     "Forgotten",
     "Found",
     "HashingEmbedder",
+    "History",
     "HistoryStorage",
     "Hit",
     "HttpConnectError",
@@ -142,9 +151,11 @@ __all__ = [
     "Message",
     "MinimumLength",
     "NoSuchMemory",
+    "NotTrusted",
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
+    "Page",
     "Passage",
     "Passages",
     "ReadPolicy",
@@ -153,11 +164,13 @@ __all__ = [
     "Report",
     "Retention",
     "Role",
+    "Scopes",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
     "SqliteHistory",
     "Stage",
+    "Stats",
     "StoreAlways",
     "StoredMessage",
     "Summarise",
@@ -182,6 +195,7 @@ __all__ = [
     "default_counter",
     "embedder_space",
     "local_available",
+    "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",
