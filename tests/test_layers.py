@@ -89,7 +89,18 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory": [
         {"errors", "image_size", "messages", "records", "redaction"},
-        {"lanes", "requests", "retrying", "runtime", "scopes", "tiktoken_counter", "times", "turns"},
+        {
+            "captions",
+            "estimating_counter",
+            "lanes",
+            "requests",
+            "retrying",
+            "runtime",
+            "scopes",
+            "tiktoken_counter",
+            "times",
+            "turns",
+        },
         {"codec", "http", "receipts", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
@@ -100,8 +111,15 @@ LINES: dict[str, list[set[str]]] = {
         {"opening", "rag"},
         {"testing"},
     ],
-    "memory.storage": [{"protocol", "serialise"}, {"rows"}, {"tables"}, {"in_memory", "sqlite"}],
-    "memory.policies": [{"protocol"}, {"newest", "keep_all"}, {"fixed_window", "token_window"}],
+    "memory.storage": [
+        {"protocol", "retention", "serialise"},
+        {"summaries"},
+        {"conversation", "rows"},
+        {"sqlite_bounds", "tables"},
+        {"sqlite_summaries"},
+        {"in_memory", "sqlite"},
+    ],
+    "memory.policies": [{"protocol"}, {"chain", "keep_all", "newest", "summary"}, {"fixed_window", "token_window"}],
     "memory.embedders": [
         {"bounded", "protocol", "texts", "vectors"},
         {"details", "hashing", "probe", "space", "static_table"},
@@ -149,7 +167,16 @@ LINES: dict[str, list[set[str]]] = {
         {"markdown", "pdf", "text"},
         {"registry"},
     ],
-    "memory.testing": [{"chunker_contract", "embedder_contract", "policy_contract", "storage_contract"}],
+    "memory.testing": [
+        {
+            "chunker_contract",
+            "embedder_contract",
+            "policy_contract",
+            "retention_contract",
+            "storage_contract",
+            "summary_contract",
+        }
+    ],
     "agent": [
         {"items"},
         {"results"},

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from memory.captions import captions, stand_in
 from memory.codec import to_entry
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
@@ -42,14 +43,16 @@ def memory_of(
     """Return what is to be remembered of *message*, or the reason why nothing is."""
     if message.role not in ("user", "assistant"):
         return f"{message.role} messages are kept in history only"
-    if not message.text.strip():
+    text = message.text if message.text.strip() else stand_in(message)
+    if not text:
         return "no text; kept in history only"
     actor: Actor = "user" if message.role == "user" else "assistant"
     if actor == "assistant" and quotes(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
     return Memory(
-        text=message.text,
+        text=text,
+        caption=captions(message) if message.text.strip() else "",
         kind="turn",
         role=message.role,
         speaker=message.name,
