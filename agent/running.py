@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from agent.context import Assembled, Ingredients, assemble
+from agent.context import PROFILE_TOKENS, Assembled, Ingredients, assemble
 from agent.dispatch import Dispatcher
 from agent.errors import RunError, error_of
 from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, Warned
@@ -52,6 +52,7 @@ class Parts:
     counter: TokenCounter
     clock: Clock
     budget: int | None = None
+    profile: int = PROFILE_TOKENS
     window: ReadPolicy | None = None
     limits: RunLimits = field(default_factory=RunLimits)
     prices: Prices | None = None
@@ -59,6 +60,7 @@ class Parts:
     trace: bool = True
     raises: bool = False
     fingerprint: str = ""
+    seed: str = ""
 
 
 class Running:
@@ -96,8 +98,13 @@ class Running:
             if assembled.over_budget:
                 yield self._warned("the prompt alone is over the token budget; nothing was added to it")
             if parts.grounded:
-                stamp = turn.stamp(parts.name)
-                yield MemoryRecalled(assembled.items, (*assembled.left_out, *assembled.shortened), read.notes, **stamp)
+                yield MemoryRecalled(
+                    assembled.items,
+                    (*assembled.left_out, *assembled.shortened),
+                    assembled.dropped,
+                    _notes(read, assembled),
+                    **turn.stamp(parts.name),
+                )
             async with aclosing(self._answered(read, assembled)) as events:
                 async for event in events:
                     if isinstance(event, LoopEnded):
@@ -170,10 +177,12 @@ class Running:
             sequences=read.sequences,
             pinned=read.pinned,
             recalled=read.recalled,
+            left_out=read.left_out,
             rules=parts.grounded,
             doubtful=read.abstain is not None,
+            seed=parts.seed,
         )
-        return assemble(given, budget=budget, counter=parts.counter, window=parts.window)
+        return assemble(given, budget=budget, profile=parts.profile, counter=parts.counter, window=parts.window)
 
     def _request(self, read: Gathered, assembled: Assembled) -> Request:
         return Request(
@@ -233,7 +242,12 @@ class Running:
             stored=reports,
             abstain=read.abstain,
             warnings=tuple(self._turn.warnings),
-            notes=read.notes,
+            notes=_notes(read, assembled),
             elapsed=self._turn.timer(),
             fingerprint=self._parts.fingerprint,
         )
+
+
+def _notes(read: Gathered, assembled: Assembled) -> tuple[str, ...]:
+    reasons = ", ".join(assembled.reasons)
+    return (*read.notes, f"messages of history left out: {reasons}") if reasons else read.notes

@@ -195,7 +195,7 @@ LINES: dict[str, list[set[str]]] = {
         {"approving", "authorising", "circuit_breaker", "logging_calls", "rate_limit", "refusing", "retry", "timeout"},
     ],
     "agent.testing": [
-        {"scripted"},
+        {"scripted", "shown"},
         {"provider_contract", "wire_server"},
         {"anthropic_server", "ollama_server", "openai_server"},
     ],
