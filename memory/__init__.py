@@ -58,12 +58,14 @@ from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestRe
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.records import (
+    Change,
     Forgotten,
     Found,
     Hit,
     LeftOut,
     Matched,
     Memory,
+    Operation,
     Outcome,
     Report,
     Source,
@@ -84,6 +86,7 @@ from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePol
 __all__ = [
     "ArgumentError",
     "Block",
+    "Change",
     "Chunk",
     "Chunker",
     "Citation",
@@ -131,6 +134,7 @@ __all__ = [
     "MinimumLength",
     "NoSuchMemory",
     "OpenAICompatibleEmbedder",
+    "Operation",
     "Outcome",
     "Passage",
     "Passages",

@@ -1,8 +1,9 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
 The face over the write path (``memory.write``), conversation history (``memory.storage``) and recall
-(``memory.recall``). Not conversation windows (``short_term``) and not the reading of documents (``rag``). A little
-longer than other files, since a face is read in one place; each method is a few lines.
+(``memory.recall``). What lists, changes and
+erases is in ``listing``, ``revising`` and ``erasing``, parts of the same face. Not conversation windows
+(``short_term``) and not the reading of documents (``rag``).
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -17,28 +18,31 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from itertools import islice
 from typing import TypeAlias, Unpack
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
+from memory.erasing import Erasing
 from memory.errors import ArgumentError, DuplicateKey
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.listing import Listing
 from memory.messages import Message
 from memory.recall.query import Query, RecallOptions
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
-from memory.records import Forgotten, Found, Memory, Report, WhyNot
+from memory.records import Found, Memory, Report, WhyNot
+from memory.revising import Revising
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, aware, system_clock
 from memory.tokens import default_counter
-from memory.write import correcting, forgetting, pending, remembering, turns
-from memory.write.checking import names, texts, whole
+from memory.write import pending, remembering, turns
+from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
 from memory.write.ids import TimeOrderedIds
+from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import WritePolicy
 from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import Filter, VectorStore, VectorStoreError
@@ -48,7 +52,7 @@ _Notes: TypeAlias = list[str]
 _Answers: TypeAlias = list[Memory | None]
 
 
-class LongTermMemory:
+class LongTermMemory(Listing, Revising, Erasing):
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
@@ -69,13 +73,14 @@ class LongTermMemory:
         policies: Sequence[WritePolicy] = (),
         clock: Clock = system_clock,
         ids: Callable[[], str] | None = None,
+        operation_ids: Callable[[], str] | None = None,
         zone: tzinfo | None = None,
         recall_settings: RecallSettings | None = None,
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
         """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*."""
-        conversations, tombstones = _beside(store, history, clock)
+        conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
         self.embedder = embedder
         self.word_vectors = word_vectors
@@ -91,10 +96,12 @@ class LongTermMemory:
             store=store,
             rows=conversations.rows,
             tombstones=tombstones,
+            operations=operations,
             embedding=self.embedding,
             policies=self.policies,
             clock=clock,
             ids=ids or TimeOrderedIds(clock=clock),
+            operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
         )
         self._recaller = Recaller(
@@ -205,50 +212,6 @@ class LongTermMemory:
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
         return await asyncio.to_thread(self._get, names(ids, "ids"), namespace)
 
-    async def correct(
-        self,
-        id: str,
-        text: str,
-        *,
-        namespace: str = "",
-        valid_from: datetime | None = None,
-        valid_to: datetime | None = None,
-        expect: int | None = None,
-    ) -> Report:
-        """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
-
-        An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
-        revision that is to be corrected; another one raises ``RevisionConflict``.
-        """
-        return await correcting.correct(
-            self._context, id, text, namespace, valid_from=valid_from, valid_to=valid_to, expect=expect
-        )
-
-    async def history(self, id: str, *, namespace: str = "") -> Memories:
-        """Return all versions of a memory, newest first; an unknown id raises ``NoSuchMemory``."""
-        return await asyncio.to_thread(correcting.history, self._context, id, namespace)
-
-    async def forget(self, ids: Sequence[str], *, namespace: str = "", dry_run: bool = False) -> Forgotten:
-        """Remove memories for good; return a receipt of ids and counts.
-
-        With each go its versions, what was derived from it alone, the message it comes from, and every
-        memory, passage and message that holds its words verbatim. *dry_run* lists all that and changes
-        nothing. An unknown id raises ``NoSuchMemory``, one forgotten before is passed over.
-        """
-        return await asyncio.to_thread(forgetting.forget, self._context, ids, namespace, dry_run=dry_run)
-
-    async def list(
-        self, *, where: Filter | None = None, after: str | None = None, limit: int = 100, namespace: str = ""
-    ) -> Memories:
-        """Return memories of the conversation lane in order of id, those after the id *after*."""
-        whole(limit, "limit")
-        return await asyncio.to_thread(self._page, where, after, limit, store_namespace(namespace, CONVERSATION))
-
-    async def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
-        """Return how many memories the conversation lane holds (that match)."""
-        lane = store_namespace(namespace, CONVERSATION)
-        return await asyncio.to_thread(self.store.count, where=where, namespace=lane)
-
     async def pending(self, *, namespace: str | None = None) -> int:
         """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
         return await asyncio.to_thread(pending.count, self._context, namespace)
@@ -312,9 +275,6 @@ class LongTermMemory:
             found.update({entry.id: entry for entry in archived if entry is not None})
         return [from_entry(found[one]) if one in found else None for one in ids]
 
-    def _page(self, where: Filter | None, after: str | None, limit: int, lane: str) -> Memories:
-        return [from_entry(entry) for entry in islice(self.store.scan(where=where, namespace=lane, after=after), limit)]
-
     def _count(self, text: str) -> int:
         if self._counter is None:
             self._counter = default_counter(offline=self._offline).count
@@ -333,17 +293,21 @@ class LongTermMemory:
                 self._caught_up.add(namespace)
 
 
-def _beside(store: VectorStore, history: HistoryStorage | None, clock: Clock) -> tuple[ThreadedHistory, Tombstones]:
-    """Return history and tombstones: in the store's file where it has one, else in the process."""
+def _beside(
+    store: VectorStore, history: HistoryStorage | None, clock: Clock
+) -> tuple[ThreadedHistory, Tombstones, Operations]:
+    """Return history, tombstones and operations: in the store's file where it has one, else in the process."""
     if history is not None and not isinstance(history, ThreadedHistory):
         raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
     database = getattr(store, "database", None)
     if database is None:
-        return history or InMemoryHistory(clock=clock), InMemoryTombstones()
+        return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperations()
     from memory.storage.sqlite import SqliteHistory
+    from memory.write.operation_tables import SqliteOperations
     from memory.write.tombstone_tables import SqliteTombstones
 
-    return history or SqliteHistory(database, clock=clock), SqliteTombstones(database)
+    kept = history or SqliteHistory(database, clock=clock)
+    return kept, SqliteTombstones(database), SqliteOperations(database)
 
 
 def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:

@@ -81,6 +81,39 @@ class Memory:
     revision: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an operation did to the memory *id*.
+
+    *before* is the revision that it found, None where the memory is new; that version is in the archive as
+    "id@revision" when text or validity changed. *gone*: the memory is not there any more. *old* and *new* are the
+    fields that are kept without versions (pinned, disabled, tags, importance, …), before and after; empty once the
+    memory was forgotten.
+    """
+
+    id: str
+    before: int | None = None
+    gone: bool = False
+    old: Mapping[str, Any] = field(default_factory=dict)
+    new: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that was done to memories: *kind* is the verb ("remember", "correct", "pin", …), *actor* who did it.
+
+    *undoes* is the operation that it took back, *undone_by* the one that took it back.
+    """
+
+    id: str
+    kind: str
+    actor: Actor
+    at: datetime
+    changes: tuple[Change, ...] = ()
+    undoes: str | None = None
+    undone_by: str | None = None
+
+
 class Outcome(StrEnum):
     """What became of one item that was to be remembered."""
 

@@ -94,6 +94,7 @@ LINES: dict[str, list[set[str]]] = {
         {"storage"},
         {"chunking", "embedders", "policies"},
         {"recall", "short_term", "write"},
+        {"erasing", "listing", "revising"},
         {"long_term"},
         {"opening", "rag"},
         {"testing"},
@@ -107,8 +108,8 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
-        {"checking", "embedding", "ids", "tombstones"},
-        {"policies", "tombstone_tables"},
+        {"checking", "embedding", "ids", "operations", "tombstones"},
+        {"operation_tables", "policies", "tombstone_tables"},
         {"context"},
         {"pending", "writer"},
         {"remembering"},

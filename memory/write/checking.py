@@ -49,7 +49,7 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
         memory,
         importance=_importance(memory.importance, f"{argument}.importance"),
         trust=_trust(memory.trust, f"{argument}.trust"),
-        actor=_actor(memory.actor, f"{argument}.actor"),
+        actor=actor_named(memory.actor, f"{argument}.actor"),
         tags=names(memory.tags, f"{argument}.tags"),
         derived_from=names(memory.derived_from, f"{argument}.derived_from"),
         scopes=_scopes(memory.scopes, f"{argument}.scopes"),
@@ -105,6 +105,14 @@ def whole(value: object, argument: str, least: int = 0) -> int:
     return value
 
 
+def actor_named(value: Any, argument: str) -> Actor:
+    """Return *value* if it is one of those who may act."""
+    if value not in get_args(Actor):
+        raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
+    actor: Actor = value
+    return actor
+
+
 def _times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[str, Any]:
     times: dict[str, datetime | None] = {}
     for field in _TIMES:
@@ -132,13 +140,6 @@ def _trust(value: object, argument: str) -> Trust:
     except ValueError as error:
         known = ", ".join(trust.value for trust in Trust)
         raise ArgumentError(argument, value, f"one of {known} is needed") from error
-
-
-def _actor(value: Any, argument: str) -> Actor:
-    if value not in get_args(Actor):
-        raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
-    actor: Actor = value
-    return actor
 
 
 def _scopes(value: object, argument: str) -> dict[str, str]:

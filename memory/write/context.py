@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.records import Actor, Change, Operation
 from memory.storage.rows import HistoryRows
-from memory.times import Clock
+from memory.times import Clock, aware
 from memory.write.embedding import Embedding
+from memory.write.operations import Operations
 from memory.write.policies import WritePolicy
 from memory.write.tombstones import Tombstones
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
@@ -23,10 +25,12 @@ class WriteContext:
     store: VectorStore
     rows: HistoryRows
     tombstones: Tombstones
+    operations: Operations
     embedding: Embedding
     policies: tuple[WritePolicy, ...]
     clock: Clock
     ids: Callable[[], str]
+    operation_ids: Callable[[], str]
     zone: tzinfo | None
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -39,6 +43,14 @@ class WriteContext:
             reason = f"{type(self.store).__name__} lacks the lifecycle part (transaction, erase)"
             raise UnsupportedError(operation, reason)
         return self.store
+
+    def log(
+        self, namespace: str, id: str, kind: str, actor: Actor, changes: Sequence[Change], *, undoes: str | None = None
+    ) -> None:
+        """Put the operation *id* into the log, within the transaction of the *changes*; without any, nothing."""
+        if changes:
+            at = aware(self.clock(), self.zone)
+            self.operations.add(namespace, Operation(id, kind, actor, at, tuple(changes), undoes))
 
     def document_lanes(self, namespace: str) -> list[str]:
         """Return the store namespaces in which a user's documents are."""

@@ -9,9 +9,9 @@ from datetime import datetime
 from memory.codec import from_entry, to_entry
 from memory.errors import ArgumentError, NoSuchMemory, RejectedText
 from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
-from memory.records import Memory, Outcome, Report
+from memory.records import Actor, Change, Memory, Outcome, Report
 from memory.times import aware
-from memory.write.checking import checked, name, whole
+from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
 from memory.write.policies import judge
 from memory.write.remembering import embedded
@@ -30,10 +30,12 @@ async def correct(
     valid_from: datetime | None,
     valid_to: datetime | None,
     expect: int | None,
+    actor: Actor,
 ) -> Report:
     """Put *text* in the place of the memory's; validity stays unless given."""
     context.lifecycle("correct")
     name(id, "id")
+    actor_named(actor, "actor")
     if expect is not None:
         whole(expect, "expect", 1)
     for attempt in range(_ATTEMPTS):
@@ -60,6 +62,8 @@ async def correct(
                 id=id,
                 recorded_at=aware(context.clock(), context.zone),
                 supersedes=archived_id(id, before.revision),
+                operation=context.operation_ids(),
+                actor=actor,
             ),
             judged.outcome,
             judged.reason,
@@ -102,6 +106,8 @@ def _swap(context: WriteContext, before: Entry, new: Draft, namespace: str) -> N
     old = replace(from_entry(before), id=archived_id(before.id, before.revision), retired_at=new.memory.recorded_at)
     archived = replace(to_entry(old), vector=before.vector, no_vector=before.no_vector)
     with store.transaction():
+        operation = new.memory.operation or ""
+        context.log(namespace, operation, "correct", new.memory.actor, [Change(before.id, before.revision)])
         store.upsert(
             [to_entry(new.memory, vector=new.vector, no_vector=new.no_vector)],
             namespace=store_namespace(namespace, CONVERSATION),

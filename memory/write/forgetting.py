@@ -13,11 +13,11 @@ from typing import Any
 from memory.codec import from_entry
 from memory.errors import NoSuchMemory
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
-from memory.records import Forgotten
+from memory.records import Actor, Change, Forgotten
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import words_of
 from memory.times import aware
-from memory.write.checking import names
+from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
 from memory.write.turns import USED, quotes
 from vectorstore import Entry
@@ -37,7 +37,12 @@ class _Plan:
     words: set[str] = field(default_factory=set)
     messages: list[HistoryRow] = field(default_factory=list)
 
-    def receipt(self, *, dry_run: bool, pending: bool = False) -> Forgotten:
+    def changes(self) -> list[Change]:
+        """Return what the log says of it: which memories went, live ones only."""
+        live = {one: None for lane, ids in self.gone.items() if lane_of(lane)[1] != ARCHIVE for one in ids}
+        return [Change(one, gone=True) for one in live]
+
+    def receipt(self, *, dry_run: bool, pending: bool = False, operation: str | None = None) -> Forgotten:
         versions = sum(len(ids) for lane, ids in self.gone.items() if lane_of(lane)[1] == ARCHIVE)
         return Forgotten(
             memories=tuple(self.targets),
@@ -48,12 +53,14 @@ class _Plan:
             named=tuple(self.named),
             pending=pending,
             dry_run=dry_run,
+            operation=operation,
         )
 
 
-def forget(context: WriteContext, ids: Sequence[str], namespace: str, *, dry_run: bool) -> Forgotten:
+def forget(context: WriteContext, ids: Sequence[str], namespace: str, *, dry_run: bool, actor: Actor) -> Forgotten:
     """Forget the memories *ids*; one that is forgotten already is passed over, an unknown one raises."""
     store = context.lifecycle("forget")
+    actor_named(actor, "actor")
     wanted = list(dict.fromkeys(names(ids, "ids")))
     if dry_run:
         return _plan(context, wanted, namespace).receipt(dry_run=True)
@@ -66,7 +73,11 @@ def forget(context: WriteContext, ids: Sequence[str], namespace: str, *, dry_run
                 context.tombstones.add(lane, gone, now)
         context.tombstones.add_words(namespace, plan.words, now)
         context.rows.erase(plan.messages)
-    return plan.receipt(dry_run=False, pending=store.pending_erasure())
+        changes, operation = plan.changes(), context.operation_ids()
+        context.operations.erase(namespace, [one.id for one in changes])
+        context.log(namespace, operation, "forget", actor, changes)
+    done = operation if changes else None
+    return plan.receipt(dry_run=False, pending=store.pending_erasure(), operation=done)
 
 
 def holds(text: str, words: Iterable[str]) -> bool:

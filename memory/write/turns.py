@@ -24,7 +24,7 @@ from memory.write.checking import checked, names
 from memory.write.context import WriteContext
 from memory.write.policies import judge
 from memory.write.remembering import embedded
-from memory.write.writer import Draft, draft
+from memory.write.writer import Draft, draft, logged
 from vectorstore import RevisionConflict
 
 QUOTES: Final = "quotes"
@@ -126,6 +126,8 @@ def _put(
 ) -> list[Report]:
     ids = [line.memory.id if isinstance(line, Draft) else "" for line in lines]
     with context.transaction():
+        kept = iter(logged(context, "remember", [line for line in lines if isinstance(line, Draft)], namespace))
+        lines = [next(kept) if isinstance(line, Draft) else line for line in lines]
         sequences = context.rows.append(session, messages, namespace=namespace, memories=ids)
         entries, settled = [], []
         for sequence, line, message in zip(sequences, lines, messages, strict=True):

@@ -108,7 +108,8 @@ def test_what_is_remembered_comes_back_whole(memory):
     assert report.outcome is Outcome.STORED
     assert report.deferred is None
     assert kept.recorded_at is not None
-    assert replace(kept, id="", recorded_at=None, revision=0) == given
+    assert kept.operation == report.operation
+    assert replace(kept, id="", recorded_at=None, revision=0, operation=None) == given
 
 
 def test_a_memory_has_its_vector_at_once(memory, store):
