@@ -31,6 +31,7 @@ from agent.middleware.protocol import ModelMiddleware
 from agent.providers.capabilities import capabilities_of, check_request
 from agent.providers.protocol import Provider, Request
 from agent.providers.settings import ModelSettings
+from agent.reading import marked
 from agent.recalling import Knowledge, MemoryReader
 from agent.results import RunResult
 from agent.running import Parts, Running
@@ -303,6 +304,8 @@ class Agent:
         if self._connectors and self._opened is None:
             raise AgentError("this agent has connectors: start it first, or use it in `async with`")
         message = prompt_message(prompt, self._parts.clock)
+        if within is not None:
+            message = marked(message, within.trust)  # a task is the word of the agent that gives it
         if session is not None and (not isinstance(session, str) or not session.strip()):
             raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
         limit = checked_deadline(deadline) or self._deadline

@@ -20,6 +20,7 @@ from agent.ledger import Ledger, Prices, RunLimits
 from agent.loop import Loop, LoopEnded, Outcome
 from agent.providers.protocol import Request
 from agent.providers.settings import ModelSettings
+from agent.reading import Reading, trust_named, trust_of
 from agent.recalling import Gathered, MemoryReader
 from agent.results import Ending, RunResult
 from agent.scope import RunScope
@@ -82,6 +83,7 @@ class Running:
         self._watch = Watch(parts.hooks, agent=parts.name, session=turn.session, timer=turn.timer)
         above = within.scope.ledger if within is not None else None
         self._ledger = Ledger(parts.limits, prices=parts.prices, parent=above)
+        self._reading = Reading() if within is None else Reading(within.trust, above=within.scope.reading)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield what happens; the last event is ``RunEnded``."""
@@ -94,6 +96,8 @@ class Running:
         assembled = Assembled("", (turn.prompt,))
         if outcome is None:
             assembled = self._assembled(read, parts.budget)
+            self._reading.read(*(trust_named(item.trust) for item in assembled.items))
+            self._reading.read(*(trust_of(message) for message in assembled.messages))
             await self._watch.tell("context_built", assembled)
             if assembled.over_budget:
                 yield self._warned("the prompt alone is over the token budget; nothing was added to it")
@@ -151,6 +155,7 @@ class Running:
             streams=self._streams or above.streams,
             lineage=(*above.lineage, *self._lineage),
             timer=turn.timer,
+            reading=self._reading,
         )
         context = ToolContext(session=turn.session, agent=parts.name, deadline=turn.ends, scope=scope)
 
@@ -204,6 +209,7 @@ class Running:
             at=self._parts.clock(),
             kept=outcome.kept,
             citations=outcome.citations,
+            trust=self._reading.least,
         )
         await self._watch.tell("memory_appended", messages)
         used = tuple(dict.fromkeys(item.id for item in items))
@@ -245,6 +251,7 @@ class Running:
             notes=_notes(read, assembled),
             elapsed=self._turn.timer(),
             fingerprint=self._parts.fingerprint,
+            trust=self._reading.least,
         )
 
 

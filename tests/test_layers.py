@@ -147,7 +147,7 @@ LINES: dict[str, list[set[str]]] = {
         {"items"},
         {"results"},
         {"errors"},
-        {"approval", "backoff", "hooks", "ledger"},
+        {"approval", "backoff", "hooks", "ledger", "reading"},
         {"events"},
         {"scope"},
         {"providers"},
@@ -204,7 +204,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"failures", "inputs"},
+        {"agreeing", "failures", "inputs"},
         {"checks"},
         {
             "ask",
