@@ -72,8 +72,8 @@ class Agent:
     conversation. The memory's own documents are recalled with it; *knowledge* adds those of another place.
     *token_budget* bounds what is sent, as *counter* counts it (None: no bound), *profile_tokens* what pinned memories
     may take of it; *window* chooses from history first. *trace* keeps tool calls and results in history, not only
-    prompt and answer. When memory cannot be read, ``on_memory_error="degrade"`` goes on without and warns, "raise"
-    ends the run.
+    prompt and answer. When memory cannot be read or written, ``on_memory_error="degrade"`` goes on without and warns,
+    "raise" ends in an error; a turn that could not be written waits for the next one in either case.
 
     *deadline* and *tool_timeout* are seconds of a whole run and of one tool call; *limits* bounds each run in calls,
     tokens and, by *prices*, cost. *policy* says how tools are called, *model_middleware* stands around each call of
@@ -269,8 +269,10 @@ class Agent:
         return self._running(prompt, session, store, deadline, result_type, within, streams=streams).events()
 
     async def aclose(self) -> None:
-        """Write what still waits, close connectors and provider. Closing twice is harmless."""
+        """Write what still waits, close connectors and provider. Closing twice is harmless, and tries once more to
+        write what could not be written."""
         if self._closed:
+            await self._parts.turns.flush()
             return
         self._closed = True
         async with AsyncExitStack() as closing:

@@ -45,7 +45,7 @@ class Ending(StrEnum):
     STOPPED = "stopped"
     """A tool or middleware ended the run."""
     MEMORY_ERROR = "memory_error"
-    """Memory could not be read, and the agent was told not to go on without it."""
+    """Memory could not be read or written, and the agent was told not to go on without it."""
 
     @property
     def is_answer(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.context import PROFILE_TOKENS, Assembled, Ingredients, assemble
 from agent.dispatch import Dispatcher
@@ -30,7 +30,7 @@ from agent.tool_policy import ToolPolicy
 from agent.tools.protocol import ToolContext
 from agent.tools.toolset import Toolset
 from agent.turn import Turn
-from memory import Clock, ReadPolicy, Report, TokenCounter
+from memory import ArgumentError, Clock, ReadPolicy, Report, TokenCounter
 
 _SHORTER = 2
 """A request that is too long for the model is made again with this part of its tokens."""
@@ -118,11 +118,15 @@ class Running:
         assert outcome is not None
         reports: tuple[Report, ...] = ()
         if turn.stores and outcome.ending.is_stored:
-            reports, unsaved = await self._stored(outcome, assembled.items)
-            if unsaved:
-                yield self._warned(unsaved)
-            else:
+            reports, failure = await self._stored(outcome, assembled.items)
+            if failure is None:
                 yield MemoryStored(reports, **turn.stamp(parts.name))
+            else:
+                waits = "cannot be stored" if isinstance(failure, ArgumentError) else "is not stored yet"
+                yield self._warned(f"this turn {waits}: {failure}")
+                if parts.raises and outcome.ending.is_answer:  # another error says more than this one
+                    problem = f"the answer was given, but the turn {waits}: {failure}"
+                    outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=failure)
         result = self._result(outcome, read, assembled, reports)
         error = error_of(result, outcome.problem, outcome.cause)
         await self._told(result, error)
@@ -201,8 +205,10 @@ class Running:
             remembers=self._turn.stores,
         )
 
-    async def _stored(self, outcome: Outcome, items: Sequence[ContextItem]) -> tuple[tuple[Report, ...], str]:
-        """Keep the turn; what fails is said, and the turn waits for the next one."""
+    async def _stored(
+        self, outcome: Outcome, items: Sequence[ContextItem]
+    ) -> tuple[tuple[Report, ...], Exception | None]:
+        """Keep the turn; what fails is returned, and the turn waits for the next one."""
         messages = kept_messages(
             (self._turn.prompt, *outcome.messages),
             trace=self._parts.trace,
@@ -217,9 +223,9 @@ class Running:
             reports = await self._parts.turns.store(KeptTurn(self._turn.session, messages, used))
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
             await self._watch.tell("failed", error)
-            return (), f"this turn is not stored yet: {error}"
+            return (), error
         await self._watch.tell("memory_stored", reports)
-        return reports, ""
+        return reports, None
 
     async def _told(self, result: RunResult, error: RunError | None) -> None:
         if error is not None:
