@@ -19,6 +19,7 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.errors import (
     ArgumentError,
+    CannotUndo,
     DuplicateKey,
     EmbedderError,
     EmbedderMismatch,
@@ -29,6 +30,7 @@ from memory.errors import (
     LoadError,
     MemoryLayerError,
     NoSuchMemory,
+    NotTrusted,
     RejectedText,
     TokenizerUnavailable,
 )
@@ -57,23 +59,31 @@ from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
+from memory.receipts import read_receipt, receipt_text
 from memory.records import (
     Change,
     Forgotten,
     Found,
+    History,
     Hit,
+    Left,
     LeftOut,
     Matched,
     Memory,
     Operation,
     Outcome,
+    Page,
     Report,
     Source,
     Stage,
+    Stats,
     Trust,
+    Unreached,
+    Verified,
     WhyNot,
 )
 from memory.runtime import run_sync
+from memory.scopes import Scopes
 from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
@@ -82,10 +92,12 @@ from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.trust import may_change
 
 __all__ = [
     "ArgumentError",
     "Block",
+    "CannotUndo",
     "Change",
     "Chunk",
     "Chunker",
@@ -105,6 +117,7 @@ __all__ = [
     "Forgotten",
     "Found",
     "HashingEmbedder",
+    "History",
     "HistoryStorage",
     "Hit",
     "HttpConnectError",
@@ -119,6 +132,7 @@ __all__ = [
     "IngestReport",
     "KeepAll",
     "KnowledgeBase",
+    "Left",
     "LeftOut",
     "LoadError",
     "Loaded",
@@ -133,9 +147,11 @@ __all__ = [
     "Message",
     "MinimumLength",
     "NoSuchMemory",
+    "NotTrusted",
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
+    "Page",
     "Passage",
     "Passages",
     "ReadPolicy",
@@ -143,11 +159,13 @@ __all__ = [
     "RejectedText",
     "Report",
     "Role",
+    "Scopes",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
     "SqliteHistory",
     "Stage",
+    "Stats",
     "StoreAlways",
     "StoredMessage",
     "TextBlock",
@@ -160,6 +178,8 @@ __all__ = [
     "ToolCallBlock",
     "ToolResultBlock",
     "Trust",
+    "Unreached",
+    "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
@@ -168,9 +188,12 @@ __all__ = [
     "default_counter",
     "embedder_space",
     "local_available",
+    "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",
+    "read_receipt",
+    "receipt_text",
     "run_sync",
     "system_clock",
     "unreadable",

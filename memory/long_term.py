@@ -32,6 +32,7 @@ from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
 from memory.records import Found, Memory, Report, WhyNot
 from memory.revising import Revising
+from memory.scopes import Scopes, filter_of
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
@@ -41,6 +42,7 @@ from memory.write import pending, remembering, turns
 from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
+from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import TimeOrderedIds
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import WritePolicy
@@ -103,7 +105,9 @@ class LongTermMemory(Listing, Revising, Erasing):
             ids=ids or TimeOrderedIds(clock=clock),
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
+            held=_held_beside(store),
         )
+        self._next_due = self._context.held.next_due()
         self._recaller = Recaller(
             store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
         )
@@ -165,6 +169,7 @@ class LongTermMemory(Listing, Revising, Erasing):
         namespace: str | Sequence[str] = "",
         where: Filter | None = None,
         tags: Sequence[str] = (),
+        scopes: Scopes | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         token_budget: int | None = None,
@@ -177,6 +182,7 @@ class LongTermMemory(Listing, Revising, Erasing):
 
         *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
         together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
+        *tags*: any of them; *scopes*: all of them, as ``{"project": "atlas"}`` or with a list of values for any.
         *as_of* asks for what held then, *known_at* for what was recorded by then. Without an embedder, or when it
         fails, words alone decide. ``Found.notes`` say what was done so.
         """
@@ -187,6 +193,7 @@ class LongTermMemory(Listing, Revising, Erasing):
             namespace=namespace,
             where=where,
             tags=tags,
+            scopes=scopes,
             as_of=as_of,
             known_at=known_at,
             token_budget=token_budget,
@@ -225,7 +232,8 @@ class LongTermMemory(Listing, Revising, Erasing):
         return await asyncio.to_thread(self.complete_now)
 
     def complete_now(self) -> int:
-        """As ``complete``, in this thread; ``open_memory`` runs it."""
+        """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
+        self.erase_due()
         return turns.complete(self._context)
 
     async def close(self) -> None:
@@ -251,7 +259,7 @@ class LongTermMemory(Listing, Revising, Erasing):
             lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
             collections=None if collections is None else tuple(collections),
             k=k,
-            where=options.get("where"),
+            where=filter_of(options.get("scopes"), (), options.get("where")),
             tags=names(options.get("tags", ()), "tags"),
             as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
             known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),
@@ -268,6 +276,9 @@ class LongTermMemory(Listing, Revising, Erasing):
         notes = [f"asked together with what it leans on: {' / '.join(leant_on)}"] if leant_on else []
         return replace(query, vectors=vectors), [*notes, problem] if problem is not None else notes
 
+    async def _found_for(self, query: str, k: int, namespace: str) -> _Notes:
+        return [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+
     def _get(self, ids: Sequence[str], namespace: str) -> _Answers:
         found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}
         if old := [one for one in ids if one not in found and "@" in one]:
@@ -282,6 +293,8 @@ class LongTermMemory(Listing, Revising, Erasing):
 
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
+        if self._something_is_due():
+            await asyncio.to_thread(self.erase_due)
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
@@ -308,6 +321,16 @@ def _beside(
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
+
+
+def _held_beside(store: VectorStore) -> Held:
+    """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
+    database = getattr(store, "database", None)
+    if database is None:
+        return InMemoryHeld()
+    from memory.write.held_tables import SqliteHeld
+
+    return SqliteHeld(database)
 
 
 def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:
