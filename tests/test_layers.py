@@ -181,7 +181,7 @@ LINES: dict[str, list[set[str]]] = {
         {"items"},
         {"results"},
         {"errors"},
-        {"approval", "backoff", "hooks", "ledger"},
+        {"approval", "backoff", "hooks", "ledger", "reading"},
         {"events"},
         {"scope"},
         {"providers"},
@@ -230,7 +230,7 @@ LINES: dict[str, list[set[str]]] = {
         {"approving", "authorising", "circuit_breaker", "logging_calls", "rate_limit", "refusing", "retry", "timeout"},
     ],
     "agent.testing": [
-        {"scripted"},
+        {"scripted", "shown"},
         {"provider_contract", "wire_server"},
         {"anthropic_server", "ollama_server", "openai_server"},
     ],
@@ -238,7 +238,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"failures", "inputs"},
+        {"agreeing", "failures", "inputs"},
         {"checks"},
         {
             "ask",
