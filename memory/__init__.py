@@ -10,8 +10,12 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.local import LocalEmbedder
+from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
 from memory.embedders.space import embedder_space
@@ -21,6 +25,7 @@ from memory.errors import (
     ArgumentError,
     CannotUndo,
     DuplicateKey,
+    EmbedderChanged,
     EmbedderError,
     EmbedderMismatch,
     HttpConnectError,
@@ -34,6 +39,7 @@ from memory.errors import (
     RejectedText,
     TokenizerUnavailable,
 )
+from memory.estimating_counter import EstimatingCounter
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -47,9 +53,11 @@ from memory.messages import (
     ToolResultBlock,
 )
 from memory.opening import open_memory
+from memory.policies.chain import Chain
 from memory.policies.fixed_window import FixedWindow
 from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy, Window
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
+from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
@@ -86,15 +94,19 @@ from memory.records import (
 from memory.requests import is_loopback
 from memory.runtime import run_sync
 from memory.scopes import Scopes
+from memory.secret_finding import SecretSpan, secret_spans, without_secrets
 from memory.secret_kinds import SecretKind
-from memory.secret_spans import SecretSpan, secret_spans, without_secrets
 from memory.short_term import ShortTermMemory
+from memory.storage.conversation import Conversation
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
+from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
+from memory.storage.summaries import Summary, SummaryStorage
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
-from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
+from memory.tokens import TokenCounter, default_counter, message_tokens
+from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import (
     Action,
     Decision,
@@ -113,6 +125,7 @@ from memory.write.policies import (
     TurnPolicy,
     WritePolicy,
 )
+from memory.write.reembedding import Reembedded, ReembeddingProgress
 from memory.write.sensitive import is_remote
 from memory.write.trust import may_change
 
@@ -122,26 +135,35 @@ __all__ = [
     "ArgumentError",
     "Block",
     "CannotUndo",
+    "Chain",
     "Change",
     "Chunk",
     "Chunker",
     "Citation",
     "Clock",
+    "Conversation",
+    "ConversationPolicy",
     "Decision",
+    "DetailedEmbedder",
     "Document",
     "DocumentBlock",
     "DocumentInfo",
     "DuplicateKey",
     "Embedder",
+    "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
     "EmbeddingKind",
+    "EmbeddingSettings",
+    "Embeddings",
     "EstimatingCounter",
     "Extractor",
     "Fact",
+    "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
     "Found",
+    "FunctionEmbedder",
     "HashingEmbedder",
     "History",
     "HistoryStorage",
@@ -179,6 +201,7 @@ __all__ = [
     "NoSecrets",
     "NoSuchMemory",
     "NotTrusted",
+    "OllamaEmbedder",
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
@@ -187,8 +210,11 @@ __all__ = [
     "Passages",
     "ReadPolicy",
     "RecallSettings",
+    "Reembedded",
+    "ReembeddingProgress",
     "RejectedText",
     "Report",
+    "Retention",
     "Role",
     "Scopes",
     "SecretKind",
@@ -202,6 +228,10 @@ __all__ = [
     "StoreAlways",
     "Stored",
     "StoredMessage",
+    "Summarise",
+    "Summary",
+    "SummaryStorage",
+    "SummaryWindow",
     "TextBlock",
     "TextChunker",
     "ThinkingBlock",
@@ -211,6 +241,7 @@ __all__ = [
     "TokenizerUnavailable",
     "ToolCallBlock",
     "ToolResultBlock",
+    "Truncation",
     "Trust",
     "Turn",
     "TurnDecision",
@@ -223,6 +254,7 @@ __all__ = [
     "WritePolicy",
     "cite",
     "default_counter",
+    "embed_detailed",
     "embedder_space",
     "is_loopback",
     "is_remote",
@@ -237,5 +269,6 @@ __all__ = [
     "secret_spans",
     "system_clock",
     "unreadable",
+    "window_of",
     "without_secrets",
 ]

@@ -1,7 +1,7 @@
 """The list of secrets that are recognised: a name, a pattern and, where shape alone says too little, a check.
 
 The patterns are bounded and have no nested repeats, so that a long hostile text costs no more than its length. Each
-has *hints*, one of which must occur before its pattern is tried at all. Finding them in a text is ``secret_spans``.
+has *hints*, one of which must occur before its pattern is tried at all. Finding them in a text is ``secret_finding``.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Memory
 from memory.times import aware
 from memory.write.context import WriteContext
+from memory.write.embedding import Embedded
 from memory.write.policies import Near
 from memory.write.sensitive import may_embed
 from vectorstore import Filter, Vector
@@ -28,12 +29,13 @@ _BESIDE: Final = 8
 class StoredMemories:
     """``Stored`` over one namespace, for one batch: what is in the store, and what the batch adds before it is written.
 
-    ``vectors`` are those of texts that were embedded for it, so that they need not be embedded again.
+    ``ready`` are the answers for texts that were embedded for it, so that they need not be embedded again.
     """
 
     context: WriteContext
     namespace: str
-    vectors: dict[str, Vector | None] = field(default_factory=dict)
+    ready: dict[str, Embedded] = field(default_factory=dict)
+    _tried: set[str] = field(default_factory=set)
     _added: list[Memory] = field(default_factory=list)
 
     async def warm(self, memories: Iterable[Memory]) -> None:
@@ -42,10 +44,16 @@ class StoredMemories:
         if embedder is None:
             return
         texts = (to_entry(one).text for one in memories if may_embed(one, embedder))
-        missing = list(dict.fromkeys(text for text in texts if text not in self.vectors))
-        if missing:
-            made = await self.context.embedding.vectors(missing)
-            self.vectors.update(zip(missing, made.vectors, strict=True))
+        missing = list(dict.fromkeys(text for text in texts if text not in self._tried))
+        self._tried.update(missing)
+        made = await self.context.embedding.vectors(missing)
+        if made.deferred is None:
+            parts = ((text, made.part([place])) for place, text in enumerate(missing))
+            self.ready.update({text: part for text, part in parts if part.vectors[0] is not None})
+
+    def _vector(self, memory: Memory) -> Vector | None:
+        made = self.ready.get(to_entry(memory).text)
+        return None if made is None else made.vectors[0]
 
     def add(self, memory: Memory) -> None:
         """Let the following ones see *memory*, which has its id and is about to be written."""
@@ -54,12 +62,10 @@ class StoredMemories:
     async def nearest(self, memory: Memory, k: int = 5) -> Sequence[Near]:
         """As ``Stored.nearest``, among the live memories of its kind, role and speaker."""
         await self.warm([memory])
-        vector = self.vectors.get(to_entry(memory).text)
+        vector = self._vector(memory)
         there = await asyncio.to_thread(self._stored, memory, vector, k)
         there += [
-            self._near(memory, vector, one, self.vectors.get(to_entry(one).text))
-            for one in self._added
-            if _key(one) == _key(memory)
+            self._near(memory, vector, one, self._vector(one)) for one in self._added if _key(one) == _key(memory)
         ]
         return sorted(there, key=lambda near: (-near.similarity, near.memory.id))[:k]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import MappingProxyType
 
 from memory.codec import to_entry
 from memory.errors import ArgumentError, DuplicateKey
@@ -13,11 +14,12 @@ from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
 from memory.write.context import WriteContext
 from memory.write.deriving import entitled
+from memory.write.embedding import Embedded
 from memory.write.judging import Judged, judge, judge_each
 from memory.write.looking import StoredMemories
 from memory.write.sensitive import NOT_SENT, may_embed
+from memory.write.under_way import counted
 from memory.write.writer import Draft, draft, known, put
-from vectorstore import Vector
 
 BATCH = 256
 
@@ -35,13 +37,14 @@ class _Unit:
         self.draft, self.line, self.made = None, line, ()
 
 
+@counted
 async def remember_batch(
     context: WriteContext, items: Sequence[object], namespace: str, names: Sequence[str]
 ) -> list[Report | DuplicateKey]:
     """Keep *items* in one transaction; *names* say what each is called in an error."""
     memories = [checked(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
     allowed = await asyncio.to_thread(entitled, context, memories, namespace)
-    ready: dict[str, Vector | None] = {}
+    ready: dict[str, Embedded] = {}
     if context.rules.looking:
         stored = StoredMemories(context, namespace, ready)
         units = await _one_after_another(context, allowed, namespace, stored)
@@ -75,29 +78,33 @@ async def remember_stream(
 
 
 async def embedded(
-    context: WriteContext, drafts: Sequence[Draft], ready: dict[str, Vector | None] | None = None
+    context: WriteContext, drafts: Sequence[Draft], ready: Mapping[str, Embedded] = MappingProxyType({})
 ) -> list[Draft]:
     """Return *drafts* with their vectors, or with the reason why there are none.
 
-    What is sensitive is not given to a remote embedder. *ready* are vectors that were asked for before.
+    What is sensitive is not given to a remote embedder. *ready* are answers, of a text each, that were had before.
     """
-    embedder = context.embedding.embedder
-    held = [not may_embed(one.memory, embedder) for one in drafts]
     texts = [to_entry(one.memory).text for one in drafts]
-    had = {text: vector for text, vector in (ready or {}).items() if vector is not None}
-    asked = [place for place, text in enumerate(texts) if not held[place] and text not in had]
+    may = [may_embed(one.memory, context.embedding.embedder) for one in drafts]
+    asked = [place for place, text in enumerate(texts) if may[place] and text not in ready]
     made = await context.embedding.vectors([texts[place] for place in asked])
-    done = dict(zip(asked, zip(made.vectors, made.reasons, strict=True), strict=True))
-    found = []
-    for place, (one, text) in enumerate(zip(drafts, texts, strict=True)):
-        if held[place]:
-            found.append(replace(one, no_vector=NOT_SENT, deferred=NOT_SENT))
-        elif place in done:
-            vector, reason = done[place]
-            found.append(replace(one, vector=vector, no_vector=reason, deferred=made.deferred))
-        else:
-            found.append(replace(one, vector=had[text]))
-    return found
+    made = made.among(len(drafts), asked, NOT_SENT)
+    return [
+        _with_vector(one, ready[text], 0) if may[place] and text in ready else _with_vector(one, made, place)
+        for place, (one, text) in enumerate(zip(drafts, texts, strict=True))
+    ]
+
+
+def _with_vector(draft: Draft, made: Embedded, place: int) -> Draft:
+    reason = made.reasons[place]
+    return replace(
+        draft,
+        vector=made.vectors[place],
+        no_vector=reason,
+        deferred=reason if reason == NOT_SENT else made.waits(place),
+        truncated=made.truncated.get(place),
+        space=made.space,
+    )
 
 
 async def _one_after_another(
@@ -152,9 +159,7 @@ def _drafted(context: WriteContext, judged: Judged, memory: Memory | None, names
     return replace(made, outcome=judged.outcome, reason=judged.reason, spans=judged.spans, of=judged.of)
 
 
-async def _store(
-    context: WriteContext, units: Sequence[_Unit], namespace: str, ready: dict[str, Vector | None]
-) -> None:
+async def _store(context: WriteContext, units: Sequence[_Unit], namespace: str, ready: dict[str, Embedded]) -> None:
     asked = [unit for unit in units if unit.draft is not None]
     mains = [unit.draft for unit in asked if unit.draft is not None]
     if any(one.named or one.memory.key is not None for one in mains):

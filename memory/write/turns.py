@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from memory.captions import captions, stand_in
 from memory.codec import to_entry
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
@@ -27,7 +28,8 @@ from memory.write.context import WriteContext
 from memory.write.judging import Judged, judge_each, judge_turn
 from memory.write.looking import StoredMemories
 from memory.write.remembering import drafted, embedded
-from memory.write.writer import Draft, draft, logged
+from memory.write.under_way import counted
+from memory.write.writer import Draft, current, draft, logged
 from vectorstore import RevisionConflict
 
 QUOTES: Final = "quotes"
@@ -35,6 +37,8 @@ QUOTES: Final = "quotes"
 corrected does not live on in it, and it is forgotten with them."""
 USED: Final = "used"
 """Metadata of a memory: ids of memories that the answer was made with; named when one is forgotten."""
+TRUST: Final = "trust"
+"""Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
 _BATCH: Final = 256
 _Place: TypeAlias = tuple[str, str, int]
 """Namespace, session and sequence of a message."""
@@ -46,25 +50,34 @@ def memory_of(
     """Return what is to be remembered of *message*, or the reason why nothing is."""
     if message.role not in ("user", "assistant"):
         return f"{message.role} messages are kept in history only"
-    if not message.text.strip():
+    text = message.text if message.text.strip() else stand_in(message)
+    if not text:
         return "no text; kept in history only"
     actor: Actor = "user" if message.role == "user" else "assistant"
     if actor == "assistant" and quotes(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
+    trust = _trust(message, Trust(actor))
     return Memory(
-        text=message.text,
+        text=text,
+        caption=captions(message) if message.text.strip() else "",
         kind="turn",
         role=message.role,
         speaker=message.name,
         session=session,
         sequence=sequence,
         source=Source(session=session, sequence=sequence),
-        trust=Trust(actor),
-        actor=actor,
+        trust=trust,
+        actor=actor if trust == actor else trust.value,
         occurred_at=message.at or at,
         metadata=metadata,
     )
+
+
+def _trust(message: Message, own: Trust) -> Trust:
+    """Return how far *message* is trusted: its role's *own*, or less where its metadata says so."""
+    said = message.metadata.get(TRUST)
+    return max(own, Trust(said), key=list(Trust).index) if said in tuple(Trust) else own
 
 
 def quotes(message: Message) -> tuple[str, ...]:
@@ -76,6 +89,7 @@ def quotes(message: Message) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in ids if isinstance(one, str) and one))
 
 
+@counted
 async def remember_turn(
     context: WriteContext, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
 ) -> list[Report]:
@@ -95,7 +109,7 @@ async def remember_turn(
         for one, (_, spans) in zip(given, clean, strict=True)
     ]
     every = [one for one in (*lines, *(one for one, _ in facts)) if isinstance(one, Draft)]
-    ready = iter(await embedded(context, every, stored.vectors if stored else None))
+    ready = iter(await embedded(context, every, stored.ready if stored else {}))
     lines = [next(ready) if isinstance(one, Draft) else one for one in lines]
     said = [place for place, one in enumerate(given) if isinstance(one, Memory)]
     made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in facts]
@@ -150,7 +164,7 @@ def _put(
     ids = [line.memory.id if isinstance(line, Draft) else "" for line in lines]
     with context.transaction():
         every = [one for one in (*lines, *(one for one, _ in made)) if isinstance(one, Draft)]
-        kept = iter(logged(context, "remember", every, namespace))
+        kept = iter(logged(context, "remember", current(context, every), namespace))
         lines = [next(kept) if isinstance(line, Draft) else line for line in lines]
         facts = [(next(kept) if isinstance(one, Draft) else one, place) for one, place in made]
         sequences = context.rows.append(session, messages, namespace=namespace, memories=ids)

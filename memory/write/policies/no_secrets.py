@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 from memory.errors import ArgumentError
 from memory.records import Memory, Trust
+from memory.secret_finding import secret_spans, without_secrets
 from memory.secret_kinds import SECRET_KINDS, SecretKind
-from memory.secret_spans import secret_spans, without_secrets
 from memory.write.policies.protocol import Action, Decision, OnFailure
 
 _NAMES: Final = ("key", "session", "speaker", "kind", "role")
