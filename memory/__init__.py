@@ -10,6 +10,9 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.cache import EmbeddingCache
+from memory.embedders.cache_tables import SqliteEmbeddingCache
+from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder
@@ -96,6 +99,7 @@ from memory.write.trust import may_change
 __all__ = [
     "ArgumentError",
     "Block",
+    "CachedEmbedder",
     "Change",
     "Chunk",
     "Chunker",
@@ -111,6 +115,7 @@ __all__ = [
     "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
+    "EmbeddingCache",
     "EmbeddingKind",
     "EmbeddingSettings",
     "Embeddings",
@@ -167,6 +172,7 @@ __all__ = [
     "SessionInfo",
     "ShortTermMemory",
     "Source",
+    "SqliteEmbeddingCache",
     "SqliteHistory",
     "Stage",
     "StoreAlways",

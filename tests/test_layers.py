@@ -103,9 +103,9 @@ LINES: dict[str, list[set[str]]] = {
     "memory.policies": [{"protocol"}, {"newest", "keep_all"}, {"fixed_window", "token_window"}],
     "memory.embedders": [
         {"bounded", "protocol", "texts", "vectors"},
-        {"details", "hashing", "probe", "space", "static_table"},
-        {"endpoint", "fallback", "function", "local", "word_vectors"},
-        {"ollama", "openai_compatible"},
+        {"details", "forgetting", "hashing", "probe", "space", "static_table"},
+        {"cache", "endpoint", "fallback", "function", "local", "word_vectors"},
+        {"cache_tables", "cached", "ollama", "openai_compatible"},
     ],
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [

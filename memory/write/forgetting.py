@@ -68,6 +68,7 @@ def forget(context: WriteContext, ids: Sequence[str], namespace: str, *, dry_run
     with store.transaction():
         plan = _plan(context, wanted, namespace)
         for lane, gone in plan.gone.items():
+            context.embedding.forget_entries(lane, gone)
             store.erase(gone, namespace=lane)
             if lane_of(lane)[1] != ARCHIVE:
                 context.tombstones.add(lane, gone, now)
