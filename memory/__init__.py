@@ -26,6 +26,7 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.errors import (
     ArgumentError,
+    CannotUndo,
     DuplicateKey,
     EmbedderChanged,
     EmbedderError,
@@ -66,20 +67,27 @@ from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
+from memory.receipts import read_receipt, receipt_text
 from memory.records import (
     Change,
     Forgotten,
     Found,
+    History,
     Hit,
+    Left,
     LeftOut,
     Matched,
     Memory,
     Operation,
     Outcome,
+    Page,
     Report,
     Source,
     Stage,
+    Stats,
     Trust,
+    Unreached,
+    Verified,
     WhyNot,
 )
 from memory.runtime import run_sync
@@ -100,6 +108,7 @@ __all__ = [
     "ArgumentError",
     "Block",
     "CachedEmbedder",
+    "CannotUndo",
     "Change",
     "Chunk",
     "Chunker",
@@ -126,6 +135,7 @@ __all__ = [
     "Found",
     "FunctionEmbedder",
     "HashingEmbedder",
+    "History",
     "HistoryStorage",
     "Hit",
     "HttpConnectError",
@@ -140,6 +150,7 @@ __all__ = [
     "IngestReport",
     "KeepAll",
     "KnowledgeBase",
+    "Left",
     "LeftOut",
     "LoadError",
     "Loaded",
@@ -159,6 +170,7 @@ __all__ = [
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
+    "Page",
     "Passage",
     "Passages",
     "ReadPolicy",
@@ -175,6 +187,7 @@ __all__ = [
     "SqliteEmbeddingCache",
     "SqliteHistory",
     "Stage",
+    "Stats",
     "StoreAlways",
     "StoredMessage",
     "TextBlock",
@@ -188,6 +201,8 @@ __all__ = [
     "ToolResultBlock",
     "Truncation",
     "Trust",
+    "Unreached",
+    "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
@@ -201,6 +216,8 @@ __all__ = [
     "message_tokens",
     "open_memory",
     "passages_of",
+    "read_receipt",
+    "receipt_text",
     "run_sync",
     "system_clock",
     "unreadable",

@@ -40,10 +40,12 @@ from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, aware, system_clock
 from memory.tokens import default_counter
 from memory.write import pending, remembering, turns
+from memory.write.cached_vectors import CachedVectors
 from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import TimeOrderedIds
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import WritePolicy
@@ -106,7 +108,10 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             ids=ids or TimeOrderedIds(clock=clock),
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
+            held=_held_beside(store),
+            erasers=[CachedVectors(self.embedding)],
         )
+        self._next_due = self._context.held.next_due()
         self._recaller = Recaller(
             store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
         )
@@ -223,7 +228,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         return await asyncio.to_thread(self.complete_now)
 
     def complete_now(self) -> int:
-        """As ``complete``, in this thread; ``open_memory`` runs it."""
+        """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
+        self.erase_due()
         return turns.complete(self._context)
 
     async def __aenter__(self) -> LongTermMemory:
@@ -262,6 +268,9 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         notes = [f"asked together with what it leans on: {' / '.join(leant_on)}"] if leant_on else []
         return replace(query, vectors=vectors), [*notes, problem] if problem is not None else notes
 
+    async def _found_for(self, query: str, k: int, namespace: str) -> _Notes:
+        return [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+
     def _get(self, ids: Sequence[str], namespace: str) -> _Answers:
         found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}
         if old := [one for one in ids if one not in found and "@" in one]:
@@ -276,6 +285,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
 
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
+        if self._something_is_due():
+            await asyncio.to_thread(self.erase_due)
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
@@ -302,6 +313,16 @@ def _beside(
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
+
+
+def _held_beside(store: VectorStore) -> Held:
+    """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
+    database = getattr(store, "database", None)
+    if database is None:
+        return InMemoryHeld()
+    from memory.write.held_tables import SqliteHeld
+
+    return SqliteHeld(database)
 
 
 def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:

@@ -20,7 +20,7 @@ import numpy as np
 from memory.embedders.cache_tables import MAX_BYTES, SqliteEmbeddingCache
 from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import Embeddings, Truncation, embed_detailed
-from memory.embedders.forgetting import ForgettingEmbedder, forget_texts
+from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
 from memory.embedders.space import named_for
@@ -181,15 +181,11 @@ class Embedding:
         self.embedder, self._trusted, self.problem = self._kept(embedder), space, None
         self._rests_until = -1.0
 
-    def forget_entries(self, lane: str, ids: Sequence[str]) -> int:
-        """Remove what is kept of the texts of entries that are to be erased; in the transaction that erases them.
+    def forget(self, texts: Sequence[str]) -> int:
+        """Remove what is kept of *texts*, which are to be erased; in the transaction that erases them.
 
         Returns how many vectors that were. What a file's cache holds goes whichever embedder is in use now.
         """
-        held = self._cache is not None and self._cache.size() > 0
-        if not held and not isinstance(self.embedder, ForgettingEmbedder):
-            return 0
-        texts = [entry.text for entry in self._store.get(list(ids), namespace=lane) if entry is not None]
         removed = self._cache.erase(texts) if self._cache is not None else 0
         return removed + forget_texts(self.embedder, texts)
 
