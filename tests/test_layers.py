@@ -223,6 +223,7 @@ LINES: dict[str, list[set[str]]] = {
             "ingest",
             "memories",
             "recall",
+            "reembed",
             "remember",
             "why_not",
         },
