@@ -42,6 +42,7 @@ from memory.errors import (
     RejectedText,
     TokenizerUnavailable,
 )
+from memory.estimating_counter import EstimatingCounter
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -55,9 +56,11 @@ from memory.messages import (
     ToolResultBlock,
 )
 from memory.opening import open_memory
+from memory.policies.chain import Chain
 from memory.policies.fixed_window import FixedWindow
 from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy, Window
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
+from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
@@ -93,12 +96,15 @@ from memory.records import (
 from memory.runtime import run_sync
 from memory.scopes import Scopes
 from memory.short_term import ShortTermMemory
+from memory.storage.conversation import Conversation
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
+from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
+from memory.storage.summaries import Summary, SummaryStorage
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
-from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
+from memory.tokens import TokenCounter, default_counter, message_tokens
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
 from memory.write.reembedding import Reembedded, ReembeddingProgress
@@ -109,11 +115,14 @@ __all__ = [
     "Block",
     "CachedEmbedder",
     "CannotUndo",
+    "Chain",
     "Change",
     "Chunk",
     "Chunker",
     "Citation",
     "Clock",
+    "Conversation",
+    "ConversationPolicy",
     "Decision",
     "DetailedEmbedder",
     "Document",
@@ -179,6 +188,7 @@ __all__ = [
     "ReembeddingProgress",
     "RejectedText",
     "Report",
+    "Retention",
     "Role",
     "Scopes",
     "SessionInfo",
@@ -190,6 +200,10 @@ __all__ = [
     "Stats",
     "StoreAlways",
     "StoredMessage",
+    "Summarise",
+    "Summary",
+    "SummaryStorage",
+    "SummaryWindow",
     "TextBlock",
     "TextChunker",
     "ThinkingBlock",
@@ -221,4 +235,5 @@ __all__ = [
     "run_sync",
     "system_clock",
     "unreadable",
+    "window_of",
 ]

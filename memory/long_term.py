@@ -154,8 +154,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
     ) -> list[Report]:
         """Append *messages* to the history of *session* and remember what was said, in one transaction.
 
-        One report a message, in order; tool and system messages, and those without text, are kept in history
-        only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
+        One report a message, in order; tool and system messages, and those without text or media, are kept in
+        history only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
         named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history
         only and is forgotten with what it quotes.
         """

@@ -89,7 +89,18 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory": [
         {"errors", "image_size", "messages", "records", "redaction"},
-        {"lanes", "requests", "retrying", "runtime", "scopes", "tiktoken_counter", "times", "turns"},
+        {
+            "captions",
+            "estimating_counter",
+            "lanes",
+            "requests",
+            "retrying",
+            "runtime",
+            "scopes",
+            "tiktoken_counter",
+            "times",
+            "turns",
+        },
         {"codec", "http", "receipts", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
@@ -100,8 +111,15 @@ LINES: dict[str, list[set[str]]] = {
         {"opening", "rag"},
         {"testing"},
     ],
-    "memory.storage": [{"protocol", "serialise"}, {"rows"}, {"tables"}, {"in_memory", "sqlite"}],
-    "memory.policies": [{"protocol"}, {"newest", "keep_all"}, {"fixed_window", "token_window"}],
+    "memory.storage": [
+        {"protocol", "retention", "serialise"},
+        {"summaries"},
+        {"conversation", "rows"},
+        {"sqlite_bounds", "tables"},
+        {"sqlite_summaries"},
+        {"in_memory", "sqlite"},
+    ],
+    "memory.policies": [{"protocol"}, {"chain", "keep_all", "newest", "summary"}, {"fixed_window", "token_window"}],
     "memory.embedders": [
         {"bounded", "protocol", "texts", "vectors"},
         {"details", "forgetting", "hashing", "probe", "space", "static_table"},
@@ -149,12 +167,21 @@ LINES: dict[str, list[set[str]]] = {
         {"markdown", "pdf", "text"},
         {"registry"},
     ],
-    "memory.testing": [{"chunker_contract", "embedder_contract", "policy_contract", "storage_contract"}],
+    "memory.testing": [
+        {
+            "chunker_contract",
+            "embedder_contract",
+            "policy_contract",
+            "retention_contract",
+            "storage_contract",
+            "summary_contract",
+        }
+    ],
     "agent": [
         {"items"},
         {"results"},
         {"errors"},
-        {"approval", "backoff", "hooks", "ledger"},
+        {"approval", "backoff", "hooks", "ledger", "reading"},
         {"events"},
         {"scope"},
         {"providers"},
@@ -203,7 +230,7 @@ LINES: dict[str, list[set[str]]] = {
         {"approving", "authorising", "circuit_breaker", "logging_calls", "rate_limit", "refusing", "retry", "timeout"},
     ],
     "agent.testing": [
-        {"scripted"},
+        {"scripted", "shown"},
         {"provider_contract", "wire_server"},
         {"anthropic_server", "ollama_server", "openai_server"},
     ],
@@ -211,7 +238,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"failures", "inputs"},
+        {"agreeing", "failures", "inputs"},
         {"checks"},
         {
             "ask",

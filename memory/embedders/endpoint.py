@@ -19,8 +19,9 @@ from memory.embedders.protocol import EmbeddingKind
 from memory.embedders.texts import batches, check_input, distinct, whole_number
 from memory.embedders.vectors import nonsense, unit_rows
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
+from memory.estimating_counter import EstimatingCounter
 from memory.http import HttpClient
-from memory.tokens import EstimatingCounter, TokenCounter
+from memory.tokens import TokenCounter
 
 BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from memory.captions import captions, stand_in
 from memory.codec import to_entry
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
@@ -33,6 +34,8 @@ QUOTES: Final = "quotes"
 corrected does not live on in it, and it is forgotten with them."""
 USED: Final = "used"
 """Metadata of a memory: ids of memories that the answer was made with; named when one is forgotten."""
+TRUST: Final = "trust"
+"""Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
 _BATCH: Final = 256
 
 
@@ -42,25 +45,34 @@ def memory_of(
     """Return what is to be remembered of *message*, or the reason why nothing is."""
     if message.role not in ("user", "assistant"):
         return f"{message.role} messages are kept in history only"
-    if not message.text.strip():
+    text = message.text if message.text.strip() else stand_in(message)
+    if not text:
         return "no text; kept in history only"
     actor: Actor = "user" if message.role == "user" else "assistant"
     if actor == "assistant" and quotes(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
+    trust = _trust(message, Trust(actor))
     return Memory(
-        text=message.text,
+        text=text,
+        caption=captions(message) if message.text.strip() else "",
         kind="turn",
         role=message.role,
         speaker=message.name,
         session=session,
         sequence=sequence,
         source=Source(session=session, sequence=sequence),
-        trust=Trust(actor),
-        actor=actor,
+        trust=trust,
+        actor=actor if trust == actor else trust.value,
         occurred_at=message.at or at,
         metadata=metadata,
     )
+
+
+def _trust(message: Message, own: Trust) -> Trust:
+    """Return how far *message* is trusted: its role's *own*, or less where its metadata says so."""
+    said = message.metadata.get(TRUST)
+    return max(own, Trust(said), key=list(Trust).index) if said in tuple(Trust) else own
 
 
 def quotes(message: Message) -> tuple[str, ...]:
