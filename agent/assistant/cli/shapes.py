@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.items import Citation
-    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Report, WhyNot
+    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Reembedded, Report, WhyNot
 
 
 def memory_json(memory: Memory) -> dict[str, Any]:
@@ -139,6 +139,19 @@ def ingest_json(report: IngestReport) -> dict[str, Any]:
         "embedded": report.embedded,
         "pending": report.pending,
         "changed": report.changed,
+    }
+
+
+def reembedded_json(done: Reembedded) -> dict[str, Any]:
+    """Return what embedding anew did."""
+    return {
+        "before": done.before,
+        "space": done.space,
+        "embedded": done.embedded,
+        "without": done.without,
+        "truncated": done.truncated,
+        "switched": done.switched,
+        "already": done.already,
     }
 
 
