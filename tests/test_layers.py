@@ -206,7 +206,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"failures", "inputs"},
+        {"failures", "inputs", "named"},
         {"checks"},
         {
             "ask",
