@@ -19,6 +19,7 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.errors import (
     ArgumentError,
+    CannotUndo,
     DuplicateKey,
     EmbedderError,
     EmbedderMismatch,
@@ -29,6 +30,7 @@ from memory.errors import (
     LoadError,
     MemoryLayerError,
     NoSuchMemory,
+    NotTrusted,
     RejectedText,
     TokenizerUnavailable,
 )
@@ -62,6 +64,7 @@ from memory.records import (
     Change,
     Forgotten,
     Found,
+    History,
     Hit,
     Left,
     LeftOut,
@@ -69,15 +72,18 @@ from memory.records import (
     Memory,
     Operation,
     Outcome,
+    Page,
     Report,
     Source,
     Stage,
+    Stats,
     Trust,
     Unreached,
     Verified,
     WhyNot,
 )
 from memory.runtime import run_sync
+from memory.scopes import Scopes
 from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
@@ -86,10 +92,12 @@ from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.trust import may_change
 
 __all__ = [
     "ArgumentError",
     "Block",
+    "CannotUndo",
     "Change",
     "Chunk",
     "Chunker",
@@ -109,6 +117,7 @@ __all__ = [
     "Forgotten",
     "Found",
     "HashingEmbedder",
+    "History",
     "HistoryStorage",
     "Hit",
     "HttpConnectError",
@@ -138,9 +147,11 @@ __all__ = [
     "Message",
     "MinimumLength",
     "NoSuchMemory",
+    "NotTrusted",
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
+    "Page",
     "Passage",
     "Passages",
     "ReadPolicy",
@@ -148,11 +159,13 @@ __all__ = [
     "RejectedText",
     "Report",
     "Role",
+    "Scopes",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
     "SqliteHistory",
     "Stage",
+    "Stats",
     "StoreAlways",
     "StoredMessage",
     "TextBlock",
@@ -175,6 +188,7 @@ __all__ = [
     "default_counter",
     "embedder_space",
     "local_available",
+    "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",

@@ -550,7 +550,7 @@ def test_memories_are_listed_in_pages(memory):
         run(memory.remember(Memory(f"m{i}", id=f"id{i}", tags=("even",) if i % 2 == 0 else ())))
     first = run(memory.list(limit=2))
     rest = run(memory.list(after=first[-1].id))
-    assert [one.id for one in first + rest] == [f"id{i}" for i in range(5)]
+    assert [one.id for one in [*first, *rest]] == [f"id{i}" for i in range(5)]
     assert texts(memory, where={"tags": {"$contains": "even"}}) == ["m0", "m2", "m4"]
     assert run(memory.list(limit=0)) == []
     with pytest.raises(ArgumentError, match="limit"):
