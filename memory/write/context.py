@@ -17,6 +17,7 @@ from memory.write.held import Held, InMemoryHeld
 from memory.write.operations import Operations
 from memory.write.policies import WritePolicy
 from memory.write.tombstones import Tombstones
+from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
 
 
@@ -38,6 +39,11 @@ class WriteContext:
     """What is forgotten and has a time of grace."""
     erasers: list[Eraser] = field(default_factory=list)
     """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""
+
+    @property
+    def under_way(self) -> UnderWay:
+        """The writes that have begun and not ended."""
+        return self.embedding.under_way
 
     def transaction(self) -> AbstractContextManager[None]:
         """One transaction over the store's whole file; on a data-only store each call stands alone."""
