@@ -91,7 +91,17 @@ def citation_json(citation: Citation) -> dict[str, Any]:
 
 def report_json(report: Report) -> dict[str, Any]:
     """Return what became of something that was to be remembered."""
-    return {"id": report.id, "outcome": report.outcome, "reason": report.reason, "deferred": report.deferred}
+    return {
+        "id": report.id,
+        "outcome": report.outcome,
+        "reason": report.reason,
+        "of": report.of,
+        "spans": report.spans,
+        "kept": report.kept,
+        "total": report.total,
+        "deferred": report.deferred,
+        "made": [report_json(one) for one in report.made],
+    }
 
 
 def receipt_json(receipt: Forgotten) -> dict[str, Any]:
