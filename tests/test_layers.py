@@ -243,7 +243,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"agreeing", "failures", "inputs"},
+        {"agreeing", "failures", "inputs", "named"},
         {"checks"},
         {
             "ask",

@@ -269,7 +269,7 @@ def test_forget_needs_yes_without_a_terminal(mneme: Mneme) -> None:
     assert mneme.json("memories")["total"] == 1
     assert mneme("forget", id, "--yes").out == "forgot 1 memory\n"
     assert mneme.json("memories")["total"] == 0
-    assert mneme("forget", id, "--yes").out == "forgotten already\n"
+    assert mneme("forget", id, "--yes").out == "forgotten already, or never there\n"
 
 
 def test_a_dry_run_shows_what_would_go_and_changes_nothing(mneme: Mneme) -> None:
@@ -282,7 +282,7 @@ def test_a_dry_run_shows_what_would_go_and_changes_nothing(mneme: Mneme) -> None
         f"  {again}  Say it again: The plumber comes on Friday. Yes.",
     ]
     keys = {"memories", "versions", "derived", "also", "messages", "named", "pending", "dry_run"}
-    assert set(mneme.json("forget", id, "--dry-run")) == keys
+    assert set(mneme.json("forget", id, "--dry-run")) > keys
     assert mneme.json("memories")["total"] == 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -104,17 +105,11 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def receipt_json(receipt: Forgotten) -> dict[str, Any]:
-    """Return what was forgotten: ids and counts, never words."""
-    return {
-        "memories": list(receipt.memories),
-        "versions": receipt.versions,
-        "derived": list(receipt.derived),
-        "also": list(receipt.also),
-        "messages": receipt.messages,
-        "named": list(receipt.named),
-        "pending": receipt.pending,
-        "dry_run": receipt.dry_run,
-    }
+    """Return what was forgotten: ids, counts and keyed hashes, never words; it can be kept as the receipt."""
+    from memory import receipt_text
+
+    fields: dict[str, Any] = json.loads(receipt_text(receipt))
+    return fields
 
 
 def ingest_json(report: IngestReport) -> dict[str, Any]:
