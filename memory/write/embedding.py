@@ -227,8 +227,10 @@ class Embedding:
         return made, space
 
     async def _embed(self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind) -> tuple[Embeddings, Space]:
-        space = await asyncio.to_thread(self.follow)
-        _check_name(space, embedder)
+        space = self._store.space
+        if space is not None and not named_for(space, embedder):  # it may have been switched to this one elsewhere
+            space = await asyncio.to_thread(self.follow)
+            _check_name(space, embedder)
         async with _beside(probe(embedder) if self._trusted is None or self._trusted != space else None) as probing:
             made = checked(await embed_detailed(embedder, texts, kind), texts)
             seen = None if probing is None else await probing
