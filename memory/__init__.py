@@ -21,6 +21,7 @@ from memory.embedders.local import LocalEmbedder
 from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
+from memory.embedders.remote import is_remote
 from memory.embedders.space import embedder_space
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
@@ -225,6 +226,7 @@ __all__ = [
     "default_counter",
     "embed_detailed",
     "embedder_space",
+    "is_remote",
     "local_available",
     "may_change",
     "message_tokens",

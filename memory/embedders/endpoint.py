@@ -21,6 +21,7 @@ from memory.embedders.vectors import nonsense, unit_rows
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.estimating_counter import EstimatingCounter
 from memory.http import HttpClient
+from memory.requests import is_loopback
 from memory.tokens import TokenCounter
 
 BATCH_TEXTS = 64
@@ -111,6 +112,11 @@ class EndpointEmbedder:
     def dimension(self) -> int:
         """Length of the vectors; 0 until the server has told."""
         return self._dimension
+
+    @property
+    def remote(self) -> bool:
+        """Whether the server is another machine."""
+        return not is_loopback(self._url)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; a text that the server refuses raises."""

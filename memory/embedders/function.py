@@ -33,7 +33,8 @@ class FunctionEmbedder:
     *fingerprint* names the model and what is done with it: change it when they change. *queries* is the function for
     questions, where they are embedded otherwise. A synchronous function runs in a worker thread, at most *concurrency*
     calls at a time. Equal texts are given once, blank ones not at all; vectors of any length are brought to length 1,
-    and an answer that is no vectors raises ``EmbedderError``. What the function raises is raised.
+    and an answer that is no vectors raises ``EmbedderError``. What the function raises is raised. Say *remote* where it
+    sends texts to another machine.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class FunctionEmbedder:
         dimension: int | None = None,
         batch_texts: int = BATCH_TEXTS,
         concurrency: int = 1,
+        remote: bool = False,
     ) -> None:
         for name, value in (("function", function), ("queries", queries)):
             if not callable(value) and not (name == "queries" and value is None):
@@ -63,6 +65,7 @@ class FunctionEmbedder:
         self._dimension = dimension or 0
         self._batch_texts = batch_texts
         self._concurrency = concurrency
+        self._remote = bool(remote)
 
     @property
     def fingerprint(self) -> str:
@@ -73,6 +76,11 @@ class FunctionEmbedder:
     def dimension(self) -> int:
         """Length of the vectors; 0 until the function has told."""
         return self._dimension
+
+    @property
+    def remote(self) -> bool:
+        """What was said of the function."""
+        return self._remote
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says."""

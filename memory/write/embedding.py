@@ -9,70 +9,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from memory.embedders.cache_tables import MAX_BYTES, SqliteEmbeddingCache
 from memory.embedders.cached import CachedEmbedder
-from memory.embedders.details import Embeddings, Truncation, embed_detailed
+from memory.embedders.details import Embeddings, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.remote import is_remote
 from memory.embedders.space import named_for
 from memory.errors import EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.redaction import redacted
+from memory.write.embedded import NO_EMBEDDER, SWITCHED, WITHHELD, Embedded, checked, embedded
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
 from memory.write.probes import InMemoryProbes, Probes, Rows
 from memory.write.under_way import UnderWay
 from vectorstore import LifecycleStore, Space, SpaceChanged, SpaceMismatch, UnsupportedError, Vector, VectorStore
 
-NOTHING_TO_EMBED = "nothing to embed"
-NO_EMBEDDER = "no embedder is configured"
-SWITCHED = "the memory was switched to another embedder meanwhile"
 _WORDS_ALONE = "searched by words alone"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
-    """A vector for each text or None; *reasons* say why one never has one, *deferred* why all must wait.
-
-    By place: *refused* says which texts the embedder refused and why (they wait, by themselves), *truncated* which it
-    cut. *space* is that of the vectors.
-    """
-
-    vectors: tuple[Vector | None, ...]
-    reasons: tuple[str | None, ...]
-    deferred: str | None = None
-    refused: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
-    truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
-    space: Space | None = None
-
-    @classmethod
-    def later(cls, count: int, why: str) -> Embedded:
-        """Return *count* texts whose vectors are still to come."""
-        return cls((None,) * count, (None,) * count, why)
-
-    def waits(self, place: int) -> str | None:
-        """Return why the text at *place* has no vector yet; None when it has one or never will."""
-        return self.refused.get(place) or self.deferred
-
-    def part(self, places: Sequence[int]) -> Embedded:
-        """Return the same of some of the texts, in the order of *places*."""
-        return replace(
-            self,
-            vectors=tuple(self.vectors[place] for place in places),
-            reasons=tuple(self.reasons[place] for place in places),
-            refused={new: self.refused[old] for new, old in enumerate(places) if old in self.refused},
-            truncated={new: self.truncated[old] for new, old in enumerate(places) if old in self.truncated},
-        )
 
 
 class Embedding:
@@ -113,16 +75,30 @@ class Embedding:
         """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
         return self._clock() < self._rests_until or self.under_way.closing
 
-    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> Embedded:
-        """Return the vectors of *texts* for storing; raises nothing but cancellation. *patient*: without a limit."""
+    def withholds(self, embedder: Embedder | None = None) -> bool:
+        """Whether what is sensitive is not given to *embedder* (None: the one in use)."""
+        return not self.settings.send_sensitive and is_remote(self.embedder if embedder is None else embedder)
+
+    async def vectors(
+        self, texts: Sequence[str], *, sensitive: Collection[int] = (), patient: bool = False
+    ) -> Embedded:
+        """Return the vectors of *texts* for storing; raises nothing but cancellation.
+
+        *sensitive*: places of texts that must not leave this machine. *patient*: without a limit of time.
+        """
         if not texts:
             return Embedded((), ())
+        if sensitive and self.withholds():
+            given = [place for place in range(len(texts)) if place not in sensitive]
+            rest = await self.vectors([texts[place] for place in given], patient=patient)
+            return rest.spread(len(texts), given, WITHHELD)
         if self.embedder is None:
             return Embedded.later(len(texts), NO_EMBEDDER)
         patience = None if patient else self.settings.write_patience + self.settings.per_text * len(texts)
         try:
             made, space = await self._asked(self.embedder, texts, "document", patience)
         except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
+            _log.warning("embedding failed: %s", type(error).__name__)
             return Embedded.later(len(texts), self._failed(error))
         return embedded(made, space)
 
@@ -201,9 +177,8 @@ class Embedding:
 
     def _failed(self, error: Exception) -> str:
         self._trusted = None  # what comes back may be another model
-        said = redacted(str(error)) or type(error).__name__
+        said = str(error) if isinstance(error, EmbedderMismatch) else redacted(str(error)) or type(error).__name__
         self.problem = said if isinstance(error, EmbedderMismatch) else f"the embedder failed: {said}"
-        _log.warning("embedding failed: %s", type(error).__name__)
         return self.problem
 
     async def _asked(
@@ -254,28 +229,6 @@ class Embedding:
             _check_probes(embedder, self.probes.first(space.fingerprint, seen), seen)
             self._trusted = space
         return space
-
-
-def embedded(made: Embeddings, space: Space) -> Embedded:
-    """Return an embedder's answer as it is stored."""
-    filled = [bool(row.any()) for row in made.vectors]
-    never = [None if some or place in made.refused else NOTHING_TO_EMBED for place, some in enumerate(filled)]
-    vectors = tuple(row.copy() if some else None for row, some in zip(made.vectors, filled, strict=True))
-    refused = {place: f"the embedder refused it: {redacted(why)}" for place, why in made.refused.items()}
-    return Embedded(vectors, tuple(never), None, refused, dict(made.truncated), space)
-
-
-def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:
-    """Return *made* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
-    rows = np.asarray(made.vectors, dtype=np.float32)
-    if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
-        raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
-    empty = {
-        place: "it gave a vector of zeros"
-        for place in np.flatnonzero(~rows.any(axis=1)).tolist()
-        if any(map(str.isalnum, texts[place]))
-    }
-    return Embeddings(rows, made.truncated, {**empty, **made.refused})
 
 
 def _check_name(space: Space | None, embedder: Embedder) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from memory.embedders.details import embed_detailed
@@ -18,7 +19,7 @@ from memory.embedders.space import marked, named_for
 from memory.errors import ArgumentError, EmbedderError
 from memory.write import pending
 from memory.write.context import WriteContext
-from memory.write.embedding import Embedded, checked, embedded
+from memory.write.embedded import REFUSED, WITHHELD, Embedded, checked, embedded
 from memory.write.probes import Rows
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
 
@@ -77,6 +78,7 @@ async def reembed(
         context.embedding.use(chosen, before)
         filled = await _flushed(context, on_progress)
         return Reembedded(before.fingerprint, before.fingerprint, filled, already=not filled)
+    await asyncio.to_thread(_ask_again, context, store, chosen)
     run = _Run(context, store, chosen, target, on_progress)
     await asyncio.to_thread(_begin, context, store, target, seen)
     await run.fill()
@@ -163,6 +165,17 @@ def _target(
     return Space(plain if plain != before.fingerprint else marked(plain, seen), seen.shape[1])
 
 
+def _ask_again(context: WriteContext, store: LifecycleStore, embedder: Embedder) -> None:
+    """Let wait what another embedder refused, or was not given: this one may take it."""
+    kept_back = context.embedding.withholds(embedder)
+    for lane in store.namespaces():
+        for entry in store.scan(namespace=lane):
+            why = entry.no_vector or ""
+            if why.startswith(REFUSED) or (why == WITHHELD and not kept_back):
+                with suppress(RevisionConflict):  # written meanwhile: then it is asked for anyway
+                    store.upsert([replace(entry, no_vector=None)], namespace=lane, expect={entry.id: entry.revision})
+
+
 def _begin(context: WriteContext, store: LifecycleStore, target: Space, seen: Rows) -> None:
     with store.transaction():
         store.begin_space(target)
@@ -230,7 +243,14 @@ class _Run:
             # another process has filled the rest and switched: it is done
 
     async def _made(self, batch: Sequence[Entry]) -> Embedded:
-        texts = [entry.text for entry in batch]
+        withheld = pending.sensitive_places(batch) if self._context.embedding.withholds(self._embedder) else set()
+        given = [place for place in range(len(batch)) if place not in withheld]
+        made = await self._given([batch[place].text for place in given])
+        return made.spread(len(batch), given, WITHHELD)
+
+    async def _given(self, texts: Sequence[str]) -> Embedded:
+        if not texts:
+            return Embedded((), (), space=self._target)
         made = checked(await embed_detailed(self._embedder, texts), texts)
         if made.vectors.shape[1] != self._target.dimension:
             raise EmbedderError(f"vectors of {made.vectors.shape[1]} numbers, after {self._target.dimension} before")

@@ -60,7 +60,8 @@ async def remember_stream(
 
 async def embedded(context: WriteContext, drafts: Sequence[Draft]) -> list[Draft]:
     """Return *drafts* with their vectors, or with the reason why there are none."""
-    made = await context.embedding.vectors([to_entry(one.memory).text for one in drafts])
+    sensitive = {place for place, one in enumerate(drafts) if one.memory.sensitive}
+    made = await context.embedding.vectors([to_entry(one.memory).text for one in drafts], sensitive=sensitive)
     return [
         replace(one, vector=vector, no_vector=reason, deferred=made.waits(place), space=made.space)
         for place, (one, vector, reason) in enumerate(zip(drafts, made.vectors, made.reasons, strict=True))

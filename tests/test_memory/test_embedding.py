@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory.embedders.cache_tables import SqliteEmbeddingCache
+from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import Embeddings, Truncation
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.probe import PROBES
+from memory.embedders.remote import is_remote
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
 from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
@@ -388,3 +394,58 @@ def test_an_unusable_wait_is_an_argument_error(wait: Any) -> None:
     memory = LongTermMemory(open_store("numpy:"))
     with pytest.raises(ArgumentError, match="wait"):
         run(memory.close(wait=wait))
+
+
+# --- what is sensitive
+
+
+class Far(Model):
+    remote = True
+
+
+def test_what_is_sensitive_is_not_sent_to_another_machine_by_any_road(tmp_path: Path) -> None:
+    far = Far()
+    memory = opened(tmp_path, far)
+    open_, secret = run(memory.remember_many(["plain", Memory("the code is 4711", sensitive=True)]))
+    assert open_.deferred is None
+    assert "sensitive" in secret.deferred
+    run(memory.correct(secret.id, "the code is 4712"))
+    run(memory.flush())
+    assert run(memory.pending()) == 2  # and its version before
+    other = Far("other/1")
+    assert run(memory.reembed(other)).without == 2
+    assert not any("code" in text for text in far.asked + other.asked)
+    assert run(memory.recall("code"))[0].memory.text == "the code is 4712"
+    near = Model("near/1")
+    assert run(memory.reembed(near)).without == 0
+    assert "the code is 4712" in near.asked
+    assert vector_of(memory, secret.id) is not None
+    run(memory.close())
+
+
+def test_what_is_sensitive_may_be_sent_where_that_is_said(tmp_path: Path) -> None:
+    far = Far()
+    memory = opened(tmp_path, far, send_sensitive=True)
+    assert run(memory.remember(Memory("the code is 4711", sensitive=True))).deferred is None
+    run(memory.close())
+
+
+def test_a_new_embedder_is_asked_for_what_another_one_refused(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    bad = run(memory.remember("a bad one"))
+    assert run(memory.reembed(Detailed("picky/1"))).without == 1
+    assert run(memory.pending()) == 0
+    assert run(memory.reembed(Model("mild/1"))).without == 0
+    assert vector_of(memory, bad.id) is not None
+    run(memory.close())
+
+
+def test_embedders_know_where_their_texts_go(tmp_path: Path) -> None:
+    cache = SqliteEmbeddingCache.at(tmp_path / "c.db")
+    near, far = OllamaEmbedder("m"), OllamaEmbedder("m", base_url="https://box.example")
+    assert [is_remote(one) for one in (None, HASHING, near, far)] == [False, False, False, True]
+    assert [is_remote(CachedEmbedder(one, cache)) for one in (near, far)] == [False, True]
+    assert is_remote(FallbackEmbedder(near, far))
+    assert not is_remote(FallbackEmbedder(near, near))
+    assert is_remote(FunctionEmbedder(len, fingerprint="f", remote=True))
+    cache.close()
