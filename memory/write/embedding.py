@@ -30,7 +30,16 @@ from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
 from memory.write.probes import InMemoryProbes, Probes, Rows
 from memory.write.under_way import UnderWay
-from vectorstore import LifecycleStore, Space, SpaceChanged, SpaceMismatch, UnsupportedError, Vector, VectorStore
+from vectorstore import (
+    LifecycleStore,
+    Space,
+    SpaceChanged,
+    SpaceMismatch,
+    UnsupportedError,
+    Vector,
+    VectorStore,
+    WrapperStore,
+)
 
 _WORDS_ALONE = "searched by words alone"
 
@@ -135,14 +144,16 @@ class Embedding:
 
     def follow(self) -> Space | None:
         """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
-        space = self._store.space
-        if space is None or not isinstance(self._store, LifecycleStore):
+        store, space = self._store, self._store.space
+        while isinstance(store, WrapperStore):  # what watches the calls of others has nothing to see here
+            store = store.wrapped
+        if space is None or not isinstance(store, LifecycleStore):
             return space
         try:
-            self._store.search(np.eye(1, space.dimension, dtype=np.float32)[0], 0)
+            store.search(np.eye(1, space.dimension, dtype=np.float32)[0], 0)
         except SpaceChanged as changed:
             if changed.recorded is not None:
-                self._store.set_space(changed.recorded)
+                store.set_space(changed.recorded)
             self._trusted = None
         return self._store.space
 

@@ -31,7 +31,7 @@ _ROUNDS = 1000
 class ReembeddingProgress:
     """How far embedding anew is: *done* of *total* entries of all namespaces, documents and old versions included.
 
-    What is written meanwhile is added to *total*.
+    What has nothing to embed is not counted; what is written meanwhile is, when the rest is done.
     """
 
     done: int
@@ -213,6 +213,7 @@ class _Run:
         self._target = target
         self._on_progress = on_progress
         self._embedded = self._without = self._truncated = 0
+        self._done = self._total = 0
 
     def report(self, before: Space, *, switched: bool) -> Reembedded:
         """Return what was done."""
@@ -228,7 +229,9 @@ class _Run:
     async def fill(self) -> None:
         """Give every entry that is pending in the second space its vector there, or a reason for none."""
         try:
-            await self._tell()
+            if (now := await asyncio.to_thread(state, self._context)) is not None:
+                self._done, self._total = now.done, now.total
+            self._tell()
             for lane in await asyncio.to_thread(self._store.namespaces):
                 after: str | None = None
                 while batch := await asyncio.to_thread(self._page, lane, after):
@@ -236,7 +239,7 @@ class _Run:
                     with self._context.under_way.write():
                         made = await self._made(batch)
                         await asyncio.to_thread(self._put, lane, batch, made)
-                    await self._tell()
+                    self._tell()
         except SpaceNotReady as error:
             if error.filling is not None or await asyncio.to_thread(self._context.embedding.follow) != self._target:
                 raise
@@ -279,12 +282,11 @@ class _Run:
         expect = {entry.id: entry.revision for entry in batch}
         self._store.fill_space(self._target, vectors, no_vector=reasons, namespace=lane, expect=expect)
         self._embedded += len(vectors)
+        self._done += len(vectors)
+        self._total -= len(reasons)
         self._without += len(reasons)
         self._truncated += len(made.truncated)
 
-    async def _tell(self) -> None:
-        if self._on_progress is None:
-            return
-        now = await asyncio.to_thread(state, self._context)
-        if now is not None:
-            self._on_progress(now)
+    def _tell(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(ReembeddingProgress(self._done, self._total))
