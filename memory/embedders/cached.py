@@ -57,7 +57,7 @@ class CachedEmbedder:
 
     @property
     def remote(self) -> bool:
-        """Whether the embedder inside is at another machine."""
+        """Whether the embedder inside is somewhere else, or does not say."""
         return is_remote(self._inner)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:

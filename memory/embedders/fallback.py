@@ -61,7 +61,7 @@ class FallbackEmbedder:
 
     @property
     def remote(self) -> bool:
-        """Whether one of them is at another machine."""
+        """Whether one of them is somewhere else, or does not say."""
         return any(is_remote(one) for one in self._members)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:

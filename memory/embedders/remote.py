@@ -1,22 +1,11 @@
-"""Whether an embedder sends its texts to another machine: what is sensitive is not given to such a one unasked."""
+"""Whether what is given to an embedder or another endpoint leaves this machine, as far as it says."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
 
-from memory.embedders.protocol import Embedder
+def is_remote(endpoint: object) -> bool:
+    """Whether what is given to *endpoint* (an embedder, a provider, None) leaves this machine.
 
-
-@runtime_checkable
-class PlacedEmbedder(Protocol):
-    """An embedder that knows where its texts go."""
-
-    @property
-    def remote(self) -> bool:
-        """Whether they leave this machine."""
-        ...
-
-
-def is_remote(embedder: Embedder | None) -> bool:
-    """Whether *embedder* says that its texts leave this machine; one that says nothing is taken to keep them here."""
-    return isinstance(embedder, PlacedEmbedder) and embedder.remote
+    It says so by an attribute ``remote``; one that says nothing is taken to be remote.
+    """
+    return endpoint is not None and bool(getattr(endpoint, "remote", True))

@@ -16,7 +16,6 @@ from vectorstore import Space, Vector
 NOTHING_TO_EMBED = "nothing to embed"
 NO_EMBEDDER = "no embedder is configured"
 REFUSED = "the embedder refused it"
-WITHHELD = "sensitive, and so not sent to an embedder on another machine"
 SWITCHED = "the memory was switched to another embedder meanwhile"
 
 
@@ -44,6 +43,20 @@ class Embedded:
         """Return why the text at *place* has no vector yet; None when it has one or never will."""
         return self.refused.get(place) or self.deferred
 
+    def among(self, count: int, places: Sequence[int], reason: str) -> Embedded:
+        """Return the same as part of *count* texts: these are at *places*, the others get no vector for *reason*."""
+        vectors: list[Vector | None] = [None] * count
+        reasons: list[str | None] = [reason] * count
+        for new, vector, why in zip(places, self.vectors, self.reasons, strict=True):
+            vectors[new], reasons[new] = vector, why
+        return replace(
+            self,
+            vectors=tuple(vectors),
+            reasons=tuple(reasons),
+            refused={places[old]: why for old, why in self.refused.items()},
+            truncated={places[old]: cut for old, cut in self.truncated.items()},
+        )
+
     def part(self, places: Sequence[int]) -> Embedded:
         """Return the same of some of the texts, in the order of *places*."""
         return replace(
@@ -52,21 +65,6 @@ class Embedded:
             reasons=tuple(self.reasons[place] for place in places),
             refused={new: self.refused[old] for new, old in enumerate(places) if old in self.refused},
             truncated={new: self.truncated[old] for new, old in enumerate(places) if old in self.truncated},
-        )
-
-    def spread(self, count: int, places: Sequence[int], why: str) -> Embedded:
-        """Return the same with its texts at *places* among *count*; the others wait, for the reason *why*."""
-        at = {place: number for number, place in enumerate(places)}
-        return replace(
-            self,
-            vectors=tuple(self.vectors[at[place]] if place in at else None for place in range(count)),
-            reasons=tuple(self.reasons[at[place]] if place in at else None for place in range(count)),
-            refused={
-                place: self.refused.get(at[place], "") if place in at else why
-                for place in range(count)
-                if place not in at or at[place] in self.refused
-            },
-            truncated={places[number]: cut for number, cut in self.truncated.items()},
         )
 
 

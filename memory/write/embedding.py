@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,11 +21,10 @@ from memory.embedders.details import Embeddings, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
-from memory.embedders.remote import is_remote
 from memory.embedders.space import named_for
 from memory.errors import EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.redaction import redacted
-from memory.write.embedded import NO_EMBEDDER, SWITCHED, WITHHELD, Embedded, checked, embedded
+from memory.write.embedded import NO_EMBEDDER, SWITCHED, Embedded, checked, embedded
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
 from memory.write.probes import InMemoryProbes, Probes, Rows
@@ -84,23 +83,10 @@ class Embedding:
         """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
         return self._clock() < self._rests_until or self.under_way.closing
 
-    def withholds(self, embedder: Embedder | None = None) -> bool:
-        """Whether what is sensitive is not given to *embedder* (None: the one in use)."""
-        return not self.settings.send_sensitive and is_remote(self.embedder if embedder is None else embedder)
-
-    async def vectors(
-        self, texts: Sequence[str], *, sensitive: Collection[int] = (), patient: bool = False
-    ) -> Embedded:
-        """Return the vectors of *texts* for storing; raises nothing but cancellation.
-
-        *sensitive*: places of texts that must not leave this machine. *patient*: without a limit of time.
-        """
+    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> Embedded:
+        """Return the vectors of *texts* for storing; raises nothing but cancellation. *patient*: without a limit."""
         if not texts:
             return Embedded((), ())
-        if sensitive and self.withholds():
-            given = [place for place in range(len(texts)) if place not in sensitive]
-            rest = await self.vectors([texts[place] for place in given], patient=patient)
-            return rest.spread(len(texts), given, WITHHELD)
         if self.embedder is None:
             return Embedded.later(len(texts), NO_EMBEDDER)
         patience = None if patient else self.settings.write_patience + self.settings.per_text * len(texts)

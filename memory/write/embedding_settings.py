@@ -18,8 +18,7 @@ class EmbeddingSettings:
     *rest*. *mismatch*: an embedder whose vectors are not those of the memory is refused at opening ("raise"), or
     taken and not used ("words"): everything is found by words, new things wait, and ``reembed`` mends it.
     *cache_bytes*: keep the vectors of texts in the memory's file, at most so many bytes of them, so that a text that
-    comes again is not embedded again; 0 keeps none. What is marked sensitive is given to an embedder on another
-    machine only with *send_sensitive*; it is found by its words.
+    comes again is not embedded again; 0 keeps none.
     """
 
     write_patience: float = 60.0
@@ -27,7 +26,6 @@ class EmbeddingSettings:
     question_patience: float = 10.0
     rest: float = 30.0
     cache_bytes: int = 0
-    send_sensitive: bool = False
     mismatch: Literal["raise", "words"] = "raise"
 
     def __post_init__(self) -> None:

@@ -19,8 +19,9 @@ from memory.embedders.space import marked, named_for
 from memory.errors import ArgumentError, EmbedderError
 from memory.write import pending
 from memory.write.context import WriteContext
-from memory.write.embedded import REFUSED, WITHHELD, Embedded, checked, embedded
+from memory.write.embedded import REFUSED, Embedded, checked, embedded
 from memory.write.probes import Rows
+from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
 
 BATCH = 256
@@ -78,7 +79,7 @@ async def reembed(
         context.embedding.use(chosen, before)
         filled = await _flushed(context, on_progress)
         return Reembedded(before.fingerprint, before.fingerprint, filled, already=not filled)
-    await asyncio.to_thread(_ask_again, context, store, chosen)
+    await asyncio.to_thread(_ask_again, store, chosen)
     run = _Run(context, store, chosen, target, on_progress)
     await asyncio.to_thread(_begin, context, store, target, seen)
     await run.fill()
@@ -165,13 +166,12 @@ def _target(
     return Space(plain if plain != before.fingerprint else marked(plain, seen), seen.shape[1])
 
 
-def _ask_again(context: WriteContext, store: LifecycleStore, embedder: Embedder) -> None:
+def _ask_again(store: LifecycleStore, embedder: Embedder) -> None:
     """Let wait what another embedder refused, or was not given: this one may take it."""
-    kept_back = context.embedding.withholds(embedder)
     for lane in store.namespaces():
         for entry in store.scan(namespace=lane):
             why = entry.no_vector or ""
-            if why.startswith(REFUSED) or (why == WITHHELD and not kept_back):
+            if why.startswith(REFUSED) or (why == NOT_SENT and may_embed_entry(entry, embedder)):
                 with suppress(RevisionConflict):  # written meanwhile: then it is asked for anyway
                     store.upsert([replace(entry, no_vector=None)], namespace=lane, expect={entry.id: entry.revision})
 
@@ -246,20 +246,16 @@ class _Run:
             # another process has filled the rest and switched: it is done
 
     async def _made(self, batch: Sequence[Entry]) -> Embedded:
-        withheld = pending.sensitive_places(batch) if self._context.embedding.withholds(self._embedder) else set()
-        given = [place for place in range(len(batch)) if place not in withheld]
-        made = await self._given([batch[place].text for place in given])
-        return made.spread(len(batch), given, WITHHELD)
-
-    async def _given(self, texts: Sequence[str]) -> Embedded:
+        sent = [place for place, entry in enumerate(batch) if may_embed_entry(entry, self._embedder)]
+        texts = [batch[place].text for place in sent]
         if not texts:
-            return Embedded((), (), space=self._target)
+            return Embedded((), (), space=self._target).among(len(batch), (), NOT_SENT)
         made = checked(await embed_detailed(self._embedder, texts), texts)
         if made.vectors.shape[1] != self._target.dimension:
             raise EmbedderError(f"vectors of {made.vectors.shape[1]} numbers, after {self._target.dimension} before")
         if made.refused:
             await probe(self._embedder)  # raises where it is not about the texts
-        return embedded(made, self._target)
+        return embedded(made, self._target).among(len(batch), sent, NOT_SENT)
 
     def _page(self, lane: str, after: str | None) -> list[Entry]:
         return list(islice(self._store.unfilled(namespace=lane, after=after), BATCH))
