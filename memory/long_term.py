@@ -84,7 +84,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         operation_ids: Callable[[], str] | None = None,
         zone: tzinfo | None = None,
         recall_settings: RecallSettings | None = None,
-        embedding: EmbeddingSettings | None = None,
+        embedding_settings: EmbeddingSettings | None = None,
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
@@ -96,7 +96,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
         self.word_vectors = word_vectors
-        self.embedding = Embedding(store, embedder, settings=embedding)
+        self.embedding = Embedding(store, embedder, settings=embedding_settings)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock

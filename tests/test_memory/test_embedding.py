@@ -27,7 +27,7 @@ from memory.records import Memory
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
-from vectorstore import StoreClosed, open_store
+from vectorstore import ObservableStore, StoreClosed, open_store
 
 LANE = store_namespace("", CONVERSATION)
 HASHING = HashingEmbedder(dimension=64)
@@ -79,7 +79,9 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def opened(path: Path, embedder: Any, **settings: Any) -> LongTermMemory:
-    return open_memory(path / "m.db", embedder=embedder, word_vectors=None, embedding=EmbeddingSettings(**settings))
+    return open_memory(
+        path / "m.db", embedder=embedder, word_vectors=None, embedding_settings=EmbeddingSettings(**settings)
+    )
 
 
 def vector_of(memory: LongTermMemory, id: str) -> Any:
@@ -266,6 +268,16 @@ def test_what_a_strange_embedder_says_is_shown_without_keys() -> None:
     assert "secret" not in deferred
 
 
+def test_who_watches_the_store_sees_no_search_in_a_write(tmp_path: Path) -> None:
+    seen: list[str] = []
+    store = ObservableStore(open_store(f"sqlite:///{tmp_path / 'm.db'}"), lambda event: seen.append(event.operation))
+    memory = LongTermMemory(store, embedder=Model())
+    run(memory.remember_many(["one", "two"]))
+    assert "upsert" in seen
+    assert "search" not in seen
+    run(memory.close())
+
+
 # --- patience
 
 
@@ -297,7 +309,7 @@ def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
 def test_flushing_is_patient() -> None:
     model = Model()
     memory = LongTermMemory(
-        open_store("numpy:"), embedder=model, embedding=EmbeddingSettings(write_patience=0.02, per_text=0)
+        open_store("numpy:"), embedder=model, embedding_settings=EmbeddingSettings(write_patience=0.02, per_text=0)
     )
     model.hangs = True
     run(memory.remember("one"))

@@ -60,7 +60,7 @@ def run(awaitable: Any) -> Any:
 
 
 def opened(path: Path, embedder: Any, **settings: Any) -> LongTermMemory:
-    return open_memory(path / "m.db", embedder=embedder, embedding=EmbeddingSettings(**settings))
+    return open_memory(path / "m.db", embedder=embedder, embedding_settings=EmbeddingSettings(**settings))
 
 
 @pytest.fixture(params=["numpy", "sqlite"])
@@ -193,6 +193,38 @@ def test_what_is_corrected_while_its_vector_is_made_gets_that_of_its_new_text(me
     assert loops == [1]
     assert wrong(memory, new) == []
     assert run(memory.count()) == 21
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_many_write_while_it_is_switched_mixes_no_vectors(memory: LongTermMemory, seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+
+    class Slow(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            rows = await super().embed(texts, kind)
+            await asyncio.sleep(rng.random() * 0.02)
+            return rows
+
+    ids = filled(memory, 30)
+    old, new = Slow("old"), Slow("new")  # of one length, so that only care keeps them apart
+    memory.embedding.embedder = old
+
+    async def write(number: int) -> None:
+        await asyncio.sleep(rng.random() * 0.2)
+        if number % 3:
+            await memory.remember(f"meanwhile {number}")
+        else:
+            await memory.correct(ids[number % len(ids)], f"corrected {number}")
+
+    async def everything() -> None:
+        await asyncio.gather(memory.reembed(new), *(write(number) for number in range(60)))
+        await memory.flush()
+
+    run(everything())
+    assert memory.embedder is new
+    assert wrong(memory, new) == []
+    assert run(memory.count()) == 30 + 40
 
 
 def test_a_model_changed_under_its_name_is_embedded_anew(tmp_path: Path) -> None:
