@@ -23,6 +23,7 @@ from memory.embedders.probe import PROBES
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
 from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
+from memory.messages import Message
 from memory.opening import open_memory
 from memory.rag.knowledge_base import KnowledgeBase
 from memory.write.embedding_settings import EmbeddingSettings
@@ -39,7 +40,7 @@ class Model:
     def __init__(self, name: str = "old", dimension: int = 32, *, turn: int = 0) -> None:
         self.fingerprint = f"{name}/1"
         self.dimension = dimension
-        self.turn = turn
+        self.turn = turn + 7 * sum(name.encode())  # the same text has another vector under each name
         self.before: Callable[[Sequence[str]], None] = lambda texts: None
         self.asked: list[str] = []
         self._hashing = HashingEmbedder(dimension=dimension)
@@ -321,26 +322,47 @@ def test_a_switch_made_elsewhere_to_ones_own_embedder_is_followed(tmp_path: Path
     run(first.close())
 
 
-def test_a_vector_that_is_under_way_while_the_memory_is_switched_is_not_stored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("elsewhere", [True, False])
+@pytest.mark.parametrize("road", ["remember", "turn", "correct", "flush", "ingest"])
+def test_a_vector_that_is_under_way_while_the_memory_is_switched_is_not_stored(
+    tmp_path: Path, road: str, elsewhere: bool
+) -> None:
     memory = opened(tmp_path, Model())
-    run(memory.remember("first"))
-    new = Model("new")
+    first = run(memory.remember("first"))
+    new = Model("new")  # of the same length, so that only care keeps them apart
+    switched: list[bool] = []
 
     class Slow(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
             rows = await super().embed(texts, kind)
-            if "late" in texts:
-                other = opened(tmp_path, Model())
+            if any("late" in text for text in texts) and not switched:
+                switched.append(True)
+                other = opened(tmp_path, Model()) if elsewhere else memory
                 await other.reembed(new)
-                await other.close()
+                if elsewhere:
+                    await other.close()
             return rows
 
+    if road == "flush":
+        words_only = open_memory(tmp_path / "m.db", choose_local=False)
+        run(words_only.remember("late"))
+        run(words_only.close())
     memory.embedding.embedder = Slow()
-    assert run(memory.remember("late")).deferred is not None
+    (tmp_path / "late.txt").write_text("late")
+    call = {
+        "remember": lambda: memory.remember("late"),
+        "turn": lambda: memory.remember_turn("s", [Message.user("late")]),
+        "correct": lambda: memory.correct(first.id, "late"),
+        "flush": memory.flush,
+        "ingest": lambda: KnowledgeBase(memory).ingest(tmp_path / "late.txt"),
+    }[road]
+    run(call())
+    assert switched == [True]
     run(memory.close())
     again = opened(tmp_path, new)
-    assert run(again.flush()) == 1
+    run(again.flush())
     assert wrong(again, new) == []
+    assert "late" in {entry.text for lane in again.store.namespaces() for entry in again.store.scan(namespace=lane)}
     run(again.close())
 
 
