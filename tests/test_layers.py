@@ -245,6 +245,7 @@ LINES: dict[str, list[set[str]]] = {
             "memories",
             "recall",
             "remember",
+            "sessions",
             "why_not",
         },
         {"app"},
