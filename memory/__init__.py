@@ -10,8 +10,12 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.local import LocalEmbedder
+from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
 from memory.embedders.space import embedder_space
@@ -21,6 +25,7 @@ from memory.errors import (
     ArgumentError,
     CannotUndo,
     DuplicateKey,
+    EmbedderChanged,
     EmbedderError,
     EmbedderMismatch,
     HttpConnectError,
@@ -62,12 +67,14 @@ from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
+from memory.receipts import read_receipt, receipt_text
 from memory.records import (
     Change,
     Forgotten,
     Found,
     History,
     Hit,
+    Left,
     LeftOut,
     Matched,
     Memory,
@@ -79,6 +86,8 @@ from memory.records import (
     Stage,
     Stats,
     Trust,
+    Unreached,
+    Verified,
     WhyNot,
 )
 from memory.runtime import run_sync
@@ -93,7 +102,9 @@ from memory.storage.summaries import Summary, SummaryStorage
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import TokenCounter, default_counter, message_tokens
+from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.reembedding import Reembedded, ReembeddingProgress
 from memory.write.trust import may_change
 
 __all__ = [
@@ -109,18 +120,24 @@ __all__ = [
     "Conversation",
     "ConversationPolicy",
     "Decision",
+    "DetailedEmbedder",
     "Document",
     "DocumentBlock",
     "DocumentInfo",
     "DuplicateKey",
     "Embedder",
+    "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
     "EmbeddingKind",
+    "EmbeddingSettings",
+    "Embeddings",
     "EstimatingCounter",
+    "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
     "Found",
+    "FunctionEmbedder",
     "HashingEmbedder",
     "History",
     "HistoryStorage",
@@ -137,6 +154,7 @@ __all__ = [
     "IngestReport",
     "KeepAll",
     "KnowledgeBase",
+    "Left",
     "LeftOut",
     "LoadError",
     "Loaded",
@@ -152,6 +170,7 @@ __all__ = [
     "MinimumLength",
     "NoSuchMemory",
     "NotTrusted",
+    "OllamaEmbedder",
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
@@ -160,6 +179,8 @@ __all__ = [
     "Passages",
     "ReadPolicy",
     "RecallSettings",
+    "Reembedded",
+    "ReembeddingProgress",
     "RejectedText",
     "Report",
     "Retention",
@@ -186,19 +207,25 @@ __all__ = [
     "TokenizerUnavailable",
     "ToolCallBlock",
     "ToolResultBlock",
+    "Truncation",
     "Trust",
+    "Unreached",
+    "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
     "WritePolicy",
     "cite",
     "default_counter",
+    "embed_detailed",
     "embedder_space",
     "local_available",
     "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",
+    "read_receipt",
+    "receipt_text",
     "run_sync",
     "system_clock",
     "unreadable",

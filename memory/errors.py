@@ -9,6 +9,7 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 ├── RejectedText                a correction that a write policy does not let through: reason
 ├── EmbedderError               an embedder failed or answered nonsense
 │   └── EmbedderMismatch        the file was filled with vectors of another embedder: recorded, given
+│       └── EmbedderChanged     the embedder's model was changed under the same name: nearness
 ├── HttpError                   an HTTP exchange failed: url (without secrets), status
 │   ├── HttpConnectError        nothing answered
 │   ├── HttpTimeout             it took too long
@@ -99,6 +100,22 @@ class EmbedderMismatch(EmbedderError):
         super().__init__(
             f"this memory holds vectors of {recorded}, the embedder is {given}; "
             "use the recorded one, or re-embed the memory"
+        )
+
+
+class EmbedderChanged(EmbedderMismatch):
+    """The embedder has the right name, and gives other vectors than when the file was filled."""
+
+    def __init__(self, fingerprint: str, nearness: float) -> None:
+        super().__init__(fingerprint, fingerprint)
+        self.nearness = nearness
+        self.args = (self._said(fingerprint),)
+
+    def _said(self, fingerprint: str) -> str:
+        return (
+            f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
+            f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
+            "the memory"
         )
 
 

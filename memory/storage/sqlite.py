@@ -12,7 +12,6 @@ from typing import Any
 
 import apsw
 
-from memory.captions import beginning
 from memory.messages import Message, Role
 from memory.storage import sqlite_bounds as bounds
 from memory.storage.protocol import SessionInfo, StoredMessage
@@ -28,6 +27,7 @@ from memory.storage.serialise import (
     check_session,
     needle,
 )
+from memory.storage.sqlite_messages import MOST, begins, keys, note, put_at, remove
 from memory.storage.sqlite_summaries import drop_summaries, read_summary, telling, write_summary
 from memory.storage.summaries import Summary, check_summary, same
 from memory.storage.tables import FROM, ROW, SHOWN, SHOWN_FROM, HistoryTables, checksum_of, decoded
@@ -35,8 +35,6 @@ from memory.times import Clock, from_text, system_clock, to_text
 from vectorstore.sqlite import Database
 
 _GROUP = 200
-_MOST = 2**63 - 1
-"""The largest number that SQLite knows."""
 
 
 class SqliteHistory(ThreadedHistory):
@@ -93,8 +91,8 @@ class SqliteRows:
             f"SELECT {ROW} {SHOWN_FROM} WHERE s.namespace = ? AND s.session = ? AND {SHOWN} "
             f"AND m.role IN ({_marks(wanted)}) AND m.sequence > ? ORDER BY m.sequence DESC LIMIT ? OFFSET ?"
         )
-        most = -1 if limit is None else min(limit, _MOST)
-        bound = (*place, self._over(), *wanted, min(after, _MOST), most, min(offset, _MOST))
+        most = -1 if limit is None else min(limit, MOST)
+        bound = (*place, self._over(), *wanted, min(after, MOST), most, min(offset, MOST))
         with self._database.read() as connection:
             rows = [decoded(row) for row in connection.execute(sql, bound)]
         return [StoredMessage(row.sequence, row.message, row.at, row.memory or None) for row in reversed(rows)]
@@ -111,7 +109,7 @@ class SqliteRows:
                 place,
             ):
                 before.setdefault(text, []).append((memory, settled))
-            self._remove(connection, place, None)
+            remove(connection, place, None, self._over())
             if not texts:
                 return []
             kept = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
@@ -122,7 +120,7 @@ class SqliteRows:
         place = (check_namespace(namespace), check_session(session))
         chosen = None if sequences is None else check_sequences(sequences)
         with self._database.write() as connection:
-            return self._remove(connection, place, chosen)
+            return remove(connection, place, chosen, self._over())
 
     def erase(self, rows: Sequence[HistoryRow]) -> None:
         """As ``HistoryRows.erase``."""
@@ -130,10 +128,29 @@ class SqliteRows:
             return
         with self._database.write() as connection:
             for row in rows:
-                self._remove(connection, (row.namespace, row.session), [row.sequence])
+                remove(connection, (row.namespace, row.session), [row.sequence], self._over())
             self._database.mark_erasure(connection)
         if not self._database.in_write():
             self._database.finish_erasure()
+
+    def erase_namespace(self, namespace: str) -> int:
+        """As ``HistoryRows.erase_namespace``."""
+        name = check_namespace(namespace)
+        with self._database.write() as connection:
+            connection.execute(
+                "DELETE FROM history_messages WHERE session IN (SELECT key FROM history_sessions WHERE namespace = ?)",
+                (name,),
+            )
+            gone = connection.changes()
+            connection.execute("DELETE FROM history_sessions WHERE namespace = ?", (name,))
+            self._database.mark_erasure(connection)
+        return gone
+
+    def place(self, rows: Sequence[HistoryRow]) -> int:
+        """As ``HistoryRows.place``."""
+        texts = all_to_json([row.message for row in rows])
+        with self._database.write() as connection:
+            return sum(put_at(connection, row, text) for row, text in zip(rows, texts, strict=True))
 
     def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
@@ -143,10 +160,10 @@ class SqliteRows:
             "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) "
             f"{SHOWN_FROM} WHERE s.namespace = ? AND {SHOWN} GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
         )
-        bound = (check_namespace(namespace), self._over(), -1 if limit is None else min(limit, _MOST))
+        bound = (check_namespace(namespace), self._over(), -1 if limit is None else min(limit, MOST))
         with self._database.read() as connection:
             return [
-                SessionInfo(name, count, from_text(first), from_text(last), _begins(connection, key, sequence))
+                SessionInfo(name, count, from_text(first), from_text(last), begins(connection, key, sequence))
                 for key, name, count, first, last, sequence in list(connection.execute(sql, bound))
             ]
 
@@ -169,7 +186,7 @@ class SqliteRows:
         self._assign(rows, settled=1)
         with self._database.write() as connection:
             for place in dict.fromkeys((row.namespace, row.session) for row in rows):
-                for key in _keys(connection, place):
+                for key in keys(connection, place):
                     bounds.take_hidden(connection, key)
 
     def of_memories(self, ids: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
@@ -269,45 +286,11 @@ class SqliteRows:
         bounds.trim(connection, self._retention, key)
         return sequences
 
-    def _remove(self, connection: apsw.Connection, place: tuple[str, str], sequences: Sequence[int] | None) -> int:
-        """Delete messages (None: all) and the summaries made of them; return how many of them were shown."""
-        gone, over = 0, self._over()
-        for key in _keys(connection, place):
-            for sequence in (None,) if sequences is None else [one for one in sequences if 0 < one <= _MOST]:
-                test, bound = ("1", ()) if sequence is None else ("m.sequence = ?", (sequence,))
-                shown = f"SELECT COUNT(*) {SHOWN_FROM} WHERE m.session = ? AND {SHOWN} AND {test}"
-                gone += next(connection.execute(shown, (key, over, *bound)))[0]
-                connection.execute(f"DELETE FROM history_messages AS m WHERE m.session = ? AND {test}", (key, *bound))
-                if sequence is None or connection.changes():
-                    drop_summaries(connection, place, sequence or 0)
-        return gone
-
     def _assign(self, rows: Sequence[HistoryRow], *, settled: int) -> None:
         with self._database.write() as connection:
             for row in rows:
                 place = (row.namespace, row.session)
-                _note(connection, place, row.sequence, "memory = ?, settled = ?", (row.memory, settled))
-
-
-def _keys(connection: apsw.Connection, place: tuple[str, str]) -> list[int]:
-    """Return the key of a session; nothing for one that is unknown."""
-    sql = "SELECT key FROM history_sessions WHERE namespace = ? AND session = ?"
-    return [key for (key,) in connection.execute(sql, place)]
-
-
-def _begins(connection: apsw.Connection, key: int, sequence: int) -> str:
-    sql = f"SELECT {ROW} {FROM} WHERE m.session = ? AND m.sequence = ?"
-    return beginning(decoded(next(connection.execute(sql, (key, sequence)))).message)
-
-
-def _note(
-    connection: apsw.Connection, place: tuple[str, str], sequence: int, what: str, values: tuple[Any, ...]
-) -> None:
-    connection.execute(
-        f"UPDATE history_messages SET {what} WHERE sequence = ? "
-        "AND session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)",
-        (*values, sequence, *place),
-    )
+                note(connection, place, row.sequence, "memory = ?, settled = ?", (row.memory, settled))
 
 
 def _marks(values: Sequence[object]) -> str:
