@@ -180,7 +180,7 @@ class InMemoryRows:
                     held.rows[row.sequence] = _Row(text, row.message.role, row.at, row.memory, settled)
                     placed += 1
                 held.next = max(held.next, row.sequence + 1)
-                held.used_at = held.used_at or row.at
+                held.used_at = max(held.used_at or row.at, row.at)
                 held.rows = dict(sorted(held.rows.items()))
         return placed
 

@@ -56,7 +56,8 @@ def put_at(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
     placed = connection.changes()
     connection.execute(
         "INSERT INTO history_bounds (session, first, used_at) "
-        "SELECT key, 1, ? FROM history_sessions WHERE namespace = ? AND session = ? ON CONFLICT DO NOTHING",
+        "SELECT key, 1, ? FROM history_sessions WHERE namespace = ? AND session = ? "
+        "ON CONFLICT (session) DO UPDATE SET used_at = max(coalesce(used_at, excluded.used_at), excluded.used_at)",
         (at, *place),
     )
     return placed
