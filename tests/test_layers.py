@@ -186,7 +186,7 @@ LINES: dict[str, list[set[str]]] = {
         {"events"},
         {"scope"},
         {"providers"},
-        {"rendering"},
+        {"rendering", "summarising"},
         {"storing"},
         {"recalling"},
         {"tools"},

@@ -33,6 +33,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "embedding_base_url": "MNEME_EMBEDDING_BASE_URL",
     "embedding_api_key": "MNEME_EMBEDDING_API_KEY",
     "token_budget": "MNEME_TOKEN_BUDGET",
+    "window": "MNEME_WINDOW",
+    "trace": "MNEME_TRACE",
     "system": "MNEME_SYSTEM",
 }
 CONFIG_VARIABLE = "MNEME_CONFIG"
@@ -40,6 +42,7 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
 KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
+WINDOWS = ("turns", "tokens", "summary")
 _NOT_SHOWN = frozenset(
     {
         "anthropic_api_key",
@@ -72,6 +75,8 @@ class Settings(BaseModel):
     embedding_base_url: str | None = None
     embedding_api_key: SecretStr | None = None
     token_budget: int = Field(default=16_000, ge=500)
+    window: str = "all"
+    trace: bool = True
     system: str = ""
 
     @property
@@ -131,6 +136,14 @@ class Settings(BaseModel):
     @classmethod
     def _model(cls, value: str | None) -> str | None:
         return None if value is None or value.strip().lower() in ("", NO_MODEL) else value.strip()
+
+    @field_validator("window")
+    @classmethod
+    def _window(cls, value: str) -> str:
+        kind, _, size = value.strip().partition(":")
+        if value.strip() != "all" and (kind not in WINDOWS or not size.isdecimal() or int(size) < 1):
+            raise ValueError("all, turns:NUMBER, tokens:NUMBER or summary:NUMBER (of tokens) is needed")
+        return value.strip()
 
     @field_validator("base_url", "anthropic_base_url", "embedding_base_url")
     @classmethod

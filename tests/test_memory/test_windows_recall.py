@@ -94,6 +94,14 @@ def test_each_message_that_left_the_history_is_found_by_recall(tmp_path: Path) -
     run(memory.close())
 
 
+def test_a_memory_can_be_opened_with_a_retention(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", retention=Retention(messages=2, unremembered="keep"))
+    tell(memory)
+    assert len(run(memory.conversations.load("s"))) == 2
+    assert FACTS[0] in recalled(memory, QUESTIONS[0])
+    run(memory.close())
+
+
 def test_what_left_the_history_before_it_was_remembered_is_remembered_on_opening(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
     history = SqliteHistory(store.database, retention=Retention(messages=1, unremembered="keep"))  # type: ignore[attr-defined]
