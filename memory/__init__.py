@@ -10,6 +10,9 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.cache import EmbeddingCache
+from memory.embedders.cache_tables import SqliteEmbeddingCache
+from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder
@@ -110,6 +113,7 @@ from memory.write.trust import may_change
 __all__ = [
     "ArgumentError",
     "Block",
+    "CachedEmbedder",
     "CannotUndo",
     "Chain",
     "Change",
@@ -129,6 +133,7 @@ __all__ = [
     "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
+    "EmbeddingCache",
     "EmbeddingKind",
     "EmbeddingSettings",
     "Embeddings",
@@ -189,6 +194,7 @@ __all__ = [
     "SessionInfo",
     "ShortTermMemory",
     "Source",
+    "SqliteEmbeddingCache",
     "SqliteHistory",
     "Stage",
     "Stats",

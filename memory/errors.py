@@ -99,7 +99,7 @@ class EmbedderMismatch(EmbedderError):
         self.given = given
         super().__init__(
             f"this memory holds vectors of {recorded}, the embedder is {given}; "
-            "use the recorded one, or re-embed the memory"
+            "use the recorded one, or re-embed the memory (`mneme reembed`)"
         )
 
 
@@ -115,7 +115,7 @@ class EmbedderChanged(EmbedderMismatch):
         return (
             f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
             f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
-            "the memory"
+            "the memory (`mneme reembed`)"
         )
 
 

@@ -40,6 +40,7 @@ from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, aware, system_clock
 from memory.tokens import default_counter
 from memory.write import pending, remembering, turns
+from memory.write.cached_vectors import CachedVectors
 from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
@@ -109,7 +110,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
-            erasers=[SummaryEraser(conversations.rows)],
+            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding)],
         )
         self._next_due = self._context.held.next_due()
         self._recaller = Recaller(

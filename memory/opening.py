@@ -31,6 +31,7 @@ def open_memory(
     path: str | os.PathLike[str],
     *,
     embedder: Embedder | None = None,
+    choose_local: bool = True,
     word_vectors: WordVectors | None = None,
     policies: Sequence[WritePolicy] = (),
     clock: Clock = system_clock,
@@ -45,7 +46,8 @@ def open_memory(
     """Open the memory in the file *path*; make it where there is none.
 
     The embedder given is used; one whose vectors are not those of the file raises ``EmbedderMismatch``.
-    Without one, the local embedder is used if it is installed and the file's vectors are its own or none;
+    Without one, the local embedder is used if it is installed and the file's vectors are its own or none
+    (*choose_local* off: it is not);
     else the memory is searched by words alone, says so, and what is new waits for its vector. Word vectors
     are the local ones, where they are installed. What history holds and memory lacks is remembered.
     *retention* bounds what history keeps of each session; None keeps all. Memories are not bounded by it.
@@ -54,7 +56,8 @@ def open_memory(
     try:
         if local_available():
             word_vectors = word_vectors or LocalWordVectors()
-            embedder = embedder or _local_for(store.space)
+            if embedder is None and choose_local:
+                embedder = _local_for(store.space, embedding or EmbeddingSettings())
         memory = LongTermMemory(
             store,
             history=None if retention is None else _history(store, clock, retention),
@@ -76,9 +79,9 @@ def open_memory(
     return memory
 
 
-def _local_for(space: Space | None) -> Embedder | None:
+def _local_for(space: Space | None, settings: EmbeddingSettings) -> Embedder | None:
     local = LocalEmbedder()
-    return local if space is None or named_for(space, local) else None
+    return local if settings.mismatch == "words" or space is None or named_for(space, local) else None
 
 
 def _history(store: VectorStore, clock: Clock, retention: Retention) -> SqliteHistory:

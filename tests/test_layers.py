@@ -123,9 +123,9 @@ LINES: dict[str, list[set[str]]] = {
     "memory.policies": [{"protocol"}, {"chain", "keep_all", "newest", "summary"}, {"fixed_window", "token_window"}],
     "memory.embedders": [
         {"bounded", "protocol", "texts", "vectors"},
-        {"details", "hashing", "probe", "space", "static_table"},
-        {"endpoint", "fallback", "function", "local", "word_vectors"},
-        {"ollama", "openai_compatible"},
+        {"details", "forgetting", "hashing", "probe", "space", "static_table"},
+        {"cache", "endpoint", "fallback", "function", "local", "word_vectors"},
+        {"cache_tables", "cached", "ollama", "openai_compatible"},
     ],
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
@@ -134,7 +134,7 @@ LINES: dict[str, list[set[str]]] = {
         {"held_tables", "operation_tables", "policies", "probe_tables", "summary_eraser", "tombstone_tables", "trust"},
         {"embedding"},
         {"context"},
-        {"pending", "versions", "writer"},
+        {"cached_vectors", "pending", "versions", "writer"},
         {"closing", "reembedding"},
         {"marking", "remembering"},
         {"correcting", "selecting", "turns", "undoing", "unreached"},
@@ -182,7 +182,7 @@ LINES: dict[str, list[set[str]]] = {
         {"items"},
         {"results"},
         {"errors"},
-        {"approval", "backoff", "hooks", "ledger"},
+        {"approval", "backoff", "hooks", "ledger", "reading"},
         {"events"},
         {"scope"},
         {"providers"},
@@ -231,7 +231,7 @@ LINES: dict[str, list[set[str]]] = {
         {"approving", "authorising", "circuit_breaker", "logging_calls", "rate_limit", "refusing", "retry", "timeout"},
     ],
     "agent.testing": [
-        {"scripted"},
+        {"scripted", "shown"},
         {"provider_contract", "wire_server"},
         {"anthropic_server", "ollama_server", "openai_server"},
     ],
@@ -239,7 +239,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"failures", "inputs"},
+        {"agreeing", "failures", "inputs"},
         {"checks"},
         {
             "ask",
@@ -251,6 +251,7 @@ LINES: dict[str, list[set[str]]] = {
             "ingest",
             "memories",
             "recall",
+            "reembed",
             "remember",
             "sessions",
             "why_not",

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
@@ -43,6 +43,7 @@ ANTHROPIC_BASE_URL = "https://api.anthropic.com"
 KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
 WINDOWS = ("turns", "tokens", "summary")
+EMBEDDERS = ("auto", "local", "none", "ollama", "openai")
 _NOT_SHOWN = frozenset(
     {
         "anthropic_api_key",
@@ -70,7 +71,7 @@ class Settings(BaseModel):
     anthropic_api_key: SecretStr | None = None
     anthropic_base_url: str | None = None
     ollama_host: str | None = None
-    embedder: Literal["auto", "local", "openai"] = "auto"
+    embedder: str = "auto"
     embedding_model: str | None = None
     embedding_base_url: str | None = None
     embedding_api_key: SecretStr | None = None
@@ -108,8 +109,26 @@ class Settings(BaseModel):
         return self.base_url or DEFAULT_BASE_URL
 
     @property
+    def embedder_kind(self) -> str:
+        """Which embedder: the word before the model's name."""
+        return self.embedder.partition(":")[0]
+
+    @property
+    def embedder_model(self) -> str:
+        """The name of the model that embeds, as its endpoint knows it; "" where none is set."""
+        return self.embedder.partition(":")[2] or self.embedding_model or ""
+
+    @property
+    def embeds_at_an_endpoint(self) -> bool:
+        """Whether texts are sent to a server to be embedded."""
+        return self.embedder_kind in ("ollama", "openai")
+
+    @property
     def embedding_endpoint(self) -> str:
         """Where texts are embedded, if an endpoint embeds them."""
+        if self.embedder_kind == "ollama":
+            address = self.embedding_base_url or ollama_address(self.ollama_host or "")
+            return address.removesuffix("/v1")
         if self.embedding_base_url is None and self.base_url is None and self.api_key is None and self.ollama_host:
             return ollama_address(self.ollama_host) + "/v1"
         return self.embedding_base_url or self.base_url or DEFAULT_BASE_URL
@@ -122,7 +141,7 @@ class Settings(BaseModel):
     @property
     def embedding_key(self) -> str | None:
         """The embedder's key itself. OpenAI's serves where the endpoint is OpenAI's own, and nowhere else."""
-        same = self.embedding_endpoint == (self.base_url or DEFAULT_BASE_URL)
+        same = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_BASE_URL)
         return _secret(self.embedding_api_key or (self.api_key if same else None))
 
     @field_validator("memory", mode="before")
@@ -143,6 +162,15 @@ class Settings(BaseModel):
         kind, _, size = value.strip().partition(":")
         if value.strip() != "all" and (kind not in WINDOWS or not size.isdecimal() or int(size) < 1):
             raise ValueError("all, turns:NUMBER, tokens:NUMBER or summary:NUMBER (of tokens) is needed")
+        return value.strip()
+
+    @field_validator("embedder")
+    @classmethod
+    def _embedder(cls, value: str) -> str:
+        kind, colon, name = value.strip().partition(":")
+        endpoint = kind in ("ollama", "openai")
+        if kind not in EMBEDDERS or (colon and not (endpoint and name.strip())):
+            raise ValueError("'auto', 'local', 'none', 'ollama:MODEL' or 'openai:MODEL' is needed")
         return value.strip()
 
     @field_validator("base_url", "anthropic_base_url", "embedding_base_url")

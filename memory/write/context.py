@@ -50,10 +50,14 @@ class WriteContext:
         return self.store.transaction() if isinstance(self.store, LifecycleStore) else nullcontext()
 
     def lifecycle(self, operation: str) -> LifecycleStore:
-        """Return the store if it can do what *operation* needs, else refuse by name."""
+        """Return the store if it can do what *operation* needs, else refuse by name.
+
+        It then takes the vectors that the file has now, whoever switched it to others.
+        """
         if not isinstance(self.store, LifecycleStore):
             reason = f"{type(self.store).__name__} lacks the lifecycle part (transaction, erase)"
             raise UnsupportedError(operation, reason)
+        self.embedding.follow()
         return self.store
 
     def log(

@@ -34,6 +34,8 @@ QUOTES: Final = "quotes"
 corrected does not live on in it, and it is forgotten with them."""
 USED: Final = "used"
 """Metadata of a memory: ids of memories that the answer was made with; named when one is forgotten."""
+TRUST: Final = "trust"
+"""Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
 _BATCH: Final = 256
 
 
@@ -50,6 +52,7 @@ def memory_of(
     if actor == "assistant" and quotes(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
+    trust = _trust(message, Trust(actor))
     return Memory(
         text=text,
         caption=captions(message) if message.text.strip() else "",
@@ -59,11 +62,17 @@ def memory_of(
         session=session,
         sequence=sequence,
         source=Source(session=session, sequence=sequence),
-        trust=Trust(actor),
-        actor=actor,
+        trust=trust,
+        actor=actor if trust == actor else trust.value,
         occurred_at=message.at or at,
         metadata=metadata,
     )
+
+
+def _trust(message: Message, own: Trust) -> Trust:
+    """Return how far *message* is trusted: its role's *own*, or less where its metadata says so."""
+    said = message.metadata.get(TRUST)
+    return max(own, Trust(said), key=list(Trust).index) if said in tuple(Trust) else own
 
 
 def quotes(message: Message) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Hit,
         IngestReport,
         Memory,
+        Reembedded,
         Report,
         SessionInfo,
         StoredMessage,
@@ -140,6 +141,19 @@ def ingest_json(report: IngestReport) -> dict[str, Any]:
         "embedded": report.embedded,
         "pending": report.pending,
         "changed": report.changed,
+    }
+
+
+def reembedded_json(done: Reembedded) -> dict[str, Any]:
+    """Return what embedding anew did."""
+    return {
+        "before": done.before,
+        "space": done.space,
+        "embedded": done.embedded,
+        "without": done.without,
+        "truncated": done.truncated,
+        "switched": done.switched,
+        "already": done.already,
     }
 
 
