@@ -63,7 +63,7 @@ class _Session:
             if sequence < self.first and row.role != "system" and (drop or row.settled):
                 del self.rows[sequence]
                 if row.memory and any(sequence <= one.through for one in self.summaries.values()):
-                    self.left[row.memory] = sequence
+                    self.left[row.memory] = min(sequence, self.left.get(row.memory, sequence))
 
     def forget_summaries(self, sequence: int) -> int:
         """Delete the summaries that reach to *sequence*; return how many."""

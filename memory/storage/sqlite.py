@@ -169,9 +169,12 @@ class SqliteRows:
 
     def namespaces(self) -> list[str]:
         """As ``HistoryStorage.namespaces``."""
+        sql = (
+            "SELECT DISTINCT s.namespace FROM history_sessions AS s LEFT JOIN history_bounds AS b ON b.session = s.key "
+            f"WHERE EXISTS (SELECT 1 FROM history_messages AS m WHERE m.session = s.key AND {SHOWN})"
+        )
         with self._database.read() as connection:
-            found = connection.execute(f"SELECT DISTINCT s.namespace {SHOWN_FROM} WHERE {SHOWN}", (self._over(),))
-            return sorted(name for (name,) in found)
+            return sorted(name for (name,) in connection.execute(sql, (self._over(),)))
 
     def unsettled(self, limit: int) -> list[HistoryRow]:
         """As ``HistoryRows.unsettled``."""
