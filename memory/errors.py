@@ -9,7 +9,6 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 ├── RejectedText                a correction that a write policy does not let through: reason
 ├── EmbedderError               an embedder failed or answered nonsense
 │   └── EmbedderMismatch        the file was filled with vectors of another embedder: recorded, given
-│       └── EmbedderChanged     the embedder's model was changed under the same name: nearness
 ├── HttpError                   an HTTP exchange failed: url (without secrets), status
 │   ├── HttpConnectError        nothing answered
 │   ├── HttpTimeout             it took too long

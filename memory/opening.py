@@ -22,7 +22,7 @@ from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
 from memory.times import Clock, system_clock
 from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.policies import WritePolicy
+from memory.write.policies import OnFailure, WritePolicy
 from vectorstore import Space, VectorStore, open_store
 from vectorstore.sqlite import Database
 
@@ -34,6 +34,7 @@ def open_memory(
     choose_local: bool = True,
     word_vectors: WordVectors | None = None,
     policies: Sequence[WritePolicy] = (),
+    on_policy_failure: OnFailure = "store",
     clock: Clock = system_clock,
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
@@ -64,6 +65,7 @@ def open_memory(
             embedder=embedder,
             word_vectors=word_vectors,
             policies=policies,
+            on_policy_failure=on_policy_failure,
             clock=clock,
             ids=ids,
             zone=zone,

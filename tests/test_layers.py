@@ -88,7 +88,7 @@ LINES: dict[str, list[set[str]]] = {
         {"store_contract"},
     ],
     "memory": [
-        {"errors", "image_size", "messages", "records", "redaction"},
+        {"errors", "image_size", "messages", "records", "redaction", "secret_checks"},
         {
             "captions",
             "estimating_counter",
@@ -97,11 +97,12 @@ LINES: dict[str, list[set[str]]] = {
             "retrying",
             "runtime",
             "scopes",
+            "secret_kinds",
             "tiktoken_counter",
             "times",
             "turns",
         },
-        {"codec", "http", "receipts", "tokens"},
+        {"codec", "http", "receipts", "secret_finding", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
         {"recall", "short_term", "write"},
@@ -130,17 +131,21 @@ LINES: dict[str, list[set[str]]] = {
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
         {"bytes_search", "checking", "copies", "embedding_settings", "erasers", "held", "ids", "operations", "probes"}
-        | {"tombstones", "under_way"},
+        | {"sensitive", "tombstones", "under_way"},
         {"held_tables", "operation_tables", "policies", "probe_tables", "summary_eraser", "tombstone_tables", "trust"},
-        {"embedding"},
+        {"cleaning", "embedding", "judging"},
         {"context"},
-        {"cached_vectors", "pending", "versions", "writer"},
+        {"cached_vectors", "deriving", "looking", "pending", "versions", "writer"},
         {"closing", "reembedding"},
         {"marking", "remembering"},
         {"correcting", "selecting", "turns", "undoing", "unreached"},
         {"erasure_plan"},
         {"ending", "forgetting", "grace", "merging"},
         {"verifying"},
+    ],
+    "memory.write.policies": [
+        {"calling", "protocol"},
+        {"always", "extractor", "judge", "minimum_length", "near_duplicates", "no_secrets"},
     ],
     "memory.recall": [
         {"growing", "lexicon", "names", "people", "query", "scored"},
@@ -239,7 +244,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"agreeing", "failures", "inputs"},
+        {"agreeing", "failures", "inputs", "named"},
         {"checks"},
         {
             "ask",

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
@@ -36,6 +36,10 @@ ENVIRONMENT: Mapping[str, str] = {
     "window": "MNEME_WINDOW",
     "trace": "MNEME_TRACE",
     "system": "MNEME_SYSTEM",
+    "secrets": "MNEME_SECRETS",
+    "share_sensitive": "MNEME_SHARE_SENSITIVE",
+    "minimum_length": "MNEME_MINIMUM_LENGTH",
+    "near_duplicates": "MNEME_NEAR_DUPLICATES",
 }
 CONFIG_VARIABLE = "MNEME_CONFIG"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -79,6 +83,10 @@ class Settings(BaseModel):
     window: str = "all"
     trace: bool = True
     system: str = ""
+    secrets: Literal["redact", "reject", "keep"] = "redact"
+    share_sensitive: bool = False
+    minimum_length: int = Field(default=0, ge=0)
+    near_duplicates: Literal["keep", "link", "fold"] = "keep"
 
     @property
     def kind(self) -> str:

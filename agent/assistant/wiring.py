@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.assistant.config import Settings
 from agent.errors import ConfigurationError
-from memory import Embedder, EmbeddingSettings, KnowledgeBase, LocalEmbedder, LongTermMemory, open_memory
+from memory import (
+    Embedder,
+    EmbeddingSettings,
+    KnowledgeBase,
+    LocalEmbedder,
+    LongTermMemory,
+    MinimumLength,
+    NearDuplicates,
+    NoSecrets,
+    WritePolicy,
+    is_remote,
+    open_memory,
+)
 from vectorstore import NotAStore
 
 if TYPE_CHECKING:
@@ -98,7 +110,14 @@ def open_assistant(
     tools: list[Tool] = []
     if settings.model is not None:
         include = READING if reads_only else ALL
-        tools += memory_tools(place.memory, namespace=place.namespace, include=include, users_words=True, ask=True)
+        tools += memory_tools(
+            place.memory,
+            namespace=place.namespace,
+            include=include,
+            users_words=True,
+            ask=True,
+            sensitive=settings.share_sensitive or not is_remote(provider),
+        )
         tools += knowledge_tools(place.knowledge())
     agent = Agent(
         provider,
@@ -110,6 +129,7 @@ def open_assistant(
         window=make_window(settings, provider),
         trace=settings.trace,
         on_memory_error=on_memory_error,
+        share_sensitive=settings.share_sensitive,
     )
     return Assistant(place, agent)
 
@@ -173,6 +193,18 @@ def make_window(settings: Settings, provider: Provider) -> ReadPolicy | None:
     return SummaryWindow(window, summariser(provider), down_to=half)
 
 
+def make_policies(settings: Settings) -> tuple[WritePolicy, ...]:
+    """Return what decides what is kept: no secrets unless they are wanted, nothing too short, and no repeats."""
+    policies: list[WritePolicy] = []
+    if settings.secrets != "keep":
+        policies.append(NoSecrets(settings.secrets))
+    if settings.minimum_length:
+        policies.append(MinimumLength(settings.minimum_length, of="turn"))
+    if settings.near_duplicates != "keep":
+        policies.append(NearDuplicates(fold=settings.near_duplicates == "fold"))
+    return tuple(policies)
+
+
 def make_embedder(settings: Settings, client: HttpClient | None) -> Embedder | None:
     """Return the embedder that is set; None leaves the choice to the memory (local if installed, else words)."""
     if settings.embedder_kind == "local":
@@ -207,6 +239,7 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
         path,
         embedder=embedder,
         choose_local=settings.embedder_kind != "none",
+        policies=make_policies(settings),
         embedding=EmbeddingSettings(mismatch="words"),
         offline=settings.offline,
     )

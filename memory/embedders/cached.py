@@ -50,6 +50,11 @@ class CachedEmbedder:
         return self._inner.fingerprint
 
     @property
+    def remote(self) -> bool:
+        """Whether the embedder inside is somewhere else, or does not say."""
+        return bool(getattr(self._inner, "remote", True))
+
+    @property
     def dimension(self) -> int:
         """Length of the vectors; 0 until there was one."""
         return self._inner.dimension or self._dimension

@@ -54,6 +54,11 @@ class FallbackEmbedder:
         return self._members[0].fingerprint
 
     @property
+    def remote(self) -> bool:
+        """Whether one of them is somewhere else, or does not say."""
+        return any(getattr(member, "remote", True) for member in self._members)
+
+    @property
     def dimension(self) -> int:
         """Length of the vectors; 0 until one of them knows."""
         return next((one.dimension for one in self._members if one.dimension), 0)

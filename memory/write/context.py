@@ -14,8 +14,8 @@ from memory.times import Clock, aware
 from memory.write.embedding import Embedding
 from memory.write.erasers import Eraser
 from memory.write.held import Held, InMemoryHeld
+from memory.write.judging import Rules
 from memory.write.operations import Operations
-from memory.write.policies import WritePolicy
 from memory.write.tombstones import Tombstones
 from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
@@ -30,7 +30,7 @@ class WriteContext:
     tombstones: Tombstones
     operations: Operations
     embedding: Embedding
-    policies: tuple[WritePolicy, ...]
+    rules: Rules
     clock: Clock
     ids: Callable[[], str]
     operation_ids: Callable[[], str]

@@ -64,6 +64,20 @@ class Embedded:
         """Return why the text at *place* has no vector yet; None when it has one or never will."""
         return self.refused.get(place) or self.deferred
 
+    def among(self, count: int, places: Sequence[int], reason: str) -> Embedded:
+        """Return the same as part of *count* texts: these are at *places*, the others get no vector for *reason*."""
+        vectors: list[Vector | None] = [None] * count
+        reasons: list[str | None] = [reason] * count
+        for new, vector, why in zip(places, self.vectors, self.reasons, strict=True):
+            vectors[new], reasons[new] = vector, why
+        return replace(
+            self,
+            vectors=tuple(vectors),
+            reasons=tuple(reasons),
+            refused={places[old]: why for old, why in self.refused.items()},
+            truncated={places[old]: cut for old, cut in self.truncated.items()},
+        )
+
     def part(self, places: Sequence[int]) -> Embedded:
         """Return the same of some of the texts, in the order of *places*."""
         return replace(
