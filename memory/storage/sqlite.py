@@ -6,7 +6,7 @@ and its record are stored together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -241,11 +241,13 @@ class SqliteRows:
                 return False
             return write_summary(connection, place, summary, numbers, to_text(now))
 
-    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
+    def erase_summaries(
+        self, memories: Sequence[str], holds: Callable[[str], bool] | None = None, *, namespace: str = ""
+    ) -> int:
         """As ``HistoryRows.erase_summaries``."""
         erased = 0
         with self._database.write() as connection:
-            for session, sequence in telling(connection, namespace, memories, texts):
+            for session, sequence in telling(connection, namespace, memories, holds):
                 erased += drop_summaries(connection, (namespace, session), sequence)
             if erased:
                 self._database.mark_erasure(connection)

@@ -6,6 +6,7 @@ Those made of messages that are there go with the messages; these are of message
 from __future__ import annotations
 
 from memory.storage.rows import HistoryRows
+from memory.write.copies import Words
 from memory.write.erasers import Gone
 
 
@@ -20,4 +21,4 @@ class SummaryEraser:
     def erase(self, gone: Gone) -> int:
         """As ``Eraser`` says."""
         memories = [id for ids in gone.entries.values() for id in ids]
-        return self._rows.erase_summaries(memories, sorted(gone.texts), namespace=gone.namespace)
+        return self._rows.erase_summaries(memories, Words(gone.texts).held_by, namespace=gone.namespace)

@@ -89,7 +89,7 @@ def step(pair: Pair, rng: random.Random, number: int) -> None:
     elif what < 0.95:
         memories = [f"m{rng.randrange(9)}" for _ in range(2)]
         words = f"{rng.randrange(number + 1)}."
-        pair.ask(lambda rows: rows.erase_summaries(memories, [words], **place))
+        pair.ask(lambda rows: rows.erase_summaries(memories, lambda text: words in text, **place))
     else:
         pair.clock.now += timedelta(minutes=rng.randrange(400))
     pair.clock.now += timedelta(seconds=1)

@@ -154,6 +154,15 @@ def test_forgetting_takes_a_summary_of_another_session_that_holds_the_words(memo
     assert len(run(memory.conversations.load("s"))) == 2
 
 
+def test_forgetting_a_short_word_leaves_a_summary_that_has_it_within_another(memory: LongTermMemory) -> None:
+    first, *_ = run(memory.remember_turn("t", [Message.user("cat")]))
+    run(memory.remember_turn("s", [Message.user("one"), Message.user("two")]))
+    policy = SummaryWindow(FixedWindow(messages=1), lambda so_far, said: "They spoke of education.")
+    run(ShortTermMemory(memory.conversations, policy=policy, session="s").window())
+    run(memory.forget([first.id]))
+    assert run(memory.conversations.summary("s", "summary")) is not None
+
+
 def test_forgetting_a_namespace_takes_its_summaries(memory: LongTermMemory, tmp_path: Path) -> None:
     tell(memory)
     policy = SummaryWindow(FixedWindow(messages=2), lambda so_far, said: "They spoke of a zyzzyva.")
