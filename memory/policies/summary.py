@@ -33,7 +33,7 @@ Summarise: TypeAlias = Callable[[str, Sequence[Message]], str | Awaitable[str]]
 """Gets the summary so far (empty at first) and the messages to add to it, oldest first; returns the new summary."""
 
 HEADING = "Summary of the conversation so far"
-SUMMARY = "summary"
+SUMMARY = "mneme.summary"
 """Metadata of the message that carries a summary: how many messages it sums up."""
 _ATTEMPTS = 3
 _PART = 200
@@ -80,12 +80,12 @@ class SummaryWindow:
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """Return the window of *messages* alone; a summary among them stays, none is made."""
-        told = [one for one in messages if SUMMARY in one.metadata]
-        window = self._policy.apply([one for one in messages if SUMMARY not in one.metadata])
+        told = [one for one in messages if SUMMARY in one.metadata][-1:]
+        window = self._policy.apply([one for one in messages if one not in told])
         if window.dropped:
             note = f"{_messages(window.dropped)} left out and not summed up: there is no storage to keep a summary in"
             window = replace(window, notes=(*window.notes, note))
-        return _with(window, told[-1]) if told else window
+        return _with(window, told[0]) if told else window
 
     async def window(self, conversation: Conversation) -> Window:
         """As the protocol says. Of runs at once on one session, the first that is ready keeps its summary.

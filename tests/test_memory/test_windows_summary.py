@@ -190,6 +190,13 @@ def test_a_window_applied_to_what_it_has_shown_keeps_the_summary(history: Any) -
     assert later.messages[1] is found.summary
 
 
+def test_metadata_of_ones_own_makes_no_summary(history: Any) -> None:
+    asyncio.run(history.append("s", [Message(role="user", metadata={"summary": 3}), Message.user("b")]))
+    policy = SummaryWindow(FixedWindow(messages=2), Telling())
+    found = window(history, policy)
+    assert (found.summary, policy.apply(found.messages).summary, len(found.messages)) == (None, None, 2)
+
+
 def test_a_call_and_its_results_are_summed_up_together(history: Any) -> None:
     telling = Telling()
     call = Message.assistant([ToolCallBlock(id="1", name="look")])
