@@ -50,6 +50,7 @@ from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
+from memory.write.summary_eraser import SummaryEraser
 from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import Filter, SpaceChanged, VectorStore, VectorStoreError
 
@@ -117,7 +118,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
-            erasers=[CachedVectors(self.embedding)],
+            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding)],
         )
         self._next_due = self._context.held.next_due()
         self._recaller = Recaller(

@@ -118,6 +118,7 @@ LINES: dict[str, list[set[str]]] = {
         {"conversation", "rows"},
         {"sqlite_bounds", "tables"},
         {"sqlite_summaries"},
+        {"sqlite_messages"},
         {"in_memory", "sqlite"},
     ],
     "memory.policies": [{"protocol"}, {"chain", "keep_all", "newest", "summary"}, {"fixed_window", "token_window"}],
@@ -131,7 +132,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.write": [
         {"bytes_search", "checking", "copies", "embedded", "embedding_settings", "erasers", "held", "ids"}
         | {"operations", "probes", "sensitive", "tombstones", "under_way"},
-        {"held_tables", "operation_tables", "policies", "probe_tables", "tombstone_tables", "trust"},
+        {"held_tables", "operation_tables", "policies", "probe_tables", "summary_eraser", "tombstone_tables", "trust"},
         {"cleaning", "embedding", "judging"},
         {"context"},
         {"cached_vectors", "deriving", "looking", "pending", "versions", "writer"},
@@ -190,7 +191,7 @@ LINES: dict[str, list[set[str]]] = {
         {"events"},
         {"scope"},
         {"providers"},
-        {"rendering"},
+        {"rendering", "summarising"},
         {"storing"},
         {"recalling"},
         {"tools"},
@@ -257,6 +258,7 @@ LINES: dict[str, list[set[str]]] = {
             "recall",
             "reembed",
             "remember",
+            "sessions",
             "why_not",
         },
         {"app"},
