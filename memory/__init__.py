@@ -38,6 +38,7 @@ from memory.errors import (
     NotTrusted,
     RejectedText,
     TokenizerUnavailable,
+    UnreadableExport,
 )
 from memory.long_term import LongTermMemory
 from memory.messages import (
@@ -56,6 +57,7 @@ from memory.policies.fixed_window import FixedWindow
 from memory.policies.keep_all import KeepAll
 from memory.policies.protocol import ReadPolicy, Window
 from memory.policies.token_window import TokenWindow
+from memory.portable.report import ExportReport, ImportLine, ImportReport
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
 from memory.rag.knowledge_base import DocumentInfo, KnowledgeBase
@@ -124,6 +126,7 @@ __all__ = [
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "ExportReport",
     "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
@@ -138,6 +141,8 @@ __all__ = [
     "HttpStatusError",
     "HttpTimeout",
     "ImageBlock",
+    "ImportLine",
+    "ImportReport",
     "InMemoryHistory",
     "IngestAction",
     "IngestLine",
@@ -196,6 +201,7 @@ __all__ = [
     "Truncation",
     "Trust",
     "Unreached",
+    "UnreadableExport",
     "Verified",
     "WhyNot",
     "Window",

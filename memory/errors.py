@@ -9,11 +9,13 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 ├── RejectedText                a correction that a write policy does not let through: reason
 ├── EmbedderError               an embedder failed or answered nonsense
 │   └── EmbedderMismatch        the file was filled with vectors of another embedder: recorded, given
+│       └── EmbedderChanged     the embedder's model was changed under the same name: nearness
 ├── HttpError                   an HTTP exchange failed: url (without secrets), status
 │   ├── HttpConnectError        nothing answered
 │   ├── HttpTimeout             it took too long
 │   └── HttpStatusError         the server refused: status, retry_after
 ├── LoadError                   a document could not be read: source, reason
+├── UnreadableExport            a file that cannot be imported; nothing of it was taken: path, line, reason
 └── TokenizerUnavailable        exact token counts cannot be had here
 """
 
@@ -102,6 +104,22 @@ class EmbedderMismatch(EmbedderError):
         )
 
 
+class EmbedderChanged(EmbedderMismatch):
+    """The embedder has the right name, and gives other vectors than when the file was filled."""
+
+    def __init__(self, fingerprint: str, nearness: float) -> None:
+        super().__init__(fingerprint, fingerprint)
+        self.nearness = nearness
+        self.args = (self._said(fingerprint),)
+
+    def _said(self, fingerprint: str) -> str:
+        return (
+            f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
+            f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
+            "the memory"
+        )
+
+
 class HttpError(MemoryLayerError):
     """An HTTP exchange failed; *url* carries no credentials."""
 
@@ -131,6 +149,16 @@ class LoadError(MemoryLayerError):
         self.source = source
         self.reason = reason
         super().__init__(f"{source}: {reason}")
+
+
+class UnreadableExport(MemoryLayerError):
+    """A file is no export, or not whole, or of a newer version; nothing of it was taken. *line* counts from 1."""
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path = path
+        self.line = line
+        self.reason = reason
+        super().__init__(f"{path}, line {line}: {reason}; nothing was imported")
 
 
 class TokenizerUnavailable(MemoryLayerError):

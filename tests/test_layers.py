@@ -95,9 +95,11 @@ LINES: dict[str, list[set[str]]] = {
         {"chunking", "embedders", "policies"},
         {"recall", "short_term", "write"},
         {"selecting", "tallying"},
-        {"erasing", "listing", "reembedding", "revising"},
+        {"portable"},
+        {"erasing", "listing", "moving", "reembedding", "revising"},
         {"long_term"},
-        {"opening", "rag"},
+        {"rag"},
+        {"opening"},
         {"testing"},
     ],
     "memory.storage": [{"protocol", "serialise"}, {"rows"}, {"tables"}, {"in_memory", "sqlite"}],
@@ -111,7 +113,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
         {"bytes_search", "checking", "copies", "embedding_settings", "erasers", "held", "ids", "operations", "probes"}
-        | {"tombstones", "under_way"},
+        | {"message_marks", "tombstones", "under_way"},
         {"held_tables", "operation_tables", "policies", "probe_tables", "tombstone_tables", "trust"},
         {"embedding"},
         {"context"},
@@ -122,6 +124,12 @@ LINES: dict[str, list[set[str]]] = {
         {"erasure_plan"},
         {"ending", "forgetting", "grace", "merging"},
         {"verifying"},
+    ],
+    "memory.portable": [
+        {"report"},
+        {"items", "manifest", "room", "versions"},
+        {"reading", "writing"},
+        {"believing", "taking"},
     ],
     "memory.recall": [
         {"growing", "lexicon", "names", "people", "query", "scored"},
@@ -139,6 +147,7 @@ LINES: dict[str, list[set[str]]] = {
         {"documents", "identity", "loaders", "report", "sentences"},
         {"discover", "manifest", "passages"},
         {"cite", "naming", "plan", "sqlite_manifest", "trial"},
+        {"kept_documents"},
         {"collection"},
         {"apply", "preparing", "retrieve"},
         {"ingest"},
