@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
 from memory.portable import believing, reading, taking, writing
+from memory.portable.deciding import Decide, decisions
 from memory.portable.report import ExportReport, ImportReport, Mode
-from memory.records import Actor, Trust
+from memory.records import Actor, Memory, Trust
 from memory.scopes import Scopes
 from memory.write.checking import actor_named, trust_given
 from memory.write.context import WriteContext
+from memory.write.judging import Judged, Rules, judge_each
 from vectorstore import Filter
 
 
@@ -83,8 +86,9 @@ class Moving:
         if mode not in get_args(Mode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(Mode))} is needed")
         ceiling = None if trust is None else trust_given(trust, "trust")
+        decide = _deciding(replace(self._context.rules, making=False))
         return await asyncio.to_thread(
-            self._import, Path(os.fsdecode(path)), mode, namespace, ceiling, dry_run, actor, on_progress
+            self._import, Path(os.fsdecode(path)), mode, namespace, ceiling, decide, dry_run, actor, on_progress
         )
 
     def _import(
@@ -93,6 +97,7 @@ class Moving:
         mode: Mode,
         namespace: str,
         trust: Trust | None,
+        decide: Decide | None,
         dry_run: bool,
         actor: Actor,
         on_progress: Callable[[int, int], object] | None,
@@ -103,4 +108,19 @@ class Moving:
         believing.check_mode(mode, checked)
         ceiling = believing.ceiling_of(context, checked, namespace, trust)
         operation = context.operation_ids()
-        return taking.Taking(context, namespace, mode, checked, ceiling, dry_run, actor, operation).run(on_progress)
+        decided = {} if decide is None else decisions(checked, ceiling, decide)
+        taken = taking.Taking(context, namespace, mode, checked, ceiling, dry_run, actor, operation, decided)
+        return taken.run(on_progress)
+
+
+def _deciding(rules: Rules) -> Decide | None:
+    """Return what asks the policies from a worker thread: they run on the caller's loop, which is free meanwhile."""
+    if not rules.policies:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def decide(memories: Sequence[Memory]) -> Sequence[Judged]:
+        judged = asyncio.run_coroutine_threadsafe(judge_each(memories, rules), loop).result()
+        return [one for one, _ in judged]
+
+    return decide

@@ -37,14 +37,24 @@ class Revising:
         valid_to: datetime | None = None,
         expect: int | None = None,
         actor: Actor = "user",
+        approved_by: Actor | None = None,
     ) -> Report:
         """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
 
         An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
-        revision that is to be corrected; another one raises ``RevisionConflict``.
+        revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
+        than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
         """
         return await correcting.correct(
-            self._context, id, text, namespace, valid_from=valid_from, valid_to=valid_to, expect=expect, actor=actor
+            self._context,
+            id,
+            text,
+            namespace,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            expect=expect,
+            actor=actor,
+            approved_by=approved_by,
         )
 
     async def merge(self, ids: Sequence[str], text: str, *, namespace: str = "", actor: Actor = "user") -> Report:

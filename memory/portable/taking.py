@@ -15,6 +15,7 @@ from typing import Any, Final
 from memory.codec import from_entry, to_entry
 from memory.errors import UnreadableExport
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, store_namespace
+from memory.portable.deciding import MEMORIES, lowered
 from memory.portable.items import beside_of, forgotten_of, memory_of, message_of, operation_of, vector_of
 from memory.portable.reading import Checked, lines_of
 from memory.portable.report import ImportLine, ImportReport, Item, Mode
@@ -22,8 +23,8 @@ from memory.portable.room import make_room, raise_revisions
 from memory.records import Actor, Change, Memory, Outcome, Trust
 from memory.times import aware
 from memory.write.context import WriteContext
+from memory.write.judging import Judged
 from memory.write.message_marks import history_lane, marks_of
-from memory.write.policies import judge
 from memory.write.unreached import IMPORT
 from memory.write.versions import retired
 from vectorstore import Entry, Space, Vector
@@ -60,6 +61,7 @@ class Taking:
     dry_run: bool
     actor: Actor
     operation: str
+    decisions: Mapping[int, Judged]
     lines: list[ImportLine] = field(default_factory=list)
     taken: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
@@ -107,7 +109,7 @@ class Taking:
 
     def _take(self, number: int, given: Mapping[str, Any]) -> None:
         kind = given["type"]
-        if kind in (Item.MEMORY, Item.PASSAGE, Item.VERSION):
+        if kind in MEMORIES:
             self._draft(number, given)
             return
         self._flush()
@@ -151,26 +153,26 @@ class Taking:
         return True
 
     def _draft(self, number: int, given: Mapping[str, Any]) -> None:
-        memory, reasons = memory_of(given), []
+        told = memory_of(given)
+        memory = lowered(told, self.ceiling)
+        reasons = [f"trust lowered to {self.ceiling}"] if memory.trust is not told.trust else []
         version = given.get("version")
         lane = self._lane(given.get("collection"))
-        if self.ceiling is not None and _RANK.index(memory.trust) < _RANK.index(self.ceiling):
-            memory = replace(memory, trust=self.ceiling, pinned=False)
-            reasons.append(f"trust lowered to {self.ceiling}")
-        if self.ceiling not in (None, Trust.USER):
-            memory = replace(memory, operation=None if self.dry_run else self.operation)
-        judged = judge(memory, self.context.policies)
+        judged = self.decisions.get(number) or Judged(memory, Outcome.STORED)
         if judged.memory is None:
             self._say(_Drafted(number, lane, memory, judged.outcome, judged.reason, {}, None, None, version))
             return
         if judged.reason:
             reasons.append(judged.reason)
         vector = vector_of(given, self._dimension()) if self.vectors and judged.memory.text == memory.text else None
+        kept = replace(judged.memory, id=memory.id)
+        if self.ceiling not in (None, Trust.USER):
+            kept = replace(kept, operation=None if self.dry_run else self.operation)
         self.waiting.append(
             _Drafted(
                 number,
                 lane,
-                replace(judged.memory, id=memory.id),
+                kept,
                 judged.outcome,
                 "; ".join(reasons),
                 beside_of(given),

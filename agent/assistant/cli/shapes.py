@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.items import Citation
-    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Report, WhyNot
+    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Reembedded, Report, WhyNot
 
 
 def memory_json(memory: Memory) -> dict[str, Any]:
@@ -91,7 +91,17 @@ def citation_json(citation: Citation) -> dict[str, Any]:
 
 def report_json(report: Report) -> dict[str, Any]:
     """Return what became of something that was to be remembered."""
-    return {"id": report.id, "outcome": report.outcome, "reason": report.reason, "deferred": report.deferred}
+    return {
+        "id": report.id,
+        "outcome": report.outcome,
+        "reason": report.reason,
+        "of": report.of,
+        "spans": report.spans,
+        "kept": report.kept,
+        "total": report.total,
+        "deferred": report.deferred,
+        "made": [report_json(one) for one in report.made],
+    }
 
 
 def receipt_json(receipt: Forgotten) -> dict[str, Any]:
@@ -124,6 +134,19 @@ def ingest_json(report: IngestReport) -> dict[str, Any]:
         "embedded": report.embedded,
         "pending": report.pending,
         "changed": report.changed,
+    }
+
+
+def reembedded_json(done: Reembedded) -> dict[str, Any]:
+    """Return what embedding anew did."""
+    return {
+        "before": done.before,
+        "space": done.space,
+        "embedded": done.embedded,
+        "without": done.without,
+        "truncated": done.truncated,
+        "switched": done.switched,
+        "already": done.already,
     }
 
 
