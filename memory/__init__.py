@@ -42,6 +42,7 @@ from memory.errors import (
     NotTrusted,
     RejectedText,
     TokenizerUnavailable,
+    UnreadableExport,
 )
 from memory.estimating_counter import EstimatingCounter
 from memory.long_term import LongTermMemory
@@ -63,6 +64,7 @@ from memory.policies.keep_all import KeepAll
 from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
 from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
+from memory.portable.report import ExportReport, ImportLine, ImportReport
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
 from memory.rag.knowledge_base import DocumentInfo, KnowledgeBase
@@ -162,6 +164,7 @@ __all__ = [
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "ExportReport",
     "Extractor",
     "Fact",
     "FallbackEmbedder",
@@ -178,6 +181,8 @@ __all__ = [
     "HttpStatusError",
     "HttpTimeout",
     "ImageBlock",
+    "ImportLine",
+    "ImportReport",
     "InMemoryHistory",
     "IngestAction",
     "IngestLine",
@@ -253,6 +258,7 @@ __all__ = [
     "TurnDecision",
     "TurnPolicy",
     "Unreached",
+    "UnreadableExport",
     "Verified",
     "WhyNot",
     "Window",

@@ -17,8 +17,10 @@ from agent.assistant.cli.context import Invocation
 from agent.assistant.cli.correct import correct
 from agent.assistant.cli.doctor import doctor
 from agent.assistant.cli.documents import documents
+from agent.assistant.cli.export import export
 from agent.assistant.cli.failures import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
 from agent.assistant.cli.forget import forget
+from agent.assistant.cli.import_ import import_
 from agent.assistant.cli.ingest import ingest
 from agent.assistant.cli.memories import history, list_memories, look, show
 from agent.assistant.cli.output import note
@@ -79,6 +81,8 @@ app.command("why-not")(why_not)
 app.command()(correct)
 app.command()(forget)
 app.command()(documents)
+app.command()(export)
+app.command("import")(import_)
 app.command()(reembed)
 app.command()(doctor)
 memories.callback(invoke_without_command=True)(look)
