@@ -10,8 +10,12 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.local import LocalEmbedder
+from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
 from memory.embedders.space import embedder_space
@@ -19,7 +23,9 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.errors import (
     ArgumentError,
+    CannotUndo,
     DuplicateKey,
+    EmbedderChanged,
     EmbedderError,
     EmbedderMismatch,
     HttpConnectError,
@@ -29,6 +35,7 @@ from memory.errors import (
     LoadError,
     MemoryLayerError,
     NoSuchMemory,
+    NotTrusted,
     RejectedText,
     TokenizerUnavailable,
 )
@@ -57,21 +64,31 @@ from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
+from memory.receipts import read_receipt, receipt_text
 from memory.records import (
+    Change,
     Forgotten,
     Found,
+    History,
     Hit,
+    Left,
     LeftOut,
     Matched,
     Memory,
+    Operation,
     Outcome,
+    Page,
     Report,
     Source,
     Stage,
+    Stats,
     Trust,
+    Unreached,
+    Verified,
     WhyNot,
 )
 from memory.runtime import run_sync
+from memory.scopes import Scopes
 from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
@@ -79,29 +96,41 @@ from memory.storage.sqlite import SqliteHistory
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
+from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.reembedding import Reembedded, ReembeddingProgress
+from memory.write.trust import may_change
 
 __all__ = [
     "ArgumentError",
     "Block",
+    "CannotUndo",
+    "Change",
     "Chunk",
     "Chunker",
     "Citation",
     "Clock",
     "Decision",
+    "DetailedEmbedder",
     "Document",
     "DocumentBlock",
     "DocumentInfo",
     "DuplicateKey",
     "Embedder",
+    "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
     "EmbeddingKind",
+    "EmbeddingSettings",
+    "Embeddings",
     "EstimatingCounter",
+    "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
     "Found",
+    "FunctionEmbedder",
     "HashingEmbedder",
+    "History",
     "HistoryStorage",
     "Hit",
     "HttpConnectError",
@@ -116,6 +145,7 @@ __all__ = [
     "IngestReport",
     "KeepAll",
     "KnowledgeBase",
+    "Left",
     "LeftOut",
     "LoadError",
     "Loaded",
@@ -130,20 +160,28 @@ __all__ = [
     "Message",
     "MinimumLength",
     "NoSuchMemory",
+    "NotTrusted",
+    "OllamaEmbedder",
     "OpenAICompatibleEmbedder",
+    "Operation",
     "Outcome",
+    "Page",
     "Passage",
     "Passages",
     "ReadPolicy",
     "RecallSettings",
+    "Reembedded",
+    "ReembeddingProgress",
     "RejectedText",
     "Report",
     "Role",
+    "Scopes",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
     "SqliteHistory",
     "Stage",
+    "Stats",
     "StoreAlways",
     "StoredMessage",
     "TextBlock",
@@ -155,18 +193,25 @@ __all__ = [
     "TokenizerUnavailable",
     "ToolCallBlock",
     "ToolResultBlock",
+    "Truncation",
     "Trust",
+    "Unreached",
+    "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
     "WritePolicy",
     "cite",
     "default_counter",
+    "embed_detailed",
     "embedder_space",
     "local_available",
+    "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",
+    "read_receipt",
+    "receipt_text",
     "run_sync",
     "system_clock",
     "unreadable",

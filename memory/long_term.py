@@ -1,8 +1,9 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
 The face over the write path (``memory.write``), conversation history (``memory.storage``) and recall
-(``memory.recall``). Not conversation windows (``short_term``) and not the reading of documents (``rag``). A little
-longer than other files, since a face is read in one place; each method is a few lines.
+(``memory.recall``). What lists, changes and erases, and what is about vectors, is in ``listing``, ``revising``,
+``erasing`` and ``reembedding``, parts of the same face. Not conversation windows (``short_term``) and not the reading
+of documents (``rag``).
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -17,28 +18,35 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from itertools import islice
 from typing import TypeAlias, Unpack
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
+from memory.erasing import Erasing
 from memory.errors import ArgumentError, DuplicateKey
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.listing import Listing
 from memory.messages import Message
 from memory.recall.query import Query, RecallOptions
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
-from memory.records import Forgotten, Found, Memory, Report, WhyNot
+from memory.records import Found, Memory, Report, WhyNot
+from memory.reembedding import Reembedding
+from memory.revising import Revising
+from memory.scopes import Scopes, filter_of
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, aware, system_clock
 from memory.tokens import default_counter
-from memory.write import correcting, forgetting, pending, remembering, turns
-from memory.write.checking import names, texts, whole
+from memory.write import pending, remembering, turns
+from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
+from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import TimeOrderedIds
+from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import WritePolicy
 from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import Filter, VectorStore, VectorStoreError
@@ -48,7 +56,7 @@ _Notes: TypeAlias = list[str]
 _Answers: TypeAlias = list[Memory | None]
 
 
-class LongTermMemory:
+class LongTermMemory(Listing, Revising, Erasing, Reembedding):
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
@@ -69,17 +77,18 @@ class LongTermMemory:
         policies: Sequence[WritePolicy] = (),
         clock: Clock = system_clock,
         ids: Callable[[], str] | None = None,
+        operation_ids: Callable[[], str] | None = None,
         zone: tzinfo | None = None,
         recall_settings: RecallSettings | None = None,
+        embedding: EmbeddingSettings | None = None,
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
         """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*."""
-        conversations, tombstones = _beside(store, history, clock)
+        conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
-        self.embedder = embedder
         self.word_vectors = word_vectors
-        self.embedding = Embedding(store, embedder)
+        self.embedding = Embedding(store, embedder, settings=embedding)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock
@@ -91,12 +100,16 @@ class LongTermMemory:
             store=store,
             rows=conversations.rows,
             tombstones=tombstones,
+            operations=operations,
             embedding=self.embedding,
             policies=self.policies,
             clock=clock,
             ids=ids or TimeOrderedIds(clock=clock),
+            operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
+            held=_held_beside(store),
         )
+        self._next_due = self._context.held.next_due()
         self._recaller = Recaller(
             store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
         )
@@ -158,6 +171,7 @@ class LongTermMemory:
         namespace: str | Sequence[str] = "",
         where: Filter | None = None,
         tags: Sequence[str] = (),
+        scopes: Scopes | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         token_budget: int | None = None,
@@ -170,6 +184,7 @@ class LongTermMemory:
 
         *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
         together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
+        *tags*: any of them; *scopes*: all of them, as ``{"project": "atlas"}`` or with a list of values for any.
         *as_of* asks for what held then, *known_at* for what was recorded by then. Without an embedder, or when it
         fails, words alone decide. ``Found.notes`` say what was done so.
         """
@@ -180,6 +195,7 @@ class LongTermMemory:
             namespace=namespace,
             where=where,
             tags=tags,
+            scopes=scopes,
             as_of=as_of,
             known_at=known_at,
             token_budget=token_budget,
@@ -205,69 +221,14 @@ class LongTermMemory:
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
         return await asyncio.to_thread(self._get, names(ids, "ids"), namespace)
 
-    async def correct(
-        self,
-        id: str,
-        text: str,
-        *,
-        namespace: str = "",
-        valid_from: datetime | None = None,
-        valid_to: datetime | None = None,
-        expect: int | None = None,
-    ) -> Report:
-        """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
-
-        An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
-        revision that is to be corrected; another one raises ``RevisionConflict``.
-        """
-        return await correcting.correct(
-            self._context, id, text, namespace, valid_from=valid_from, valid_to=valid_to, expect=expect
-        )
-
-    async def history(self, id: str, *, namespace: str = "") -> Memories:
-        """Return all versions of a memory, newest first; an unknown id raises ``NoSuchMemory``."""
-        return await asyncio.to_thread(correcting.history, self._context, id, namespace)
-
-    async def forget(self, ids: Sequence[str], *, namespace: str = "", dry_run: bool = False) -> Forgotten:
-        """Remove memories for good; return a receipt of ids and counts.
-
-        With each go its versions, what was derived from it alone, the message it comes from, and every
-        memory, passage and message that holds its words verbatim. *dry_run* lists all that and changes
-        nothing. An unknown id raises ``NoSuchMemory``, one forgotten before is passed over.
-        """
-        return await asyncio.to_thread(forgetting.forget, self._context, ids, namespace, dry_run=dry_run)
-
-    async def list(
-        self, *, where: Filter | None = None, after: str | None = None, limit: int = 100, namespace: str = ""
-    ) -> Memories:
-        """Return memories of the conversation lane in order of id, those after the id *after*."""
-        whole(limit, "limit")
-        return await asyncio.to_thread(self._page, where, after, limit, store_namespace(namespace, CONVERSATION))
-
-    async def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
-        """Return how many memories the conversation lane holds (that match)."""
-        lane = store_namespace(namespace, CONVERSATION)
-        return await asyncio.to_thread(self.store.count, where=where, namespace=lane)
-
-    async def pending(self, *, namespace: str | None = None) -> int:
-        """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
-        return await asyncio.to_thread(pending.count, self._context, namespace)
-
-    async def flush(self, *, namespace: str | None = None) -> int:
-        """Embed what is pending; return how many got their vector. It stops when the embedder fails."""
-        return await pending.flush(self._context, namespace)
-
     async def complete(self) -> int:
         """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
         return await asyncio.to_thread(self.complete_now)
 
     def complete_now(self) -> int:
-        """As ``complete``, in this thread; ``open_memory`` runs it."""
+        """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
+        self.erase_due()
         return turns.complete(self._context)
-
-    async def close(self) -> None:
-        """Release the store."""
-        await asyncio.to_thread(self.store.close)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
@@ -288,7 +249,7 @@ class LongTermMemory:
             lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
             collections=None if collections is None else tuple(collections),
             k=k,
-            where=options.get("where"),
+            where=filter_of(options.get("scopes"), (), options.get("where")),
             tags=names(options.get("tags", ()), "tags"),
             as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
             known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),
@@ -305,15 +266,15 @@ class LongTermMemory:
         notes = [f"asked together with what it leans on: {' / '.join(leant_on)}"] if leant_on else []
         return replace(query, vectors=vectors), [*notes, problem] if problem is not None else notes
 
+    async def _found_for(self, query: str, k: int, namespace: str) -> _Notes:
+        return [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+
     def _get(self, ids: Sequence[str], namespace: str) -> _Answers:
         found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}
         if old := [one for one in ids if one not in found and "@" in one]:
             archived = self.store.get(old, namespace=store_namespace(namespace, ARCHIVE))
             found.update({entry.id: entry for entry in archived if entry is not None})
         return [from_entry(found[one]) if one in found else None for one in ids]
-
-    def _page(self, where: Filter | None, after: str | None, limit: int, lane: str) -> Memories:
-        return [from_entry(entry) for entry in islice(self.store.scan(where=where, namespace=lane, after=after), limit)]
 
     def _count(self, text: str) -> int:
         if self._counter is None:
@@ -322,28 +283,44 @@ class LongTermMemory:
 
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
+        if self._something_is_due():
+            await asyncio.to_thread(self.erase_due)
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                filled = await pending.flush(self._context, namespace, limit=pending.BATCH)
+                filled = await pending.flush(self._context, namespace, limit=pending.BATCH, patient=False)
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return
             if not filled:
                 self._caught_up.add(namespace)
 
 
-def _beside(store: VectorStore, history: HistoryStorage | None, clock: Clock) -> tuple[ThreadedHistory, Tombstones]:
-    """Return history and tombstones: in the store's file where it has one, else in the process."""
+def _beside(
+    store: VectorStore, history: HistoryStorage | None, clock: Clock
+) -> tuple[ThreadedHistory, Tombstones, Operations]:
+    """Return history, tombstones and operations: in the store's file where it has one, else in the process."""
     if history is not None and not isinstance(history, ThreadedHistory):
         raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
     database = getattr(store, "database", None)
     if database is None:
-        return history or InMemoryHistory(clock=clock), InMemoryTombstones()
+        return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperations()
     from memory.storage.sqlite import SqliteHistory
+    from memory.write.operation_tables import SqliteOperations
     from memory.write.tombstone_tables import SqliteTombstones
 
-    return history or SqliteHistory(database, clock=clock), SqliteTombstones(database)
+    kept = history or SqliteHistory(database, clock=clock)
+    return kept, SqliteTombstones(database), SqliteOperations(database)
+
+
+def _held_beside(store: VectorStore) -> Held:
+    """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
+    database = getattr(store, "database", None)
+    if database is None:
+        return InMemoryHeld()
+    from memory.write.held_tables import SqliteHeld
+
+    return SqliteHeld(database)
 
 
 def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:

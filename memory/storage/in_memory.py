@@ -128,6 +128,28 @@ class InMemoryRows:
         for row in rows:
             self.delete(row.session, [row.sequence], namespace=row.namespace)
 
+    def erase_namespace(self, namespace: str) -> int:
+        """As ``HistoryRows.erase_namespace``."""
+        name = check_namespace(namespace)
+        with self._lock:
+            gone = [place for place in self._sessions if place[0] == name]
+            return sum(len(self._sessions.pop(place).rows) for place in gone)
+
+    def place(self, rows: Sequence[HistoryRow]) -> int:
+        """As ``HistoryRows.place``."""
+        texts = all_to_json([row.message for row in rows])
+        placed = 0
+        with self._lock:
+            for row, text in zip(rows, texts, strict=True):
+                held = self._sessions.setdefault((row.namespace, row.session), _Session())
+                if row.sequence not in held.rows:
+                    settled = row.memory is not None
+                    held.rows[row.sequence] = _Row(text, row.message.role, row.at, row.memory, settled)
+                    placed += 1
+                held.next = max(held.next, row.sequence + 1)
+                held.rows = dict(sorted(held.rows.items()))
+        return placed
+
     def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
         name = check_namespace(namespace)

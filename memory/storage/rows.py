@@ -67,6 +67,17 @@ class HistoryRows(Protocol):
         """Remove rows and see to their bytes: at the end of the transaction, or marked as pending."""
         ...
 
+    def erase_namespace(self, namespace: str) -> int:
+        """Remove all messages of a namespace, and the names of its sessions, as ``erase``; return how many."""
+        ...
+
+    def place(self, rows: Sequence[HistoryRow]) -> int:
+        """Put rows at their own session and sequence, with their own time; return how many.
+
+        A place that is taken is left as it is. Numbers that are given later are above those placed.
+        """
+        ...
+
     def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
         ...

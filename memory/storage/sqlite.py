@@ -125,6 +125,25 @@ class SqliteRows:
         if not self._database.in_write():
             self._database.finish_erasure()
 
+    def erase_namespace(self, namespace: str) -> int:
+        """As ``HistoryRows.erase_namespace``."""
+        name = check_namespace(namespace)
+        with self._database.write() as connection:
+            connection.execute(
+                "DELETE FROM history_messages WHERE session IN (SELECT key FROM history_sessions WHERE namespace = ?)",
+                (name,),
+            )
+            gone = connection.changes()
+            connection.execute("DELETE FROM history_sessions WHERE namespace = ?", (name,))
+            self._database.mark_erasure(connection)
+        return gone
+
+    def place(self, rows: Sequence[HistoryRow]) -> int:
+        """As ``HistoryRows.place``."""
+        texts = all_to_json([row.message for row in rows])
+        with self._database.write() as connection:
+            return sum(_place(connection, row, text) for row, text in zip(rows, texts, strict=True))
+
     def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
         sql = (
@@ -228,6 +247,31 @@ class SqliteRows:
             for row in rows:
                 place = (row.namespace, row.session)
                 _note(connection, place, row.sequence, "memory = ?, settled = ?", (row.memory, settled))
+
+
+def _place(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
+    place, at = (check_namespace(row.namespace), check_session(row.session)), to_text(row.at)
+    connection.execute(
+        "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET next = max(next, excluded.next)",
+        (*place, row.sequence + 1),
+    )
+    connection.execute(
+        "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum)"
+        " SELECT key, ?, ?, ?, ?, ?, ?, ? FROM history_sessions WHERE namespace = ? AND session = ?"
+        " ON CONFLICT DO NOTHING",
+        (
+            row.sequence,
+            at,
+            row.message.role,
+            text,
+            row.memory,
+            int(row.memory is not None),
+            checksum_of(place, row.sequence, at, text),
+            *place,
+        ),
+    )
+    return connection.changes()
 
 
 def _remove(connection: apsw.Connection, place: tuple[str, str], sequences: Sequence[int] | None) -> int:

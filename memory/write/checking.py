@@ -19,6 +19,7 @@ ID_LIMIT: Final = 1000  # leaves room for "@revision" within the store's 1,024
 _DEPTH: Final = 90
 _NAMES: Final = ("role", "speaker", "session", "key", "supersedes", "operation")
 _TIMES: Final = ("occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at")
+_OF_VERSIONS: Final = ("retired_at", "counts_from", "counts_to", "withdrawn")
 _FLAGS: Final = ("pinned", "disabled", "sensitive")
 
 
@@ -30,9 +31,10 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
     text = plain_text(memory.text, f"{argument}.text")
     if not text.strip():
         raise ArgumentError(f"{argument}.text", text, "a text that is not blank is needed")
-    if memory.retired_at is not None:
-        expected = "must be empty; correcting a memory retires its version"
-        raise ArgumentError(f"{argument}.retired_at", memory.retired_at, expected)
+    for field in _OF_VERSIONS:
+        if getattr(memory, field):
+            expected = "must be empty; correcting and undoing give it to a version"
+            raise ArgumentError(f"{argument}.{field}", getattr(memory, field), expected)
     if memory.id:
         name(memory.id, f"{argument}.id")
     for field in _NAMES:
@@ -47,9 +49,9 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
         whole(memory.sequence, f"{argument}.sequence")
     return replace(
         memory,
-        importance=_importance(memory.importance, f"{argument}.importance"),
-        trust=_trust(memory.trust, f"{argument}.trust"),
-        actor=_actor(memory.actor, f"{argument}.actor"),
+        importance=importance_given(memory.importance, f"{argument}.importance"),
+        trust=trust_given(memory.trust, f"{argument}.trust"),
+        actor=actor_named(memory.actor, f"{argument}.actor"),
         tags=names(memory.tags, f"{argument}.tags"),
         derived_from=names(memory.derived_from, f"{argument}.derived_from"),
         scopes=_scopes(memory.scopes, f"{argument}.scopes"),
@@ -105,6 +107,14 @@ def whole(value: object, argument: str, least: int = 0) -> int:
     return value
 
 
+def actor_named(value: Any, argument: str) -> Actor:
+    """Return *value* if it is one of those who may act."""
+    if value not in get_args(Actor):
+        raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
+    actor: Actor = value
+    return actor
+
+
 def _times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[str, Any]:
     times: dict[str, datetime | None] = {}
     for field in _TIMES:
@@ -116,7 +126,8 @@ def _times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[str, Any]
     return times
 
 
-def _importance(value: object, argument: str) -> float | None:
+def importance_given(value: object, argument: str) -> float | None:
+    """Return *value* if it says how much something matters: a number in [0, 1], or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
@@ -126,19 +137,13 @@ def _importance(value: object, argument: str) -> float | None:
     return float(value)
 
 
-def _trust(value: object, argument: str) -> Trust:
+def trust_given(value: object, argument: str) -> Trust:
+    """Return *value* as a trust; a text that names one will do."""
     try:
         return Trust(value)  # type: ignore[arg-type]  # any value may come in; the error is the check
     except ValueError as error:
         known = ", ".join(trust.value for trust in Trust)
         raise ArgumentError(argument, value, f"one of {known} is needed") from error
-
-
-def _actor(value: Any, argument: str) -> Actor:
-    if value not in get_args(Actor):
-        raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
-    actor: Actor = value
-    return actor
 
 
 def _scopes(value: object, argument: str) -> dict[str, str]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.records import Actor, Change, Operation
 from memory.storage.rows import HistoryRows
-from memory.times import Clock
+from memory.times import Clock, aware
 from memory.write.embedding import Embedding
+from memory.write.erasers import Eraser
+from memory.write.held import Held, InMemoryHeld
+from memory.write.operations import Operations
 from memory.write.policies import WritePolicy
 from memory.write.tombstones import Tombstones
+from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
 
 
@@ -23,11 +28,22 @@ class WriteContext:
     store: VectorStore
     rows: HistoryRows
     tombstones: Tombstones
+    operations: Operations
     embedding: Embedding
     policies: tuple[WritePolicy, ...]
     clock: Clock
     ids: Callable[[], str]
+    operation_ids: Callable[[], str]
     zone: tzinfo | None
+    held: Held = field(default_factory=InMemoryHeld)
+    """What is forgotten and has a time of grace."""
+    erasers: list[Eraser] = field(default_factory=list)
+    """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""
+
+    @property
+    def under_way(self) -> UnderWay:
+        """The writes that have begun and not ended."""
+        return self.embedding.under_way
 
     def transaction(self) -> AbstractContextManager[None]:
         """One transaction over the store's whole file; on a data-only store each call stands alone."""
@@ -39,6 +55,14 @@ class WriteContext:
             reason = f"{type(self.store).__name__} lacks the lifecycle part (transaction, erase)"
             raise UnsupportedError(operation, reason)
         return self.store
+
+    def log(
+        self, namespace: str, id: str, kind: str, actor: Actor, changes: Sequence[Change], *, undoes: str | None = None
+    ) -> None:
+        """Put the operation *id* into the log, within the transaction of the *changes*; without any, nothing."""
+        if changes:
+            at = aware(self.clock(), self.zone)
+            self.operations.add(namespace, Operation(id, kind, actor, at, tuple(changes), undoes))
 
     def document_lanes(self, namespace: str) -> list[str]:
         """Return the store namespaces in which a user's documents are."""

@@ -24,7 +24,8 @@ from memory.write.checking import checked, names
 from memory.write.context import WriteContext
 from memory.write.policies import judge
 from memory.write.remembering import embedded
-from memory.write.writer import Draft, draft
+from memory.write.under_way import counted
+from memory.write.writer import Draft, current, draft, logged
 from vectorstore import RevisionConflict
 
 QUOTES: Final = "quotes"
@@ -71,6 +72,7 @@ def quotes(message: Message) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in ids if isinstance(one, str) and one))
 
 
+@counted
 async def remember_turn(
     context: WriteContext, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
 ) -> list[Report]:
@@ -126,6 +128,9 @@ def _put(
 ) -> list[Report]:
     ids = [line.memory.id if isinstance(line, Draft) else "" for line in lines]
     with context.transaction():
+        drafts = current(context, [line for line in lines if isinstance(line, Draft)])
+        kept = iter(logged(context, "remember", drafts, namespace))
+        lines = [next(kept) if isinstance(line, Draft) else line for line in lines]
         sequences = context.rows.append(session, messages, namespace=namespace, memories=ids)
         entries, settled = [], []
         for sequence, line, message in zip(sequences, lines, messages, strict=True):

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from memory.codec import from_entry, to_entry
 from memory.errors import DuplicateKey
 from memory.lanes import CONVERSATION, store_namespace
-from memory.records import Memory, Outcome, Report
+from memory.records import Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.context import WriteContext
+from memory.write.embedding import SWITCHED
 from memory.write.ids import keyed_id
-from vectorstore import RevisionConflict, Vector
+from memory.write.operations import least_trusted
+from vectorstore import RevisionConflict, Space, Vector
 
 _ATTEMPTS = 5
 
@@ -27,12 +29,14 @@ class Draft:
     vector: Vector | None = None
     no_vector: str | None = None
     deferred: str | None = None
+    space: Space | None = None
+    """That of the vector."""
     named: bool = False
     """Whether the caller chose the id; a forgotten one is then not brought back."""
 
     def report(self) -> Report:
         """Return the line for it as stored."""
-        return Report(self.outcome, self.memory.id, self.reason, self.deferred)
+        return Report(self.outcome, self.memory.id, self.reason, self.deferred, self.memory.operation)
 
 
 def draft(context: WriteContext, memory: Memory, namespace: str) -> Draft:
@@ -72,6 +76,25 @@ def known(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dic
     return settled
 
 
+def current(context: WriteContext, drafts: Sequence[Draft]) -> list[Draft]:
+    """Return *drafts* without vectors of a space that was left meanwhile; in the transaction that stores them."""
+    space = context.embedding.follow()
+    return [
+        one if one.vector is None or one.space == space else replace(one, vector=None, deferred=SWITCHED)
+        for one in drafts
+    ]
+
+
+def logged(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+    """Put one operation for new memories into the log; return them with its id."""
+    if not drafts:
+        return []
+    operation = context.operation_ids()
+    actor = least_trusted(one.memory.actor for one in drafts)
+    context.log(namespace, operation, kind, actor, [Change(one.memory.id) for one in drafts])
+    return [replace(one, memory=replace(one.memory, operation=operation)) for one in drafts]
+
+
 def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[Report | DuplicateKey]:
     """Store *drafts* in one transaction; return what became of each, in order."""
     lane = store_namespace(namespace, CONVERSATION)
@@ -79,7 +102,12 @@ def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[
         try:
             with context.transaction():
                 settled = known(context, drafts, namespace)
-                fresh = [one for place, one in enumerate(drafts) if place not in settled]
+                written = {place: one for place, one in enumerate(drafts) if place not in settled}
+                written = dict(
+                    zip(written, logged(context, "remember", list(written.values()), namespace), strict=True)
+                )
+                written = dict(zip(written, current(context, list(written.values())), strict=True))
+                fresh = list(written.values())
                 keyed = [one.memory.id for one in fresh if one.memory.key is not None and not one.named]
                 if keyed:
                     context.tombstones.lift(lane, keyed)
@@ -88,7 +116,7 @@ def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[
                     namespace=lane,
                     expect={one.memory.id: 0 for one in fresh},
                 )
-            return [settled.get(place) or one.report() for place, one in enumerate(drafts)]
+            return [settled.get(place) or written[place].report() for place in range(len(drafts))]
         except RevisionConflict:  # without a transaction, another writer may have used the same key meanwhile
             if attempt == _ATTEMPTS - 1:
                 raise

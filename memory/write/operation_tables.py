@@ -1,0 +1,205 @@
+"""The log of operations in the memory's file: a component of the same database as the store.
+
+operations          the number that orders them, namespace, id, verb, actor, time, what it takes back or was taken by
+operation_changes   by memory and number: the revision before, whether it went, the fields kept without versions
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
+
+import apsw
+
+from memory.records import Actor, Change, Operation
+from memory.times import from_text, offset_of, to_text
+from memory.write.operations import unknown_operation
+from vectorstore import Finding
+from vectorstore.sqlite import Database
+
+_TABLES: Final = ("operations", "operation_changes")
+_ROW: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
+
+
+class SqliteOperations:
+    """``Operations`` in a database's file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.attach(OperationTables())
+
+    def add(self, namespace: str, operation: Operation) -> None:
+        """As ``Operations.add``."""
+        with self._database.write() as connection:
+            row = (namespace, operation.id, operation.kind, operation.actor, to_text(operation.at))
+            more = (offset_of(operation.at), operation.undoes, operation.undone_by)
+            connection.execute(
+                "INSERT INTO operations (namespace, id, kind, actor, at, zone, undoes, undone_by)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row + more,
+            )
+            number = connection.last_insert_rowid()
+            connection.executemany(
+                "INSERT INTO operation_changes (memory, number, place, before, gone, fields) VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (change.id, number, place, change.before, int(change.gone), _fields(change))
+                    for place, change in enumerate(operation.changes)
+                ],
+            )
+
+    def get(self, namespace: str, id: str) -> Operation | None:
+        """As ``Operations.get``."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                f"SELECT {_ROW} FROM operations WHERE namespace = ? AND id = ?", (namespace, id)
+            ).fetchone()
+            return None if row is None else _operation(connection, row)
+
+    def list(
+        self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
+    ) -> Sequence[Operation]:
+        """As ``Operations.list``."""
+        wanted = "namespace = ?"
+        bound: list[str | int] = [namespace]
+        if memory is not None:
+            wanted += " AND number IN (SELECT number FROM operation_changes WHERE memory = ?)"
+            bound.append(memory)
+        with self._database.read() as connection:
+            if before is not None:
+                wanted += " AND number < ?"
+                bound.append(_number(connection, namespace, before))
+            rows = connection.execute(
+                f"SELECT {_ROW} FROM operations WHERE {wanted} ORDER BY number DESC LIMIT ?", (*bound, limit)
+            ).fetchall()
+            return [_operation(connection, row) for row in rows]
+
+    def undone(self, namespace: str, id: str, by: str | None) -> None:
+        """As ``Operations.undone``."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE operations SET undone_by = ? WHERE namespace = ? AND id = ?", (by, namespace, id)
+            )
+
+    def erase(self, namespace: str, ids: Iterable[str]) -> None:
+        """As ``Operations.erase``."""
+        with self._database.write() as connection:
+            connection.executemany(
+                "UPDATE operation_changes SET fields = NULL WHERE memory = ? AND fields IS NOT NULL"
+                " AND number IN (SELECT number FROM operations WHERE namespace = ?)",
+                [(one, namespace) for one in ids],
+            )
+
+    def clear(self, namespace: str) -> int:
+        """As ``Operations.clear``."""
+        of_user = "number IN (SELECT number FROM operations WHERE namespace = ?)"
+        with self._database.write() as connection:
+            connection.execute(f"DELETE FROM operation_changes WHERE {of_user}", (namespace,))
+            connection.execute("DELETE FROM operations WHERE namespace = ?", (namespace,))
+            gone = connection.changes()
+            self._database.mark_erasure(connection)
+        return gone
+
+
+class OperationTables:
+    """The tables as a component of a database."""
+
+    name = "operations"
+
+    @property
+    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+        """What has been done to the tables, in order."""
+        return (m001_tables,)
+
+    def verify(self, connection: apsw.Connection) -> list[Finding]:
+        """Look for changes of no operation, and for fields that are not JSON."""
+        findings = [
+            Finding(self.name, "a change belongs to no operation", memory)
+            for (memory,) in connection.execute(
+                "SELECT memory FROM operation_changes WHERE number NOT IN (SELECT number FROM operations)"
+            )
+        ]
+        unread = "SELECT memory FROM operation_changes WHERE fields IS NOT NULL AND NOT json_valid(fields)"
+        return findings + [
+            Finding(self.name, "the fields of a change cannot be read", one) for (one,) in connection.execute(unread)
+        ]
+
+    def rebuild(self, connection: apsw.Connection) -> None:
+        """Nothing here is derived."""
+
+    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+        """Copy every row."""
+        copied = 0
+        for table in _TABLES:
+            for row in source.execute(f"SELECT * FROM {table}"):
+                target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' for _ in row)})", row)
+                copied += 1
+        return copied
+
+
+def m001_tables(connection: apsw.Connection) -> None:
+    """Make the first tables."""
+    for statement in (
+        """
+        CREATE TABLE operations (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            namespace TEXT NOT NULL,
+            id TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            actor TEXT NOT NULL,
+            at TEXT NOT NULL,
+            zone INTEGER NOT NULL,
+            undoes TEXT,
+            undone_by TEXT,
+            UNIQUE (namespace, id)
+        ) STRICT
+        """,
+        """
+        CREATE TABLE operation_changes (
+            memory TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            place INTEGER NOT NULL,
+            before INTEGER,
+            gone INTEGER NOT NULL,
+            fields TEXT,
+            PRIMARY KEY (memory, number)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX operation_changes_by_number ON operation_changes (number)",
+    ):
+        connection.execute(statement)
+
+
+def _number(connection: apsw.Connection, namespace: str, id: str) -> int:
+    row = connection.execute("SELECT number FROM operations WHERE namespace = ? AND id = ?", (namespace, id)).fetchone()
+    if row is None:
+        raise unknown_operation(id)
+    return int(row[0])
+
+
+def _operation(connection: apsw.Connection, row: Sequence[Any]) -> Operation:
+    number, id, kind, actor, at, zone, undoes, undone_by = row
+    changes = connection.execute(
+        "SELECT memory, before, gone, fields FROM operation_changes WHERE number = ? ORDER BY place", (number,)
+    ).fetchall()
+    return Operation(
+        id=id,
+        kind=kind,
+        actor=cast("Actor", actor),
+        at=from_text(at, zone),
+        changes=tuple(_change(change) for change in changes),
+        undoes=undoes,
+        undone_by=undone_by,
+    )
+
+
+def _fields(change: Change) -> str | None:
+    if not change.old and not change.new:
+        return None
+    return json.dumps({"old": dict(change.old), "new": dict(change.new)}, ensure_ascii=False, sort_keys=True)
+
+
+def _change(row: Sequence[Any]) -> Change:
+    memory, before, gone, fields = row
+    known = {"old": {}, "new": {}} if fields is None else json.loads(fields)
+    return Change(memory, before, bool(gone), known["old"], known["new"])

@@ -1,0 +1,110 @@
+"""The log of operations: what was done to which memory, when and by whom; never the words themselves.
+
+A row is written in the transaction of the change that it names. Its place in the log, not its time, says what came
+first: a clock may go back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from memory.errors import ArgumentError
+from memory.records import Actor, Operation
+
+_BY_TRUST: Final[tuple[Actor, ...]] = ("user", "system", "assistant", "tool", "document")
+
+
+class Operations(Protocol):
+    """What was done, in order. Each call is one transaction, or part of the one its thread is in."""
+
+    def add(self, namespace: str, operation: Operation) -> None:
+        """Put *operation* at the end of a user's log."""
+        ...
+
+    def get(self, namespace: str, id: str) -> Operation | None:
+        """Return an operation with all its changes; None if there is none of that id."""
+        ...
+
+    def list(
+        self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
+    ) -> Sequence[Operation]:
+        """Return the newest operations first (on one *memory*; those before the operation *before*)."""
+        ...
+
+    def undone(self, namespace: str, id: str, by: str | None) -> None:
+        """Note that the operation *id* was taken back by another, or (None) stands again."""
+        ...
+
+    def erase(self, namespace: str, ids: Iterable[str]) -> None:
+        """Take the field values of memories out of the log: they were forgotten."""
+        ...
+
+    def clear(self, namespace: str) -> int:
+        """Remove a user's whole log, which was forgotten; return how many operations it had."""
+        ...
+
+
+def least_trusted(actors: Iterable[Actor]) -> Actor:
+    """Return that of *actors* whose word counts least: it answers for what they write together."""
+    return max(actors, key=_BY_TRUST.index, default="user")
+
+
+class InMemoryOperations:
+    """``Operations`` for a store without a file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logs: dict[str, dict[str, Operation]] = {}
+
+    def add(self, namespace: str, operation: Operation) -> None:
+        """As ``Operations.add``."""
+        with self._lock:
+            self._logs.setdefault(namespace, {})[operation.id] = operation
+
+    def get(self, namespace: str, id: str) -> Operation | None:
+        """As ``Operations.get``."""
+        with self._lock:
+            return self._logs.get(namespace, {}).get(id)
+
+    def list(
+        self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
+    ) -> Sequence[Operation]:
+        """As ``Operations.list``."""
+        with self._lock:
+            every = [*self._logs.get(namespace, {}).values()]
+        if before is not None:
+            places = [at for at, one in enumerate(every) if one.id == before]
+            if not places:
+                raise unknown_operation(before)
+            every = every[: places[0]]
+        found = [one for one in reversed(every) if memory is None or any(one.id == memory for one in one.changes)]
+        return found[:limit]
+
+    def undone(self, namespace: str, id: str, by: str | None) -> None:
+        """As ``Operations.undone``."""
+        with self._lock:
+            log = self._logs[namespace]
+            log[id] = replace(log[id], undone_by=by)
+
+    def erase(self, namespace: str, ids: Iterable[str]) -> None:
+        """As ``Operations.erase``."""
+        gone = set(ids)
+        with self._lock:
+            log = self._logs.get(namespace, {})
+            for id, one in log.items():
+                if any(change.id in gone and (change.old or change.new) for change in one.changes):
+                    changes = tuple(replace(c, old={}, new={}) if c.id in gone else c for c in one.changes)
+                    log[id] = replace(one, changes=changes)
+
+    def clear(self, namespace: str) -> int:
+        """As ``Operations.clear``."""
+        with self._lock:
+            return len(self._logs.pop(namespace, {}))
+
+
+def unknown_operation(id: str) -> ArgumentError:
+    """Return the error for an operation that the log does not have."""
+    return ArgumentError("operation", id, "the id of an operation of this namespace is needed")

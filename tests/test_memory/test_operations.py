@@ -1,0 +1,117 @@
+"""The log of operations: every change is in it, with its actor, in the order in which it was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
+from memory.records import Change, Operation
+from memory.write.operation_tables import SqliteOperations
+from memory.write.operations import InMemoryOperations, Operations
+from vectorstore import open_store
+from vectorstore.sqlite import Database
+
+NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=["memory", "file"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Operations]:
+    if request.param == "memory":
+        yield InMemoryOperations()
+        return
+    database = Database(tmp_path / "log.db")
+    yield SqliteOperations(database)
+    database.close()
+
+
+@pytest.fixture(params=["numpy:", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    url = request.param if request.param != "sqlite" else f"sqlite:///{tmp_path / 'm.db'}"
+    kept = LongTermMemory(open_store(url))
+    yield kept
+    run_sync(kept.close())
+
+
+def operation(id: str, *changes: Change, at: datetime = NOW) -> Operation:
+    return Operation(id, "pin", "user", at, changes)
+
+
+def test_the_newest_comes_first_whatever_the_clock_said(log: Operations) -> None:
+    log.add("", operation("a", Change("m", 1), at=NOW))
+    log.add("", operation("b", Change("n", 2), at=NOW - timedelta(days=400)))
+    assert [one.id for one in log.list("")] == ["b", "a"]
+    assert [one.id for one in log.list("", before="b")] == ["a"]
+    assert [one.id for one in log.list("", limit=1)] == ["b"]
+
+
+def test_an_operation_comes_back_as_it_was(log: Operations) -> None:
+    given = operation("a", Change("m", 3, old={"tags": ["x"]}, new={"tags": []}), Change("n", None, gone=True))
+    log.add("", given)
+    assert log.get("", "a") == given
+    assert log.get("", "b") is None
+
+
+def test_one_memory_has_its_own_operations_and_one_namespace_too(log: Operations) -> None:
+    log.add("", operation("a", Change("m", 1)))
+    log.add("", operation("b", Change("n", 1)))
+    log.add("other", operation("c", Change("m", 1)))
+    assert [one.id for one in log.list("", memory="m")] == ["a"]
+    assert [one.id for one in log.list("other")] == ["c"]
+    assert log.get("other", "a") is None
+
+
+def test_what_was_taken_back_says_by_what(log: Operations) -> None:
+    log.add("", operation("a", Change("m", 1)))
+    log.undone("", "a", "b")
+    assert log.list("")[0].undone_by == "b"
+    log.undone("", "a", None)
+    assert log.list("")[0].undone_by is None
+
+
+def test_what_was_forgotten_keeps_no_values_in_the_log(log: Operations) -> None:
+    log.add("", operation("a", Change("m", 1, old={"tags": ["secret"]}), Change("n", 1, old={"tags": ["kept"]})))
+    log.add("other", operation("b", Change("m", 1, old={"tags": ["theirs"]})))
+    log.erase("", ["m"])
+    assert [change.old for change in log.list("")[0].changes] == [{}, {"tags": ["kept"]}]
+    assert log.list("other")[0].changes[0].old == {"tags": ["theirs"]}
+
+
+def test_an_unknown_place_in_the_log_is_named(log: Operations) -> None:
+    with pytest.raises(ArgumentError, match=r"operation.*nowhere"):
+        log.list("", before="nowhere")
+
+
+def test_each_change_of_a_memory_is_logged_with_its_actor(memory: LongTermMemory) -> None:
+    kept = run_sync(memory.remember("I live in Lisbon."))
+    corrected = run_sync(memory.correct(kept.id, "I live in Porto.", actor="assistant"))
+    gone = run_sync(memory.forget([kept.id]))
+    log = run_sync(memory.operations(memory=kept.id))
+    assert [(one.kind, one.actor) for one in log] == [
+        ("forget", "user"),
+        ("correct", "assistant"),
+        ("remember", "user"),
+    ]
+    assert [one.id for one in log] == [gone.operation, corrected.operation, kept.operation]
+    assert log[0].changes[0].gone
+
+
+def test_what_is_remembered_together_is_one_operation_of_its_least_trusted(memory: LongTermMemory) -> None:
+    lines = run_sync(memory.remember_many(["one thing", Memory(text="another", actor="tool", trust="tool")]))
+    turn = run_sync(memory.remember_turn("s", [Message.user("I sail."), Message.assistant("Where do you sail?")]))
+    newest, older = run_sync(memory.operations())
+    assert {one.operation for one in lines} == {older.id}
+    assert {one.operation for one in turn} == {newest.id}
+    assert (older.actor, newest.actor) == ("tool", "assistant")
+
+
+def test_nothing_done_is_nothing_logged(memory: LongTermMemory) -> None:
+    kept = run_sync(memory.remember(Memory(text="once", key="k")))
+    again = run_sync(memory.remember(Memory(text="once", key="k")))
+    run_sync(memory.correct(kept.id, "once"))
+    run_sync(memory.forget([kept.id], dry_run=True))
+    assert again.operation is None
+    assert len(run_sync(memory.operations())) == 1
