@@ -39,6 +39,8 @@ from memory.errors import (
     RejectedText,
     TokenizerUnavailable,
 )
+from memory.evaluating.evaluate import Evaluation, EvaluationLine, evaluate
+from memory.evaluating.intervals import Interval, bootstrap
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -124,6 +126,8 @@ __all__ = [
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "Evaluation",
+    "EvaluationLine",
     "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
@@ -143,6 +147,7 @@ __all__ = [
     "IngestLine",
     "IngestProgress",
     "IngestReport",
+    "Interval",
     "KeepAll",
     "KnowledgeBase",
     "Left",
@@ -201,10 +206,12 @@ __all__ = [
     "Window",
     "WordVectors",
     "WritePolicy",
+    "bootstrap",
     "cite",
     "default_counter",
     "embed_detailed",
     "embedder_space",
+    "evaluate",
     "local_available",
     "may_change",
     "message_tokens",

@@ -64,7 +64,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
     On a store in a file, history and tombstones live in the same file (and in its transactions); on another
     they live in the process. Public attributes, for parts built on it: ``store``, ``conversations`` (the
     history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
-    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``.
+    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``,
+    ``recall_settings``.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         self.clock = clock
         self.zone = zone
         self.policies = _checked(policies)
+        self.recall_settings = recall_settings or RecallSettings()
         self._counter = counter
         self._offline = offline
         self._context = WriteContext(
@@ -110,9 +112,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             held=_held_beside(store),
         )
         self._next_due = self._context.held.next_due()
-        self._recaller = Recaller(
-            store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
-        )
+        self._recaller = Recaller(store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings)
         self._caught_up: set[str] = set()
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:

@@ -5,12 +5,14 @@ What reaches the network, and the agent, are imported where they are used: most 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.assistant.config import Settings
+from agent.assistant.endpoints import ollama_address
 from agent.errors import ConfigurationError
-from memory import Embedder, KnowledgeBase, LocalEmbedder, LongTermMemory, open_memory
+from memory import Embedder, KnowledgeBase, LocalEmbedder, LongTermMemory, RecallSettings, open_memory
 from vectorstore import NotAStore
 
 if TYPE_CHECKING:
@@ -160,6 +162,44 @@ def make_embedder(settings: Settings, client: HttpClient | None) -> Embedder | N
         url, model = settings.embedding_endpoint, settings.embedding_model
         return OpenAICompatibleEmbedder(url, model, api_key=settings.embedding_key, client=client)
     return None
+
+
+def other_embedder(settings: Settings, name: str) -> tuple[Embedder, HttpClient | None]:
+    """Return the embedder that *name* describes (local, hashing, openai:MODEL, ollama:MODEL), and its connections."""
+    kind, _, model = name.partition(":")
+    if kind in ("local", "hashing") and not model:
+        from memory import HashingEmbedder
+
+        return (LocalEmbedder() if kind == "local" else HashingEmbedder()), None
+    if kind not in ("openai", "ollama") or not model:
+        raise ConfigurationError(f"no embedder {name!r}: it is local, hashing, openai:MODEL or ollama:MODEL")
+    client = make_client(settings)
+    if kind == "ollama":
+        from memory import OllamaEmbedder
+
+        return OllamaEmbedder(model, base_url=ollama_address(settings.ollama_host or ""), client=client), client
+    made = make_embedder(settings.model_copy(update={"embedder": "openai", "embedding_model": model}), client)
+    assert made is not None
+    return made, client
+
+
+def other_settings(settings: RecallSettings, changes: Sequence[str]) -> RecallSettings:
+    """Return *settings* with *changes* such as ``conversation.session=0.2``; raise ``ConfigurationError``."""
+    for change in changes:
+        name, _, value = change.partition("=")
+        part, _, field = name.strip().rpartition(".")
+        owner: Any = getattr(settings, part, None) if part else settings
+        old = getattr(owner, field, None)
+        if isinstance(old, bool) or not isinstance(old, (int, float)):
+            raise ConfigurationError(f"no setting {name!r} that is a number; such as candidates, conversation.session")
+        try:
+            new = type(old)(value)
+        except ValueError as error:
+            raise ConfigurationError(f"{name}: {value!r} is not a number such as {old}") from error
+        changed: Any = replace(owner, **{field: new})
+        whole: dict[str, Any] = {part: changed}
+        settings = replace(settings, **whole) if part else changed
+    return settings
 
 
 def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> OpenedMemory:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.recall.bootstrap import Interval, interval
 from benchmarks.recall.report import table
 from benchmarks.recall.results import AnswerRow, Results
 from benchmarks.recall.summary import WITH_INTERVALS, differences
+from memory import Interval, bootstrap
 
 
 def compared(
@@ -65,7 +65,7 @@ def _cells(ours: list[AnswerRow], theirs: list[AnswerRow], *, by_corpus: bool, s
     for name in WITH_INTERVALS:
         each = differences(ours, theirs, name)
         corpora = [corpus for corpus, _ in each] if by_corpus else None
-        cells.append(_marked(interval([value for _, value in each], seed=seed, corpora=corpora)))
+        cells.append(_marked(bootstrap([value for _, value in each], seed=seed, groups=corpora)))
         if name == "R@10":
             count = len(each)
             better = sum(value > 0 for _, value in each)
@@ -74,4 +74,4 @@ def _cells(ours: list[AnswerRow], theirs: list[AnswerRow], *, by_corpus: bool, s
 
 
 def _marked(found: Interval) -> str:
-    return f"{found}{'' if found.low <= 0 <= found.high else ' *'}"
+    return f"{found}{' *' if found.told else ''}"

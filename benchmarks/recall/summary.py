@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.metrics import MEASURES, mean
-from benchmarks.recall.bootstrap import interval
 from benchmarks.recall.results import AnswerRow, Fill, Results, read_results
+from memory import bootstrap
 
 WITH_INTERVALS = ("R@1", "R@10", "MRR", "nDCG@10")
 REFUSED = ("adversarial",)
@@ -155,7 +155,7 @@ def _line(system: str, task: str, group: str, rows: Sequence[AnswerRow], ours: S
     against = {}
     if system != "mneme" and ours and not group:
         paired = {name: [one for _, one in differences(ours, rows, name)] for name in WITH_INTERVALS}
-        against = {name: tuple(interval(each, seed=seed)) for name, each in paired.items()}
+        against = {name: tuple(bootstrap(each, seed=seed)) for name, each in paired.items()}
     return Line(
         system,
         task,
@@ -163,7 +163,7 @@ def _line(system: str, task: str, group: str, rows: Sequence[AnswerRow], ours: S
         len(rows),
         sum(1 for row in rows if row.error),
         {name: mean(each) for name, each in values.items()},
-        {name: tuple(interval(values[name], seed=seed)[1:]) for name in WITH_INTERVALS},
+        {name: tuple(bootstrap(values[name], seed=seed)[1:]) for name in WITH_INTERVALS},
         float(np.percentile(times, 50)),
         float(np.percentile(times, 95)),
         against,

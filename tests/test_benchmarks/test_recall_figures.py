@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.metrics import DEPTHS, MEASURES, Answer
-from benchmarks.recall.bootstrap import interval
 from benchmarks.recall.compare import compared
 from benchmarks.recall.results import AnswerRow, Fill, Header, Results, Writer, read_results
 from benchmarks.recall.summary import read_summary, summarised, write_summary
+from memory import bootstrap
 
 HEADER = Header(
     command="python -m benchmarks recall",
@@ -77,21 +77,21 @@ def test_any_all_and_share_differ_where_evidence_is_in_part_found() -> None:
 
 def test_an_interval_is_the_same_for_a_seed_and_holds_the_mean() -> None:
     values = [float(at % 3 == 0) for at in range(90)]
-    first, again, other = (interval(values, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (bootstrap(values, seed=seed) for seed in (1, 1, 2))
     assert first == again != other
     assert first.mean == pytest.approx(1 / 3)
     assert first.low < 1 / 3 < first.high
-    assert interval([0.5] * 9, seed=0) == (0.5, 0.5, 0.5)
-    assert interval([], seed=0) == (0, 0, 0)
+    assert bootstrap([0.5] * 9, seed=0) == (0.5, 0.5, 0.5)
+    assert bootstrap([], seed=0) == (0, 0, 0)
 
 
 def test_drawing_whole_corpora_is_wider_where_their_questions_are_alike() -> None:
     values, corpora = [0.0] * 50 + [1.0] * 50, ["a"] * 50 + ["b"] * 50
-    alone, whole = interval(values, seed=0), interval(values, seed=0, corpora=corpora)
+    alone, whole = bootstrap(values, seed=0), bootstrap(values, seed=0, groups=corpora)
     assert (whole.low, whole.high) == (0.0, 1.0)
     assert alone.low > 0.3
     with pytest.raises(ValueError, match="one for each of 100 values"):
-        interval(values, seed=0, corpora=["a"])
+        bootstrap(values, seed=0, groups=["a"])
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
