@@ -9,6 +9,7 @@ from rich.console import Console
 
 from benchmarks import fast_search, vector_table
 from benchmarks.recall import command as recall
+from benchmarks.recall_speed import command as recall_speed
 from benchmarks.stores.command import add_parsers, run_report, run_stores
 
 
@@ -22,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Mneme; see also `loop --help`.")
     commands = parser.add_subparsers(dest="command", required=True)
     recall.add_commands(commands)
+    recall_speed.add_command(commands)
     add_parsers(commands)
     for measured in (fast_search, vector_table):
         measured.add_command(commands)
