@@ -28,6 +28,10 @@ def moment() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+QUIET = 1.5
+"""Above this load average, times are provisional."""
+
+
 def load() -> float | None:
     """Return how many processes the machine ran in the last minute; None where it does not tell."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None

@@ -73,6 +73,9 @@ def run_recall(given: argparse.Namespace, words: Sequence[str], say: Say) -> int
     header = _header(given, words, sets, tasks, chosen, not_run)
     rows: list[Fill | AnswerRow] = []
     for contender in chosen:
+        if not any(can_do(contender, task) for task in tasks):
+            not_run[contender.key] = f"it is asked {', '.join(contender.only)} alone"
+            continue
         try:
             rows += _rows(contender, tasks, options, given, say)
         except NotAvailable as error:
@@ -82,7 +85,8 @@ def run_recall(given: argparse.Namespace, words: Sequence[str], say: Say) -> int
         header = replace(
             header, settings={**header.settings, "memory": _memory(chosen, not_run, tasks, given, sets, say)}
         )
-    header = replace(header, not_run=not_run)
+    took_part = {key: told for key, told in header.systems.items() if key not in not_run}
+    header = replace(header, systems=took_part, not_run=not_run)
     if given.out is not None:
         write(given.out, header, rows)
     summary = summarised(Results(header, *_parted(rows)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.about import QUIET
 from benchmarks.recall.goals import outcomes
 from benchmarks.recall.report import (
     cost_text,
@@ -57,7 +58,7 @@ def page(summary: Summary) -> str:
         f"{sum(bool(one) for one in judged)} of {len(judged)} goals are reached on this data.",
         goals_text(summary),
         "## Each task, all systems",
-        _STATUS + "\n" + _HOW,
+        _STATUS + "\n" + _HOW + _noise(summary),
         tasks_text(summary),
         "## Mneme less the others",
         differences_text(summary),
@@ -76,6 +77,13 @@ def page(summary: Summary) -> str:
         _setting(summary),
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _noise(summary: Summary) -> str:
+    load = summary.about["load"]
+    if load is None or load <= QUIET:
+        return ""
+    return f"\nThe machine was not quiet (load average {load}): milliseconds and items a second are provisional.\n"
 
 
 def _setting(summary: Summary) -> str:

@@ -65,7 +65,7 @@ class Contender:
     """Where its vectors come from; empty: it has none."""
     can: frozenset[str] = frozenset()
     only: tuple[str, ...] = ()
-    """The tasks it is given; empty: all."""
+    """The tasks it is given, beside data of one's own; empty: all."""
     peer: bool = False
     """It runs in an environment of its own, on request."""
 

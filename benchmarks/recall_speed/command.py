@@ -26,8 +26,6 @@ from benchmarks.stores.results import machine
 
 _SIZES = (1_000, 10_000, 100_000)
 _ROUNDS = 7
-_QUIET = 1.5
-"""Above this load average figures are provisional."""
 _RECALL = {1_000: 2.0, 10_000: 4.0, 100_000: 12.0}
 _COMMAND = {10_000: 3.0, 100_000: 10.0}
 _INDEX = {100_000: 150.0}
@@ -189,7 +187,7 @@ def _ratio(what: str, rows: int, upper: Started, lower: Started, bound: float | 
 def _show(figures: Sequence[Figure], made: dict[str, Any]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 120)
     load = made["load"]
-    noisy = " PROVISIONAL: the machine was not quiet." if load is not None and load > _QUIET else ""
+    noisy = " PROVISIONAL: the machine was not quiet." if load is not None and load > about.QUIET else ""
     table = Table(title="Speed of recall", caption=f"{made['machine']}; load {load} before it.{noisy}")
     table.add_column("what", no_wrap=True)
     for head in ("turns", "p50", "p95", "unit", "goal", "met"):
