@@ -10,6 +10,9 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.cache import EmbeddingCache
+from memory.embedders.cache_tables import SqliteEmbeddingCache
+from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder
@@ -39,6 +42,7 @@ from memory.errors import (
     RejectedText,
     TokenizerUnavailable,
 )
+from memory.estimating_counter import EstimatingCounter
 from memory.evaluating.evaluate import Evaluation, EvaluationLine, evaluate
 from memory.evaluating.intervals import Interval, bootstrap
 from memory.long_term import LongTermMemory
@@ -54,9 +58,11 @@ from memory.messages import (
     ToolResultBlock,
 )
 from memory.opening import open_memory
+from memory.policies.chain import Chain
 from memory.policies.fixed_window import FixedWindow
 from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy, Window
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
+from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
@@ -68,6 +74,7 @@ from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.receipts import read_receipt, receipt_text
 from memory.records import (
+    Actor,
     Change,
     Forgotten,
     Found,
@@ -89,29 +96,59 @@ from memory.records import (
     Verified,
     WhyNot,
 )
+from memory.requests import is_loopback
 from memory.runtime import run_sync
 from memory.scopes import Scopes
+from memory.secret_finding import SecretSpan, secret_spans, without_secrets
+from memory.secret_kinds import SecretKind
 from memory.short_term import ShortTermMemory
+from memory.storage.conversation import Conversation
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
+from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
+from memory.storage.summaries import Summary, SummaryStorage
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
-from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
+from memory.tokens import TokenCounter, default_counter, message_tokens
 from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.policies import (
+    Action,
+    Decision,
+    Extractor,
+    Fact,
+    Judge,
+    LookingPolicy,
+    MinimumLength,
+    Near,
+    NearDuplicates,
+    NoSecrets,
+    StoreAlways,
+    Stored,
+    Turn,
+    TurnDecision,
+    TurnPolicy,
+    WritePolicy,
+)
 from memory.write.reembedding import Reembedded, ReembeddingProgress
+from memory.write.sensitive import is_remote
 from memory.write.trust import may_change
 
 __all__ = [
+    "Action",
+    "Actor",
     "ArgumentError",
     "Block",
+    "CachedEmbedder",
     "CannotUndo",
+    "Chain",
     "Change",
     "Chunk",
     "Chunker",
     "Citation",
     "Clock",
+    "Conversation",
+    "ConversationPolicy",
     "Decision",
     "DetailedEmbedder",
     "Document",
@@ -122,12 +159,15 @@ __all__ = [
     "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
+    "EmbeddingCache",
     "EmbeddingKind",
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
     "Evaluation",
     "EvaluationLine",
+    "Extractor",
+    "Fact",
     "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
@@ -148,6 +188,7 @@ __all__ = [
     "IngestProgress",
     "IngestReport",
     "Interval",
+    "Judge",
     "KeepAll",
     "KnowledgeBase",
     "Left",
@@ -158,12 +199,16 @@ __all__ = [
     "LocalEmbedder",
     "LocalWordVectors",
     "LongTermMemory",
+    "LookingPolicy",
     "MarkdownChunker",
     "Matched",
     "Memory",
     "MemoryLayerError",
     "Message",
     "MinimumLength",
+    "Near",
+    "NearDuplicates",
+    "NoSecrets",
     "NoSuchMemory",
     "NotTrusted",
     "OllamaEmbedder",
@@ -179,16 +224,25 @@ __all__ = [
     "ReembeddingProgress",
     "RejectedText",
     "Report",
+    "Retention",
     "Role",
     "Scopes",
+    "SecretKind",
+    "SecretSpan",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
+    "SqliteEmbeddingCache",
     "SqliteHistory",
     "Stage",
     "Stats",
     "StoreAlways",
+    "Stored",
     "StoredMessage",
+    "Summarise",
+    "Summary",
+    "SummaryStorage",
+    "SummaryWindow",
     "TextBlock",
     "TextChunker",
     "ThinkingBlock",
@@ -200,6 +254,9 @@ __all__ = [
     "ToolResultBlock",
     "Truncation",
     "Trust",
+    "Turn",
+    "TurnDecision",
+    "TurnPolicy",
     "Unreached",
     "Verified",
     "WhyNot",
@@ -212,6 +269,8 @@ __all__ = [
     "embed_detailed",
     "embedder_space",
     "evaluate",
+    "is_loopback",
+    "is_remote",
     "local_available",
     "may_change",
     "message_tokens",
@@ -220,6 +279,9 @@ __all__ = [
     "read_receipt",
     "receipt_text",
     "run_sync",
+    "secret_spans",
     "system_clock",
     "unreadable",
+    "window_of",
+    "without_secrets",
 ]

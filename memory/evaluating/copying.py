@@ -13,6 +13,7 @@ from memory.codec import DECLARED_FIELDS
 from memory.embedders.protocol import Embedder
 from memory.embedders.space import embedder_space
 from memory.lanes import ARCHIVE, lane_of
+from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, VectorStore, open_store
 
 _BATCH = 256
@@ -48,12 +49,23 @@ def unembedded(places: Sequence[Place]) -> list[Place]:
 
 
 async def embedded(places: Sequence[Place], embedder: Embedder, on_progress: Counted) -> list[Place]:
-    """Return *places* with a vector for each that has none and may have one; *on_progress* gets how many are done."""
-    done = list(places)
-    waiting = [at for at, (_, entry) in enumerate(places) if entry.vector is None and entry.no_vector is None]
+    """Return *places* with a vector for each that has none and may have one; *on_progress* gets how many are done.
+
+    What is sensitive is not given to a remote embedder.
+    """
+    done = [
+        (
+            name,
+            entry
+            if entry.vector is not None or may_embed_entry(entry, embedder)
+            else replace(entry, no_vector=NOT_SENT),
+        )
+        for name, entry in places
+    ]
+    waiting = [at for at, (_, entry) in enumerate(done) if entry.vector is None and entry.no_vector is None]
     for start in range(0, len(waiting), _BATCH):
         batch = waiting[start : start + _BATCH]
-        vectors = await embedder.embed([places[at][1].text for at in batch])
+        vectors = await embedder.embed([done[at][1].text for at in batch])
         for at, vector in zip(batch, vectors, strict=True):
             name, entry = done[at]
             there = bool(np.any(vector))

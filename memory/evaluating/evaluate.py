@@ -22,6 +22,7 @@ from memory.evaluating.questions import KINDS, Probe, probes_of
 from memory.lanes import store_namespace
 from memory.long_term import LongTermMemory
 from memory.recall.settings import RecallSettings
+from memory.write.sensitive import is_remote
 from vectorstore import Analyser, VectorStore
 
 TEXT, CURRENT, EMBEDDER, SETTINGS = "text alone", "as it is", "other embedder", "other settings"
@@ -77,7 +78,8 @@ async def evaluate(
     """Return how well *namespace* is searched by text alone, as it is, and with another *embedder* or *settings*.
 
     Up to *questions* are made from the memories by rule. The vectors that are there are used; another embedder embeds a
-    copy of everything, which may cost. *on_progress* gets (what is done, how much, of how much). Raises
+    copy of everything, which may cost; a remote one is given nothing that is sensitive, no question of it either.
+    *on_progress* gets (what is done, how much, of how much). Raises
     ``ArgumentError`` where too little is remembered to ask about.
     """
     store_namespace(namespace, "conversation")
@@ -87,7 +89,9 @@ async def evaluate(
     say = on_progress or (lambda what, done, total: None)
     places = await asyncio.to_thread(entries_of, memory.store, namespace)
     analyser = getattr(memory.store, "analyser", None) or Analyser()
-    probes = probes_of([from_entry(entry) for _, entry in places], analyser.terms, count=questions, seed=seed)
+    remote = any(is_remote(one) for one in (memory.embedder, embedder))
+    memories = [from_entry(entry) for _, entry in places if not (remote and entry.metadata.get("sensitive") is True)]
+    probes = probes_of(memories, analyser.terms, count=questions, seed=seed)
     if len(probes) < min(_FEWEST, questions):
         raise ArgumentError(
             "namespace",

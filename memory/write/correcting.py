@@ -14,8 +14,9 @@ from memory.records import Actor, Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
-from memory.write.policies import judge
+from memory.write.judging import judge
 from memory.write.remembering import embedded
+from memory.write.trust import check_may_change, trust_after
 from memory.write.under_way import counted
 from memory.write.versions import UNVERSIONED, begun, live, retired
 from memory.write.writer import Draft, current
@@ -35,6 +36,7 @@ async def correct(
     valid_to: datetime | None,
     expect: int | None,
     actor: Actor,
+    approved_by: Actor | None = None,
 ) -> Report:
     """Put *text* in the place of the memory's; validity stays unless given."""
     context.lifecycle("correct")
@@ -47,12 +49,18 @@ async def correct(
         if expect is not None and before.revision != expect:
             raise RevisionConflict(id, namespace, expect, before.revision)
         old = from_entry(before)
+        check_may_change(actor, [old], "correct", approved_by=approved_by)
         wanted = replace(
-            old, text=text, valid_from=valid_from or old.valid_from, valid_to=valid_to or old.valid_to, counts_from=None
+            old,
+            text=text,
+            trust=trust_after(actor, old, approved_by=approved_by),
+            valid_from=valid_from or old.valid_from,
+            valid_to=valid_to or old.valid_to,
+            counts_from=None,
         )
-        draft = drafted(context, before, wanted, actor, argument="correction")
+        draft = await drafted(context, before, wanted, actor, argument="correction")
         if _content(draft.memory) == _content(old):
-            return Report(Outcome.DUPLICATE, id, "nothing differs")
+            return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
         (ready,) = await embedded(context, [draft])
         try:
             ready = await asyncio.to_thread(swap, context, "correct", [before], ready, namespace)
@@ -64,9 +72,10 @@ async def correct(
     raise AssertionError("unreachable")
 
 
-def drafted(context: WriteContext, before: Entry, wanted: Memory, actor: Actor, *, argument: str) -> Draft:
+async def drafted(context: WriteContext, before: Entry, wanted: Memory, actor: Actor, *, argument: str) -> Draft:
     """Check and judge what is to take the place of *before*; a policy that says no raises ``RejectedText``."""
-    judged = judge(checked(wanted, zone=context.zone, argument=argument), context.policies)
+    new = checked(replace(wanted, actor=actor), zone=context.zone, argument=argument)
+    judged, _ = await judge(new, replace(context.rules, making=False))
     if judged.memory is None:
         raise RejectedText(judged.reason)
     memory = replace(
@@ -75,9 +84,8 @@ def drafted(context: WriteContext, before: Entry, wanted: Memory, actor: Actor, 
         recorded_at=aware(context.clock(), context.zone),
         supersedes=archived_id(before.id, before.revision),
         operation=context.operation_ids(),
-        actor=actor,
     )
-    return Draft(memory, judged.outcome, judged.reason)
+    return Draft(memory, judged.outcome, judged.reason, spans=judged.spans)
 
 
 def swap(context: WriteContext, kind: str, before: Sequence[Entry], new: Draft, namespace: str) -> Draft:

@@ -30,7 +30,7 @@ async def merge(context: WriteContext, ids: Sequence[str], text: str, namespace:
     for attempt in range(ATTEMPTS):
         before = await asyncio.to_thread(_all_live, context, wanted, namespace)
         merged = together([from_entry(one) for one in before], text)
-        draft = drafted(context, before[0], merged, actor, argument="merged")
+        draft = await drafted(context, before[0], merged, actor, argument="merged")
         (ready,) = await embedded(context, [draft])
         try:
             ready = await asyncio.to_thread(swap, context, "merge", before, ready, namespace)

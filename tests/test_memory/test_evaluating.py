@@ -133,9 +133,10 @@ class Useless:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.questions: list[str] = []
 
     async def embed(self, texts, kind="document"):
-        self.texts += texts if kind == "document" else []
+        (self.texts if kind == "document" else self.questions).extend(texts)
         return np.tile(np.float32([1, 0, 0, 0]), (len(texts), 1))
 
 
@@ -151,6 +152,27 @@ def test_the_vectors_that_are_there_are_used_and_not_made_again(tmp_path):
     cut = sum(line.questions for line in evaluation.lines if (line.way, line.kind) == ("as it is", "sentence"))
     assert sum("station" in text or "Nobody" in text for text in made) == cut > 0
     assert evaluation.embedders == {"text alone": "", "as it is": "useless/1"}
+
+
+class Remote(Useless):
+    """One that says that texts leave this machine."""
+
+    remote = True
+
+
+def test_nothing_sensitive_is_given_to_a_remote_embedder(tmp_path):
+    embedder = Remote()
+    kept = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"))
+    secret = [
+        Memory(f"The {colour} safe opens with a {thing} key.", sensitive=True)
+        for colour, thing in zip(COLOURS, THINGS, strict=True)
+    ]
+    run_sync(kept.remember_many([*talk(), *secret]))
+    evaluation = run_sync(evaluate(kept, embedder=embedder))
+    run_sync(kept.close())
+    assert evaluation.memories == 40
+    assert embedder.texts
+    assert not any("safe" in text for text in (*embedder.texts, *embedder.questions))
 
 
 def test_nothing_in_the_memory_is_changed(memory):

@@ -24,6 +24,7 @@ from agent.assistant.cli.ingest import ingest
 from agent.assistant.cli.memories import history, list_memories, look, show
 from agent.assistant.cli.output import note
 from agent.assistant.cli.recall import recall
+from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
 from agent.assistant.cli.why_not import why_not
 
@@ -77,6 +78,7 @@ app.command("why-not")(why_not)
 app.command()(correct)
 app.command()(forget)
 app.command()(documents)
+app.command()(reembed)
 app.command()(doctor)
 app.command("eval")(evaluate_memory)
 memories.callback(invoke_without_command=True)(look)
