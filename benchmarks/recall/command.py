@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from benchmarks.recall.tasks import READ, SETS, tasks_of
 from benchmarks.recall.terminal import show
 from benchmarks.stores.asking import PROJECT
 from benchmarks.stores.results import machine
+from memory import RecallSettings
 
 _PACKAGES = ("mneme", "numpy", "wordllama", "tokenizers", "PyStemmer", "apsw", "sqlite-vec", "bm25s")
 _LARGEST = ("locomo-pooled", "squad", "cranfield")
@@ -195,6 +196,7 @@ def _header(
         "store": given.store,
         "vectors": not given.no_vectors,
         "clock": "2026-01-01, standing still",
+        "recall": asdict(RecallSettings()),
     }
     return Header(
         command=about.command(words, places=("--data", "--work", "--folder", "--out", "--json")),

@@ -88,7 +88,9 @@ def _noise(summary: Summary) -> str:
 
 def _setting(summary: Summary) -> str:
     about = summary.about
-    settings = "; ".join(f"{name} {value}" for name, value in about["settings"].items() if name != "memory")
+    settings = "; ".join(
+        f"{name} {value}" for name, value in about["settings"].items() if name not in ("memory", "recall")
+    )
     lines = [
         f"- Machine: {about['machine']}; load average {about['load']} before the run",
         f"- Date: {about['at']}; seed {about['seed']}",

@@ -182,3 +182,16 @@ def test_runs_with_other_evidence_are_not_compared() -> None:
 def test_a_comparison_says_that_the_data_differ() -> None:
     other = replace(RESULTS, header=replace(HEADER, data={"t": "bb"}))
     assert "- t: aa and bb" in compared(RESULTS, other, ("mneme", "mneme"))
+
+
+def test_the_picture_of_a_run_is_small_and_has_colours_for_light_and_dark(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.recall.plot import draw
+
+    draw(summarised(RESULTS), tmp_path / "p.svg")
+    picture = (tmp_path / "p.svg").read_text()
+    assert "prefers-color-scheme:dark" in picture
+    assert ">T<" in picture
+    assert len(picture) < 60_000
+    draw(summarised(RESULTS), tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_text() == picture

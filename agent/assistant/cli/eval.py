@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from agent.assistant.cli.failures import reported
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import counted, note, print_json, say
 from agent.assistant.cli.progress import progress
+from agent.assistant.cli.shapes import evaluation_json
 from agent.assistant.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -65,34 +66,6 @@ def evaluate_memory(
         print_json(evaluation_json(evaluation))
     else:
         _show(evaluation)
-
-
-def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what an evaluation showed."""
-    return {
-        "memories": evaluation.memories,
-        "questions": evaluation.questions,
-        "k": evaluation.k,
-        "seed": evaluation.seed,
-        "embedders": dict(evaluation.embedders),
-        "lines": [
-            {
-                "way": line.way,
-                "kind": line.kind,
-                "questions": line.questions,
-                "first": line.first,
-                "found": line.among,
-                "mrr": line.mrr,
-                "found_gain": _gain_json(line.gain),
-                "mrr_gain": _gain_json(line.gain_mrr),
-            }
-            for line in evaluation.lines
-        ],
-    }
-
-
-def _gain_json(gain: Interval | None) -> dict[str, float] | None:
-    return None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high}
 
 
 def _show(evaluation: Evaluation) -> None:
