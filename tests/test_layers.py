@@ -111,7 +111,7 @@ LINES: dict[str, list[set[str]]] = {
         {"erasing", "listing", "moving", "reembedding", "revising"},
         {"long_term"},
         {"rag"},
-        {"opening"},
+        {"evaluating", "opening"},
         {"testing"},
     ],
     "memory.storage": [
@@ -168,6 +168,7 @@ LINES: dict[str, list[set[str]]] = {
         {"conversation", "documents", "plain"},
         {"recall"},
     ],
+    "memory.evaluating": [{"copying", "intervals", "questions"}, {"evaluate"}],
     "memory.rag": [
         {"documents", "identity", "loaders", "report", "sentences"},
         {"discover", "manifest", "passages"},
@@ -263,6 +264,7 @@ LINES: dict[str, list[set[str]]] = {
             "doctor",
             "documents",
             "export",
+            "eval",
             "forget",
             "import_",
             "ingest",
