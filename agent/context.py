@@ -28,7 +28,8 @@ class Ingredients:
     """What there is for a turn, before the budget.
 
     *prompt* is the user's message; *pinned* and *recalled* come best first; *sequences* are the places of the
-    *history*'s messages in *session*. *doubtful*: what was recalled may not be about the prompt.
+    *history*'s messages in *session*. *doubtful*: what was recalled may not be about the prompt;
+    *other*: it is about it, but by or of somebody else than the prompt names.
     """
 
     prompt: Message
@@ -41,6 +42,7 @@ class Ingredients:
     recalled: tuple[ContextItem, ...] = ()
     rules: bool = False
     doubtful: bool = False
+    other: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ def _unseen(given: Ingredients, chosen: Chosen, history: tuple[Message, ...]) ->
 
 
 def _heading(given: Ingredients) -> str:
+    if given.other:
+        return f"{RECALLED}; they may be by or about somebody else than it names"
     return f"{RECALLED}; none of them may be about it" if given.doubtful else RECALLED
 
 

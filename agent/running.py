@@ -172,6 +172,7 @@ class Running:
             recalled=read.recalled,
             rules=parts.grounded,
             doubtful=read.abstain is not None,
+            other=read.abstain == "other",
         )
         return assemble(given, budget=budget, counter=parts.counter, window=parts.window)
 

@@ -124,7 +124,7 @@ LINES: dict[str, list[set[str]]] = {
         {"index"},
         {"following", "question", "standing"},
         {"matching", "signals"},
-        {"candidates", "change", "matched", "meaning"},
+        {"candidates", "change", "lead", "matched", "meaning"},
         {"conversation", "documents", "plain"},
         {"recall"},
     ],

@@ -203,7 +203,7 @@ class Recaller:
             explain=query.explain,
         )
         best = ranked[0].source if ranked else None
-        confidence, abstain = judged(sources, best, self._settings.doubt, vectors=bool(query.vectors))
+        confidence, abstain = judged(sources, best, lead=self._settings.doubt.lead)
         return Found(hits, confidence, abstain, left_out, notes)
 
     @contextmanager
@@ -237,7 +237,14 @@ class Recaller:
             rows = index.rows(found)
             if place.lane == DOCUMENTS:
                 return score_documents(
-                    view, place.name, index, rows, question, vector, weights=self._settings.documents
+                    view,
+                    place.name,
+                    index,
+                    rows,
+                    question,
+                    vector,
+                    weights=self._settings.documents,
+                    doubt=self._settings.doubt,
                 )
             asked = _asked(query)
 
@@ -256,6 +263,7 @@ class Recaller:
                 lane=place.lane,
                 standing=standing,
                 weights=self._settings.conversation,
+                doubt=self._settings.doubt,
             )
 
     def _plainly(self, query: Query, places: Sequence[Place]) -> Found:
@@ -263,7 +271,14 @@ class Recaller:
         where = all_of([*standing.every_condition(), *_asked(query)])
         found: dict[str, PlainFound] = {
             place.name: search_plainly(
-                self._store, place.name, place.lane, query, where=where, candidates=self._settings.candidates
+                self._store,
+                place.name,
+                place.lane,
+                query,
+                where=where,
+                candidates=self._settings.candidates,
+                terms=self._stem,
+                doubt=self._settings.doubt,
             )
             for place in places
         }

@@ -1,13 +1,10 @@
 """From ranked candidates to hits: order, repeats, budget, parts, doubt."""
 
 import numpy as np
-import pytest
 
 from memory.codec import to_entry
-from memory.recall.confidence import judged, topic
 from memory.recall.packing import OVER_BUDGET, pack
 from memory.recall.scored import Ranked, Scored, best_first, merged
-from memory.recall.settings import Doubt
 from memory.records import Hit, LeftOut, Memory, Source
 from vectorstore import Entry
 
@@ -113,27 +110,3 @@ def test_graded_lanes_are_merged_by_what_their_best_covers() -> None:
     assert [one.id for one in ranked] == ["c", "a", "b", "d"]
     assert [round(one.score, 6) for one in ranked] == [0.8, 0.4, 0.2, 0.16]
     assert isinstance(ranked[0], Ranked)
-
-
-def test_the_topic_is_a_share_with_or_without_vectors() -> None:
-    assert topic(0.5, None, words=0.5) == 0.5
-    assert topic(1.0, 1.0, words=0.5) == 1.0
-    assert topic(0.0, -0.3, words=0.5) == 0.0
-    assert topic(0.2, 0.6, words=0.5) == pytest.approx(0.7 / 1.5)
-
-
-def test_doubt_names_its_reason() -> None:
-    doubt = Doubt(conversation=0.5, conversation_words=0.2, document=0.6, document_words=0.3, lead=-0.2)
-    good = Scored(PLACE, "conversation", ("a",), {}, topic=0.7)
-    weak = Scored(PLACE, "conversation", ("a",), {}, topic=0.4)
-    other = Scored(PLACE, "conversation", ("a",), {}, topic=0.7, lead=-0.3)
-    document = Scored("/documents/d", "documents", ("c",), {}, topic=0.65)
-    assert judged([], None, doubt, vectors=True) == (0.0, "nothing")
-    assert judged([good], good, doubt, vectors=True) == (0.7, None)
-    assert judged([weak], weak, doubt, vectors=True) == (0.4, "nothing")
-    assert judged([weak], weak, doubt, vectors=False) == (0.4, None)
-    confidence, reason = judged([other], other, doubt, vectors=True)
-    assert reason == "other"
-    assert confidence < 0.7
-    assert judged([weak, document], document, doubt, vectors=True) == (0.65, None)
-    assert judged([other, document], document, doubt, vectors=True)[1] is None
