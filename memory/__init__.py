@@ -56,6 +56,7 @@ from memory.rag.loaders.protocol import Loaded, Loader
 from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
+from memory.recall.hooks import RecallHooks
 from memory.recall.settings import RecallSettings
 from memory.records import (
     Change,
@@ -139,6 +140,7 @@ __all__ = [
     "Passage",
     "Passages",
     "ReadPolicy",
+    "RecallHooks",
     "RecallSettings",
     "RejectedText",
     "Report",

@@ -16,6 +16,7 @@ from memory.embedders.protocol import Embedder, WordVectors
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.long_term import LongTermMemory
+from memory.recall.hooks import RecallHooks
 from memory.recall.settings import RecallSettings
 from memory.times import Clock, system_clock
 from memory.write.policies import WritePolicy
@@ -32,6 +33,7 @@ def open_memory(
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
     recall_settings: RecallSettings | None = None,
+    hooks: RecallHooks | None = None,
     counter: Callable[[str], int] | None = None,
     offline: bool = False,
 ) -> LongTermMemory:
@@ -56,6 +58,7 @@ def open_memory(
             ids=ids,
             zone=zone,
             recall_settings=recall_settings,
+            hooks=hooks,
             counter=counter,
             offline=offline,
         )
