@@ -44,8 +44,17 @@ _MONTHS = (
 )
 _TEXTS = ("kind", "role", "speaker", "session", "key", "actor", "supersedes", "operation", "caption")
 _NUMBERS = ("sequence", "importance")
-_FLAGS = ("pinned", "disabled", "sensitive")
-_TIMES = ("occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at", "retired_at")
+_FLAGS = ("pinned", "disabled", "sensitive", "withdrawn")
+_TIMES = (
+    "occurred_at",
+    "valid_from",
+    "valid_to",
+    "expires_at",
+    "recorded_at",
+    "retired_at",
+    "counts_from",
+    "counts_to",
+)
 _SOURCE = ("document", "title", "page", "start", "end")
 
 

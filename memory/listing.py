@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
-from typing import TypeAlias
+from typing import Unpack
 
-from memory.codec import from_entry
 from memory.lanes import CONVERSATION, store_namespace
-from memory.records import Memory
+from memory.records import Page, Stats
+from memory.selecting import Filters, Order, Selection
+from memory.tallying import tally
+from memory.times import aware
 from memory.write.checking import whole
 from memory.write.context import WriteContext
-from vectorstore import Filter
-
-_Memories: TypeAlias = list[Memory]
 
 
 class Listing:
-    """What ``LongTermMemory`` lists and counts."""
+    """What ``LongTermMemory`` lists and counts: everything said or noted, disabled and expired memories too."""
 
     _context: WriteContext
 
     async def list(
-        self, *, where: Filter | None = None, after: str | None = None, limit: int = 100, namespace: str = ""
-    ) -> _Memories:
-        """Return memories of the conversation lane in order of id, those after the id *after*."""
+        self,
+        *,
+        order: Order = "id",
+        after: str | None = None,
+        limit: int = 100,
+        namespace: str = "",
+        **filters: Unpack[Filters],
+    ) -> Page:
+        """Return memories in an order that stays, *limit* at most, those behind the cursor *after*.
+
+        *order*: "id" (of writing; those with a key of yours come last), "oldest" or "newest" first by when they
+        were said, or else written; equal times by id. ``page.next`` is the cursor of the next page, None after the
+        last; in order of "id" any id is one. By time, every page looks at all that is selected; "id" does not.
+        *filters*: see ``Filters``.
+        """
         whole(limit, "limit")
-        return await asyncio.to_thread(self._page, where, after, limit, store_namespace(namespace, CONVERSATION))
+        selection = self._selection(filters, namespace)
+        return await asyncio.to_thread(selection.page, self._context.store, order=order, after=after, limit=limit)
 
-    async def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
-        """Return how many memories the conversation lane holds (that match)."""
-        lane = store_namespace(namespace, CONVERSATION)
-        return await asyncio.to_thread(self._context.store.count, where=where, namespace=lane)
+    async def count(self, *, namespace: str = "", **filters: Unpack[Filters]) -> int:
+        """Return how many memories there are (that *filters* select)."""
+        return await asyncio.to_thread(self._selection(filters, namespace).count, self._context.store)
 
-    def _page(self, where: Filter | None, after: str | None, limit: int, lane: str) -> _Memories:
-        return [
-            from_entry(entry)
-            for entry in islice(self._context.store.scan(where=where, namespace=lane, after=after), limit)
-        ]
+    async def stats(self, *, namespace: str = "") -> Stats:
+        """Return what the namespace holds, in counts and times; exact, and of it alone."""
+        store_namespace(namespace, CONVERSATION)
+        now = aware(self._context.clock(), self._context.zone)
+        return await asyncio.to_thread(tally, self._context.store, namespace, now)
+
+    def _selection(self, filters: Filters, namespace: str) -> Selection:
+        now = aware(self._context.clock(), self._context.zone)
+        return Selection.of(filters, namespace, now=now, zone=self._context.zone)

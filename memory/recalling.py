@@ -16,6 +16,7 @@ from memory.recall.options import RecallOptions
 from memory.recall.query import Around, Query, check_question
 from memory.recall.recall import Recaller
 from memory.records import Found, Stage, WhyNot
+from memory.scopes import Scopes, filter_of
 from memory.times import Clock, aware
 from memory.tokens import default_counter
 from memory.write.checking import names, texts
@@ -43,6 +44,7 @@ class Recalling:
         namespace: str | Sequence[str] = "",
         where: Filter | None = None,
         tags: Sequence[str] = (),
+        scopes: Scopes | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         token_budget: int | None = None,
@@ -57,6 +59,7 @@ class Recalling:
 
         *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
         together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
+        *tags*: any of them; *scopes*: all of them, as ``{"project": "atlas"}`` or with a list of values for any.
         *as_of* asks for what held then, *known_at* for what was recorded by then. *around* gives each hit of a
         conversation so many turns on each side, or its whole "exchange", inside the *token_budget*. *hooks* stand in
         the place of those given when the memory was opened. Without an embedder, or when it fails, words alone decide.
@@ -70,6 +73,7 @@ class Recalling:
             namespace=namespace,
             where=where,
             tags=tags,
+            scopes=scopes,
             as_of=as_of,
             known_at=known_at,
             token_budget=token_budget,
@@ -126,7 +130,7 @@ class Recalling:
             lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
             collections=None if collections is None else tuple(collections),
             k=k,
-            where=options.get("where"),
+            where=filter_of(options.get("scopes"), (), options.get("where")),
             tags=names(options.get("tags", ()), "tags"),
             as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
             known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),

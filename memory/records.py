@@ -48,6 +48,9 @@ class Memory:
     *id* names the memory, not the version, and is given by the store of memories when empty. Times are aware;
     a naive one is taken in the configured zone. *occurred_at* is when it was said or happened; *valid_from* and
     *valid_to* bound when it holds; *recorded_at* and *retired_at* when it was written and replaced here.
+
+    Given by corrections and undoing alone: asked what held at a time, a version that says nothing of its validity
+    counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
     """
 
     text: str
@@ -73,6 +76,9 @@ class Memory:
     expires_at: datetime | None = None
     recorded_at: datetime | None = None
     retired_at: datetime | None = None
+    counts_from: datetime | None = None
+    counts_to: datetime | None = None
+    withdrawn: bool = False
     derived_from: tuple[str, ...] = ()
     supersedes: str | None = None
     operation: str | None = None
@@ -114,11 +120,79 @@ class Operation:
     undone_by: str | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class History(Sequence[Memory]):
+    """All versions of one memory, newest first (archived ones have the id "id@revision"), and what was done to it.
+
+    A memory that was undone or merged into another has archived versions alone. *operations*: newest first.
+    """
+
+    versions: tuple[Memory, ...]
+    operations: tuple[Operation, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.versions[index]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page(Sequence[Memory]):
+    """Memories as they are listed; *next* is the cursor behind which the next page begins, None after the last.
+
+    It equals any list of the same memories.
+    """
+
+    memories: tuple[Memory, ...]
+    next: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.memories[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (list, tuple, Page)) and self.memories == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # memories hold mappings
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What one namespace holds. All but *lanes*, *collections*, *pending* and bytes is of the conversation's lane.
+
+    *lanes* counts what was said or noted, passages of documents, and earlier versions; *collections* the passages of
+    each. *expired* and *ended* ones are in no answer. *first* and *last*: when something was said, or else written.
+    *pending* wait for their vector. *text_bytes* and *vector_bytes* are those of the rows, not of the file.
+    """
+
+    memories: int
+    lanes: Mapping[str, int]
+    collections: Mapping[str, int]
+    kinds: Mapping[str, int]
+    trust: Mapping[str, int]
+    tags: Mapping[str, int]
+    pinned: int
+    disabled: int
+    sensitive: int
+    expired: int
+    ended: int
+    pending: int
+    first: datetime | None
+    last: datetime | None
+    text_bytes: int
+    vector_bytes: int
+
+
 class Outcome(StrEnum):
     """What became of one item that was to be remembered."""
 
     STORED = "stored"
     DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near-duplicate"
+    """Not stored again: one with nearly the same words is there."""
     REDACTED = "redacted"
     REJECTED = "rejected"
 
@@ -127,7 +201,10 @@ class Outcome(StrEnum):
 class Report:
     """The line that every item gets: what became of it (*outcome*), under which *id*, and why (*reason*).
 
-    *deferred* says that its vector is still to come and why; the text is found by its words meanwhile.
+    *deferred* says that its vector is still to come and why; the text is found by its words meanwhile. *of* is the
+    memory that it repeats, or nearly repeats (then it may be stored all the same). *spans* counts what was taken out
+    of it. *kept* and *total* are tokens: of a text too long for the embedder, only its beginning has a vector; the
+    text is kept whole. *made* are the lines of what a policy made of it, such as facts.
     """
 
     outcome: Outcome
@@ -135,6 +212,31 @@ class Report:
     reason: str = ""
     deferred: str | None = None
     operation: str | None = None
+    of: str | None = None
+    spans: int = 0
+    kept: int | None = None
+    total: int | None = None
+    made: tuple[Report, ...] = ()
+
+    @property
+    def stored(self) -> bool:
+        """Whether a memory was written for it."""
+        return self.outcome in (Outcome.STORED, Outcome.REDACTED)
+
+    def __str__(self) -> str:
+        """The line in words, such as "redacted 1 span (secret: card number)"."""
+        parts: list[str] = [self.outcome.value]
+        if self.spans and self.outcome is Outcome.REDACTED:
+            parts[0] += f" {self.spans} span{'s' * (self.spans != 1)}"
+        if self.of is not None:
+            parts[0] += f" of {self.of}" if not self.stored else f", near-duplicate of {self.of}"
+        if self.reason:
+            parts.append(f"({self.reason})")
+        if self.kept is not None and self.total is not None:
+            parts.append(f"truncated (kept {self.kept} of {self.total} tokens)")
+        if self.deferred:
+            parts.append(f"deferred ({self.deferred})")
+        return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,12 +348,31 @@ class WhyNot:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreached:
+    """A copy that a ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time.
+
+    *removed*: it was removed with it, since that was asked for. *note* says why it could not be, or that nothing is
+    at its *path* any more.
+    """
+
+    kind: Literal["export", "backup"]
+    path: str
+    at: datetime | None = None
+    removed: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten:
     """The receipt of a ``forget``: ids and counts, never content.
 
     *memories* and *versions* went; *derived* were made from them alone; *also* hold the same words; *messages*
     counts conversation messages; *named* are answers of a model that used them. *pending*: bytes wait for a
-    reader to leave.
+    reader to leave. *due*: when the bytes go, where a time of grace was given; until then it can be taken back.
+
+    *hashes* are those of the texts, under the secret of the memory's file and the *salt*: they say nothing to anybody
+    else. *parts* counts what else was erased, by who kept it; *unreached* are copies elsewhere. *whole*: all of the
+    namespace went.
     """
 
     memories: tuple[str, ...]
@@ -263,3 +384,44 @@ class Forgotten:
     pending: bool = False
     dry_run: bool = False
     operation: str | None = None
+    namespace: str = ""
+    at: datetime | None = None
+    due: datetime | None = None
+    salt: str = ""
+    hashes: tuple[str, ...] = ()
+    parts: Mapping[str, int] = field(default_factory=dict)
+    unreached: tuple[Unreached, ...] = ()
+    whole: bool = False
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Every memory that went."""
+        return (*self.memories, *self.derived, *self.also)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that ``verify_forgotten`` still found: *where* (a table, a file) and *what*; never the words."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What ``verify_forgotten`` saw: *gone* where nothing is *left*.
+
+    *rows* counts the rows of all tables that were looked through, *files* are those whose bytes were searched, for
+    *texts* texts. *notes* say what could not be told, or is left elsewhere for a reason.
+    """
+
+    left: tuple[Left, ...] = ()
+    rows: int = 0
+    files: tuple[str, ...] = ()
+    texts: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing was found."""
+        return not self.left

@@ -50,7 +50,8 @@ class Index:
         self.expires_at = Growing(np.int64)
         self.recorded_at = Growing(np.int64)
         self.retired_at = Growing(np.int64)
-        self.replaces = Growing(np.bool_)
+        self.counts_from = Growing(np.int64)
+        self.counts_to = Growing(np.int64)
         self.bounded = 0
         self._revision = Growing(np.int64)
         self._terms = Growing(np.int32)
@@ -116,7 +117,8 @@ class Index:
             (self.expires_at, row.expires_at),
             (self.recorded_at, row.recorded_at),
             (self.retired_at, row.retired_at),
-            (self.replaces, row.replaces),
+            (self.counts_from, row.counts_from),
+            (self.counts_to, row.counts_to),
             (self._revision, row.revision),
         ):
             column.append(value)

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from memory.recall.hooks import RecallHooks
 from memory.recall.query import Around
+from memory.scopes import Scopes
 from vectorstore import Filter
 
 
@@ -18,6 +19,7 @@ class RecallOptions(TypedDict, total=False):
     namespace: str | Sequence[str]
     where: Filter | None
     tags: Sequence[str]
+    scopes: Scopes | None
     as_of: datetime | None
     known_at: datetime | None
     token_budget: int | None

@@ -26,6 +26,7 @@ from memory.recall.question import Question, understood, without_names
 from memory.recall.scored import Scored
 from memory.recall.settings import RecallSettings
 from memory.recall.standing import Standing, all_of
+from memory.scopes import filter_of
 from vectorstore import Filter, Vector, View
 
 
@@ -121,5 +122,5 @@ class Reader:
 
 def asked_filters(query: Query) -> list[Filter]:
     """Return what the caller asked candidates to pass."""
-    tags: list[Filter] = [{"tags": {"$contains": tag}} for tag in query.tags]
-    return [*([query.where] if query.where else []), *tags]
+    asked = filter_of(None, query.tags, query.where)
+    return [asked] if asked else []

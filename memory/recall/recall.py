@@ -104,7 +104,7 @@ class Recaller:
     def recall(self, query: Query) -> Found:
         """Find what is remembered about ``query.text``, best first; ties by id.
 
-        Filtered first: namespace, what stands (enabled, valid, not expired), *where*, every one of *tags*.
+        Filtered first: namespace, what stands (enabled, valid, not expired), *where*, any of *tags*.
         """
         places = places_of(self._store, query)
         if self._reader is None:

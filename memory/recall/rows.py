@@ -12,10 +12,12 @@ from memory.recall.cues import Cue, cues_of
 from memory.recall.dates import NO_DAY, Named, dates_in
 from memory.recall.lexicon import Lexicon
 from memory.times import from_text
-from vectorstore import Entry
+from vectorstore import Entry, Metadata
 
 NEVER = -(2**62)
 """Stands for a time that is not given."""
+FOREVER = 2**62
+"""Stands for an end that is not given."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -28,7 +30,8 @@ class Row:
     """One memory as recall sees it; times in microseconds since 1970, days since 1970 in the memory's
     own zone.
 
-    *day* is when it was said, *about* the day it speaks of, where it names one ("I moved last Sunday").
+    *day* is when it was said, *about* the day it speaks of, where it names one ("I moved last Sunday"). Asked for
+    another time than now, it counts from *counts_from* until before *counts_to* (``NEVER``, ``FOREVER``: no bound).
     """
 
     id: str
@@ -44,13 +47,14 @@ class Row:
     surfaces: tuple[str, ...]
     calls: tuple[str, ...]
     disabled: bool
-    replaces: bool
     occurred_at: int
     valid_from: int
     valid_to: int
     expires_at: int
     recorded_at: int
     retired_at: int
+    counts_from: int
+    counts_to: int
 
 
 def row_of(entry: Entry, terms: Sequence[Sequence[str]], *, lexicon: Lexicon, zone: tzinfo, conversation: bool) -> Row:
@@ -75,13 +79,14 @@ def row_of(entry: Entry, terms: Sequence[Sequence[str]], *, lexicon: Lexicon, zo
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if conversation else (),
         disabled=fields.get("disabled") is True,
-        replaces="supersedes" in fields,
         occurred_at=occurred,
         valid_from=moment_of(fields.get("valid_from")),
         valid_to=moment_of(fields.get("valid_to")),
         expires_at=moment_of(fields.get("expires_at")),
         recorded_at=moment_of(fields.get("recorded_at")),
         retired_at=moment_of(fields.get("retired_at")),
+        counts_from=_counts_from(fields),
+        counts_to=_counts_to(fields),
     )
 
 
@@ -93,6 +98,21 @@ def moment_of(value: object) -> int:
 def micros(moment: datetime) -> int:
     """Return an aware *moment* in microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
+
+
+def _counts_from(fields: Metadata) -> int:
+    """What it says of itself, else what an undo gave it, else when it was written over an earlier version."""
+    by_writing = moment_of(fields.get("recorded_at")) if "supersedes" in fields else NEVER
+    given = (moment_of(fields.get(name)) for name in ("valid_from", "counts_from"))
+    return next((moment for moment in given if moment != NEVER), by_writing)
+
+
+def _counts_to(fields: Metadata) -> int:
+    """What it says of itself, or where the version that replaced it begins, whichever is earlier."""
+    if fields.get("withdrawn") is True:
+        return NEVER
+    ends = (moment_of(fields.get("valid_to")), moment_of(fields.get("counts_to", fields.get("retired_at"))))
+    return min((moment for moment in ends if moment != NEVER), default=FOREVER)
 
 
 def _order(key: str, sequence: object, occurred: int) -> tuple[float, int, str] | None:

@@ -1,9 +1,10 @@
 """Which memories stand at a moment: enabled, not expired, valid then, known then. As columns and as a store
 filter.
 
-Asked for now, the live lanes hold what is known, and only validity is looked at. Asked for another time, a
-version counts from its own *valid_from*, or, where it replaced an earlier version and says nothing, from
-when it was written; and until its own *valid_to*, or until it was itself replaced.
+Asked for now, the live lanes hold what is known, and only validity is looked at. Asked what held at another
+time, a version counts from its own *valid_from*, or, where it replaced an earlier version and says nothing, from
+when it was written; and until its own *valid_to*, or until the version that replaced it begins. What an undo took
+back never held. Asked what was known then, a version counts while it stood here, whatever became of it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.index import Index
-from memory.recall.rows import NEVER, micros
+from memory.recall.rows import FOREVER, NEVER, micros
 from memory.times import to_text
 from vectorstore import Filter
-
-_FOREVER = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +40,15 @@ class Standing:
         if not self.past and not index.bounded:
             return np.zeros(len(rows), dtype=np.bool_)
         moment = micros(self.as_of or self.now)
-        start = index.valid_from.values[rows]
-        end = _until(index.valid_to.values[rows])
-        recorded, retired = index.recorded_at.values[rows], _until(index.retired_at.values[rows])
+        unknown = np.zeros(len(rows), dtype=np.bool_)
+        if self.past and self.known_at is None:
+            start, end = index.counts_from.values[rows], index.counts_to.values[rows]
+        else:
+            start, end = index.valid_from.values[rows], _until(index.valid_to.values[rows])
         if self.known_at is not None:
             known = micros(self.known_at)
+            recorded, retired = index.recorded_at.values[rows], _until(index.retired_at.values[rows])
             unknown = (recorded > known) | (retired <= known)
-        else:
-            start = np.where(self.past & (start == NEVER) & index.replaces.values[rows], recorded, start)
-            end = np.where(end == _FOREVER, retired, end) if self.past else end
-            unknown = np.zeros(len(rows), dtype=np.bool_)
         expired = _until(index.expires_at.values[rows]) <= micros(self.now)
         return np.asarray(index.disabled.values[rows] | unknown | expired | (start > moment) | (end <= moment))
 
@@ -60,22 +58,27 @@ class Standing:
 
     def every_condition(self) -> list[Filter]:
         """Return the same as store filters, whatever the store holds."""
+        return [{"disabled": {"$ne": True}}, _not("expires_at", "$lte", to_text(self.now)), *self.held()]
+
+    def held(self) -> list[Filter]:
+        """Return store filters for what was valid and known then, disabled and expired or not."""
         moment = to_text(self.as_of or self.now)
-        conditions: list[Filter] = [
-            {"disabled": {"$ne": True}},
-            _not("expires_at", "$lte", to_text(self.now)),
-        ]
+        conditions = [_not("valid_from", "$gt", moment), _not("valid_to", "$lte", moment)]
         if self.known_at is not None:
             known = to_text(self.known_at)
-            conditions += [_not("recorded_at", "$gt", known), _not("retired_at", "$lte", known)]
-        starts: Filter = _not("valid_from", "$gt", moment)
-        ends: Filter = _not("valid_to", "$lte", moment)
-        if self.past and self.known_at is None:
-            by_writing = {"valid_from": {"$exists": False}, "supersedes": {"$exists": True}}
-            starts = {"$and": [starts, {"$not": {**by_writing, "recorded_at": {"$gt": moment}}}]}
-            replaced = {"valid_to": {"$exists": False}, "retired_at": {"$lte": moment}}
-            ends = {"$and": [ends, {"$not": replaced}]}
-        return [*conditions, starts, ends]
+            return [*conditions, _not("recorded_at", "$gt", known), _not("retired_at", "$lte", known)]
+        if not self.past:
+            return conditions
+        silent: Filter = {"valid_from": {"$exists": False}}
+        written: Filter = {**silent, "counts_from": {"$exists": False}, "supersedes": {"$exists": True}}
+        return [
+            *conditions,
+            {"withdrawn": {"$ne": True}},
+            {"$not": {**silent, "counts_from": {"$gt": moment}}},
+            {"$not": {**written, "recorded_at": {"$gt": moment}}},
+            _not("counts_to", "$lte", moment),
+            {"$not": {"counts_to": {"$exists": False}, "retired_at": {"$lte": moment}}},
+        ]
 
 
 def all_of(conditions: list[Filter]) -> Filter | None:
@@ -88,4 +91,4 @@ def _not(field: str, operator: str, value: Any) -> Filter:
 
 
 def _until(times: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.where(times == NEVER, _FOREVER, times)
+    return np.where(times == NEVER, FOREVER, times)

@@ -19,6 +19,7 @@ ID_LIMIT: Final = 1000  # leaves room for "@revision" within the store's 1,024
 _DEPTH: Final = 90
 _NAMES: Final = ("role", "speaker", "session", "key", "supersedes", "operation")
 _TIMES: Final = ("occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at")
+_OF_VERSIONS: Final = ("retired_at", "counts_from", "counts_to", "withdrawn")
 _FLAGS: Final = ("pinned", "disabled", "sensitive")
 
 
@@ -30,9 +31,10 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
     text = plain_text(memory.text, f"{argument}.text")
     if not text.strip():
         raise ArgumentError(f"{argument}.text", text, "a text that is not blank is needed")
-    if memory.retired_at is not None:
-        expected = "must be empty; correcting a memory retires its version"
-        raise ArgumentError(f"{argument}.retired_at", memory.retired_at, expected)
+    for field in _OF_VERSIONS:
+        if getattr(memory, field):
+            expected = "must be empty; correcting and undoing give it to a version"
+            raise ArgumentError(f"{argument}.{field}", getattr(memory, field), expected)
     if memory.id:
         name(memory.id, f"{argument}.id")
     for field in _NAMES:
@@ -47,8 +49,8 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
         whole(memory.sequence, f"{argument}.sequence")
     return replace(
         memory,
-        importance=_importance(memory.importance, f"{argument}.importance"),
-        trust=_trust(memory.trust, f"{argument}.trust"),
+        importance=importance_given(memory.importance, f"{argument}.importance"),
+        trust=trust_given(memory.trust, f"{argument}.trust"),
         actor=actor_named(memory.actor, f"{argument}.actor"),
         tags=names(memory.tags, f"{argument}.tags"),
         derived_from=names(memory.derived_from, f"{argument}.derived_from"),
@@ -124,7 +126,8 @@ def _times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[str, Any]
     return times
 
 
-def _importance(value: object, argument: str) -> float | None:
+def importance_given(value: object, argument: str) -> float | None:
+    """Return *value* if it says how much something matters: a number in [0, 1], or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
@@ -134,7 +137,8 @@ def _importance(value: object, argument: str) -> float | None:
     return float(value)
 
 
-def _trust(value: object, argument: str) -> Trust:
+def trust_given(value: object, argument: str) -> Trust:
+    """Return *value* as a trust; a text that names one will do."""
     try:
         return Trust(value)  # type: ignore[arg-type]  # any value may come in; the error is the check
     except ValueError as error:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memory.codec import from_entry, to_entry
-from memory.errors import ArgumentError, NoSuchMemory, RejectedText
+from memory.codec import from_entry, to_entry, to_metadata
+from memory.errors import RejectedText
 from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.records import Actor, Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
-from memory.write.policies import judge
+from memory.write.judging import judge
 from memory.write.remembering import embedded
-from memory.write.writer import Draft
+from memory.write.trust import check_may_change, trust_after
+from memory.write.under_way import counted
+from memory.write.versions import UNVERSIONED, begun, live, retired
+from memory.write.writer import Draft, current
 from vectorstore import Entry, RevisionConflict
 
-_ATTEMPTS = 5
+ATTEMPTS = 5
 
 
+@counted
 async def correct(
     context: WriteContext,
     id: str,
@@ -31,6 +36,7 @@ async def correct(
     valid_to: datetime | None,
     expect: int | None,
     actor: Actor,
+    approved_by: Actor | None = None,
 ) -> Report:
     """Put *text* in the place of the memory's; validity stays unless given."""
     context.lifecycle("correct")
@@ -38,82 +44,83 @@ async def correct(
     actor_named(actor, "actor")
     if expect is not None:
         whole(expect, "expect", 1)
-    for attempt in range(_ATTEMPTS):
-        before = await asyncio.to_thread(_live, context, id, namespace)
+    for attempt in range(ATTEMPTS):
+        before = await asyncio.to_thread(live, context, id, namespace)
         if expect is not None and before.revision != expect:
             raise RevisionConflict(id, namespace, expect, before.revision)
         old = from_entry(before)
+        check_may_change(actor, [old], "correct", approved_by=approved_by)
         wanted = replace(
             old,
             text=text,
+            trust=trust_after(actor, old, approved_by=approved_by),
             valid_from=valid_from or old.valid_from,
             valid_to=valid_to or old.valid_to,
-            retired_at=None,
+            counts_from=None,
         )
-        new = checked(wanted, zone=context.zone, argument="correction")
-        judged = judge(new, context.policies)
-        if judged.memory is None:
-            raise RejectedText(judged.reason)
-        if _content(judged.memory) == _content(old):
-            return Report(Outcome.DUPLICATE, id, "nothing differs")
-        draft = Draft(
-            replace(
-                judged.memory,
-                id=id,
-                recorded_at=aware(context.clock(), context.zone),
-                supersedes=archived_id(id, before.revision),
-                operation=context.operation_ids(),
-                actor=actor,
-            ),
-            judged.outcome,
-            judged.reason,
-        )
+        draft = await drafted(context, before, wanted, actor, argument="correction")
+        if _content(draft.memory) == _content(old):
+            return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
         (ready,) = await embedded(context, [draft])
         try:
-            await asyncio.to_thread(_swap, context, before, ready, namespace)
+            ready = await asyncio.to_thread(swap, context, "correct", [before], ready, namespace)
         except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
-            if expect is not None or attempt == _ATTEMPTS - 1:
+            if expect is not None or attempt == ATTEMPTS - 1:
                 raise
             continue
         return ready.report()
     raise AssertionError("unreachable")
 
 
-def history(context: WriteContext, id: str, namespace: str) -> list[Memory]:
-    """Return all versions of a memory, newest first; archived ones have the id "id@revision"."""
-    name(id, "id")
-    live = context.find([id], namespace).get(id)
-    if live is None:
-        raise NoSuchMemory(id)
-    versions = [from_entry(live[1])]
-    for entry in reversed(context.versions([id], namespace)):
-        versions.append(replace(from_entry(entry), revision=int(entry.id.rpartition("@")[2])))
-    return versions
+async def drafted(context: WriteContext, before: Entry, wanted: Memory, actor: Actor, *, argument: str) -> Draft:
+    """Check and judge what is to take the place of *before*; a policy that says no raises ``RejectedText``."""
+    new = checked(replace(wanted, actor=actor), zone=context.zone, argument=argument)
+    judged, _ = await judge(new, replace(context.rules, making=False))
+    if judged.memory is None:
+        raise RejectedText(judged.reason)
+    memory = replace(
+        judged.memory,
+        id=before.id,
+        recorded_at=aware(context.clock(), context.zone),
+        supersedes=archived_id(before.id, before.revision),
+        operation=context.operation_ids(),
+    )
+    return Draft(memory, judged.outcome, judged.reason, spans=judged.spans)
 
 
-def _live(context: WriteContext, id: str, namespace: str) -> Entry:
-    lane = store_namespace(namespace, CONVERSATION)
-    (entry,) = context.store.get([id], namespace=lane)
-    if entry is not None:
-        return entry
-    if id in context.find([id], namespace):
-        raise ArgumentError("id", id, "a passage of a document is corrected in the document; ingest it again")
-    raise NoSuchMemory(id)
+def swap(context: WriteContext, kind: str, before: Sequence[Entry], new: Draft, namespace: str) -> Draft:
+    """Archive *before* and put *new* in the place of its first, in one transaction; the others are there no more.
 
-
-def _swap(context: WriteContext, before: Entry, new: Draft, namespace: str) -> None:
-    store = context.lifecycle("correct")
-    old = replace(from_entry(before), id=archived_id(before.id, before.revision), retired_at=new.memory.recorded_at)
-    archived = replace(to_entry(old), vector=before.vector, no_vector=before.no_vector)
+    What is returned is *new* as it was stored: without its vector when the space was left meanwhile.
+    """
+    store = context.lifecycle(kind)
+    lane, archive = store_namespace(namespace, CONVERSATION), store_namespace(namespace, ARCHIVE)
+    first, *others = before
+    at, begins = new.memory.recorded_at or aware(context.clock(), context.zone), begun(new.memory)
+    changes = [_changed(first, new.memory), *(Change(one.id, one.revision, gone=True) for one in others)]
     with store.transaction():
-        operation = new.memory.operation or ""
-        context.log(namespace, operation, "correct", new.memory.actor, [Change(before.id, before.revision)])
-        store.upsert(
-            [to_entry(new.memory, vector=new.vector, no_vector=new.no_vector)],
-            namespace=store_namespace(namespace, CONVERSATION),
-            expect={before.id: before.revision},
-        )
-        store.upsert([archived], namespace=store_namespace(namespace, ARCHIVE))
+        (new,) = current(context, [new])
+        old = []  # as they are now: they may have been embedded anew since they were read
+        for seen, now in zip(before, store.get([one.id for one in before], namespace=lane), strict=True):
+            if now is None or now.revision != seen.revision:
+                raise RevisionConflict(seen.id, lane, seen.revision, 0 if now is None else now.revision)
+            old.append(now)
+        entry = to_entry(new.memory, vector=new.vector, no_vector=new.no_vector)
+        store.upsert([entry], namespace=lane, expect={first.id: first.revision})
+        store.upsert([retired(one, at, counts_to=begins) for one in old], namespace=archive)
+        if others:
+            store.delete([one.id for one in others], namespace=lane)
+        context.log(namespace, new.memory.operation or "", kind, new.memory.actor, changes)
+    return new
+
+
+def _changed(before: Entry, new: Memory) -> Change:
+    """Return the change for the log, with what a policy, or the union of several, made of fields without versions."""
+    old, now = before.metadata, to_metadata(new)
+    names = [one for one in (*UNVERSIONED, "expires_at_offset") if old.get(one) != now.get(one)]
+    return Change(
+        before.id, before.revision, old={one: old.get(one) for one in names}, new={one: now.get(one) for one in names}
+    )
 
 
 def _content(memory: Memory) -> tuple[object, ...]:

@@ -1,0 +1,216 @@
+"""Undoing: the exact inverse of an operation, as an operation of its own; undoing that does it again.
+
+All of an operation is taken back or none of it, in one transaction. It is refused where a later operation that still
+stands changed the same memory or the same field, and where what it needs was erased.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory.codec import from_entry
+from memory.errors import CannotUndo
+from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
+from memory.records import Actor, Change, Operation
+from memory.times import aware
+from memory.write.checking import actor_named, name
+from memory.write.context import WriteContext
+from memory.write.marking import MARKS, given, patched
+from memory.write.operations import unknown_operation
+from memory.write.versions import archived, brought_back, retired, unversioned
+from vectorstore import Entry, LifecycleStore
+
+_PAGE = 20
+_EVERYTHING = "*"
+_CONTENT = "content"
+FORGET = "forget"
+_NEVER = {
+    "restore": "what was brought back can be forgotten again",
+    "export": "a file that was written elsewhere is not taken back",
+}
+
+
+def undo(context: WriteContext, id: str, namespace: str, *, actor: Actor) -> Operation:
+    """Take the operation *id* back; return the operation that did."""
+    store = context.lifecycle("undo")
+    name(id, "operation")
+    actor_named(actor, "actor")
+    with store.transaction():
+        operation = context.operations.get(namespace, id)
+        if operation is None:
+            raise unknown_operation(id)
+        _check_open(operation)
+        log = _Log(context, namespace)
+        for change in operation.changes:
+            log.check_last(operation, change)
+        made, now = context.operation_ids(), aware(context.clock(), context.zone)
+        inverse = _Inverse(context, store, namespace, operation, log.root(operation), made, actor, now)
+        changes = tuple(inverse.of(change) for change in operation.changes)
+        done = Operation(made, "undo", actor, now, changes, undoes=id)
+        context.operations.add(namespace, done)
+        context.operations.undone(namespace, id, made)
+        if operation.undoes is not None:
+            context.operations.undone(namespace, operation.undoes, None)
+    return done
+
+
+def _check_open(operation: Operation) -> None:
+    if operation.kind == FORGET:
+        raise CannotUndo(operation.id, "what was forgotten is gone for good")
+    if operation.kind in _NEVER:
+        raise CannotUndo(operation.id, _NEVER[operation.kind])
+    if operation.undone_by is not None:
+        raise CannotUndo(operation.id, f"it was taken back by {operation.undone_by}; undo that to do it again")
+
+
+class _Log:
+    """What the log says of one namespace's memories; the roots of undone operations are looked up once."""
+
+    def __init__(self, context: WriteContext, namespace: str) -> None:
+        self._context = context
+        self._namespace = namespace
+        self._roots: dict[str, Operation] = {}
+
+    def root(self, operation: Operation) -> Operation:
+        """Return the operation that *operation* takes back or does again in the end; itself if it does neither."""
+        if operation.id not in self._roots:
+            before = operation.undoes and self._context.operations.get(self._namespace, operation.undoes)
+            self._roots[operation.id] = self.root(before) if before else operation
+        return self._roots[operation.id]
+
+    def check_last(self, operation: Operation, change: Change) -> None:
+        """Raise unless nothing later that still stands touches what *change* did."""
+        touched = self._touched(operation, change)
+        standing: dict[str, Operation] = {}
+        for later in reversed(self._after(operation, change.id)):
+            if later.kind == FORGET and later.undone_by is None:
+                raise CannotUndo(operation.id, f"memory {change.id} was forgotten since, by {later.id}", later.id)
+            root = self.root(later).id
+            if standing.pop(root, None) is None:  # an operation and its undoing cancel out, whichever came first
+                standing[root] = later
+        for later in standing.values():
+            there = next(one for one in later.changes if one.id == change.id)
+            others = self._touched(later, there)
+            if _EVERYTHING in touched | others or touched & others:
+                reason = f"memory {change.id} was changed since, by {later.kind} {later.id}; undo that first"
+                raise CannotUndo(operation.id, reason, later.id)
+
+    def _after(self, operation: Operation, memory: str) -> list[Operation]:
+        """Return the operations on *memory* after *operation*, newest first."""
+        found: list[Operation] = []
+        before: str | None = None
+        while True:
+            page = self._context.operations.list(self._namespace, memory=memory, before=before, limit=_PAGE)
+            for one in page:
+                if one.id == operation.id:
+                    return found
+                found.append(one)
+            if len(page) < _PAGE:
+                return found
+            before = page[-1].id
+
+    def _touched(self, operation: Operation, change: Change) -> frozenset[str]:
+        if change.gone or change.before is None:
+            return frozenset({_EVERYTHING})
+        return frozenset({*change.old, *(() if self.root(operation).kind in MARKS else (_CONTENT,))})
+
+
+@dataclass(frozen=True, slots=True)
+class _Inverse:
+    """How each change of *operation* is taken back."""
+
+    context: WriteContext
+    store: LifecycleStore
+    namespace: str
+    operation: Operation
+    root: Operation
+    made: str
+    actor: Actor
+    now: datetime
+
+    def of(self, change: Change) -> Change:
+        """Take *change* back; return what that changes."""
+        here = self._here(change.id)
+        if change.gone:
+            return self._returned(change, here)
+        if here is None:
+            raise CannotUndo(self.operation.id, f"memory {change.id} is not there any more")
+        if change.before is None:
+            return self._gone(here)
+        if self.root.kind in MARKS:
+            return self._unmarked(change, here)
+        return self._replaced(change, here)
+
+    def _here(self, id: str) -> Entry | None:
+        return self.store.get([id], namespace=store_namespace(self.namespace, CONVERSATION))[0]
+
+    def _gone(self, here: Entry) -> Change:
+        """A memory that was made: into the archive."""
+        self._archive(here)
+        self.store.delete([here.id], namespace=store_namespace(self.namespace, CONVERSATION))
+        self._flag(here.id)
+        return Change(here.id, here.revision, gone=True)
+
+    def _returned(self, change: Change, here: Entry | None) -> Change:
+        """A memory that went to the archive: back again."""
+        if here is not None:
+            raise CannotUndo(self.operation.id, f"there is another memory {change.id} now")
+        self._write(brought_back(self._version(change), change.id, **self._written()), 0)
+        self._flag(change.id)
+        return Change(change.id)
+
+    def _replaced(self, change: Change, here: Entry) -> Change:
+        """A version that was replaced: the present one again; marks that were set since stay."""
+        version = self._version(change)
+        marks = unversioned(from_entry(here))
+        if change.old:
+            old = unversioned(from_entry(version))
+            marks.update({name: old[name] for name in change.old if name in old})
+        self._archive(here)
+        self._write(brought_back(version, change.id, **marks, **self._written()), here.revision)
+        self._flag(change.id)
+        return Change(change.id, here.revision, old=change.new, new=change.old)
+
+    def _unmarked(self, change: Change, here: Entry) -> Change:
+        differs = [name for name, value in change.new.items() if here.metadata.get(name) != value]
+        if differs:
+            raise CannotUndo(self.operation.id, f"{', '.join(differs)} of memory {change.id} changed beside the log")
+        (done,) = given(self.context, here, change.old, self.namespace)
+        return done
+
+    def _version(self, change: Change) -> Entry:
+        found = None if change.before is None else archived(self.context, change.id, change.before, self.namespace)
+        if found is None:
+            raise CannotUndo(self.operation.id, f"the earlier version of memory {change.id} was erased")
+        return found
+
+    def _written(self) -> dict[str, object]:
+        return {"recorded_at": self.now, "operation": self.made, "actor": self.actor}
+
+    def _archive(self, here: Entry) -> None:
+        lane = store_namespace(self.namespace, ARCHIVE)
+        self.store.upsert([retired(here, self.now, withdrawn=True)], namespace=lane)
+
+    def _write(self, entry: Entry, revision: int) -> None:
+        lane = store_namespace(self.namespace, CONVERSATION)
+        self.store.upsert([entry], namespace=lane, expect={entry.id: revision})
+
+    def _flag(self, id: str) -> None:
+        """Let the version that the root operation replaced count for its time, or not, now that it is back."""
+        first = next((one for one in self.root.changes if one.id == id), None)
+        if first is None or first.before is None:
+            return
+        version = archived(self.context, id, first.before, self.namespace)
+        if version is not None:
+            back = self._takes_back()
+            lane = store_namespace(self.namespace, ARCHIVE)
+            fields = {"withdrawn": True if back else None}
+            self.store.patch({archived_id(id, first.before): patched(version.metadata, fields)}, namespace=lane)
+
+    def _takes_back(self) -> bool:
+        """Whether the root operation is taken back, and not done again."""
+        one, back = self.operation, True
+        while one.undoes is not None and (before := self.context.operations.get(self.namespace, one.undoes)):
+            one, back = before, not back
+        return back

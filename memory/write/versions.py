@@ -1,0 +1,85 @@
+"""Versions of a memory: what goes to the archive when one is replaced, when it counts, and all there are of one.
+
+Versions are told apart and ordered by the store's revisions. Times are what the clock said when they were written; a
+clock may go back, so nothing is ordered by them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from memory.codec import from_entry, to_entry
+from memory.errors import ArgumentError, NoSuchMemory
+from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
+from memory.records import Memory
+from memory.write.context import WriteContext
+from vectorstore import Entry
+
+ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
+UNVERSIONED: Final = ("pinned", "disabled", "tags", "importance", "expires_at")
+"""Fields that are changed in place, without a new version; the log keeps their old and new values."""
+
+
+def since(version: Memory) -> datetime | None:
+    """Return from when *version* counts if it says nothing of its validity; None: from always."""
+    if version.counts_from is not None:
+        return version.counts_from
+    return version.recorded_at if version.supersedes is not None else None
+
+
+def begun(version: Memory) -> datetime:
+    """Return from when *version* counts, asked what held at a time."""
+    return version.valid_from or since(version) or ALWAYS
+
+
+def live(context: WriteContext, id: str, namespace: str) -> Entry:
+    """Return the present version of a memory; what is not there, or a passage of a document, raises."""
+    (entry,) = context.store.get([id], namespace=store_namespace(namespace, CONVERSATION))
+    if entry is not None:
+        return entry
+    if id in context.find([id], namespace):
+        raise ArgumentError("id", id, "a passage of a document is changed in the document; ingest it again")
+    raise NoSuchMemory(id)
+
+
+def retired(entry: Entry, at: datetime, *, counts_to: datetime | None = None, withdrawn: bool = False) -> Entry:
+    """Return *entry* as the archive keeps it: replaced by what begins at *counts_to*, or *withdrawn*."""
+    version = replace(
+        from_entry(entry),
+        id=archived_id(entry.id, entry.revision),
+        retired_at=at,
+        counts_to=counts_to,
+        withdrawn=withdrawn,
+    )
+    return replace(to_entry(version), vector=entry.vector, no_vector=entry.no_vector)
+
+
+def brought_back(entry: Entry, id: str, **fields: Any) -> Entry:
+    """Return the archived version *entry* as the present one of the memory *id*, with other *fields* than it had."""
+    old = from_entry(entry)
+    version = replace(old, id=id, retired_at=None, counts_from=since(old), counts_to=None, withdrawn=False, **fields)
+    return replace(to_entry(version), vector=entry.vector, no_vector=entry.no_vector)
+
+
+def unversioned(memory: Memory) -> dict[str, Any]:
+    """Return those fields of *memory* that have no versions."""
+    return {name: getattr(memory, name) for name in UNVERSIONED}
+
+
+def archived(context: WriteContext, id: str, revision: int, namespace: str) -> Entry | None:
+    """Return the version of a memory that had *revision*; None where the archive does not have it."""
+    lane = store_namespace(namespace, ARCHIVE)
+    return context.store.get([archived_id(id, revision)], namespace=lane)[0]
+
+
+def all_versions(context: WriteContext, id: str, namespace: str) -> list[Memory]:
+    """Return all versions of a memory, newest first; archived ones have the id "id@revision"."""
+    here = context.find([id], namespace).get(id)
+    versions = [] if here is None else [from_entry(here[1])]
+    for entry in reversed(context.versions([id], namespace)):
+        versions.append(replace(from_entry(entry), revision=int(entry.id.rpartition("@")[2])))
+    if not versions:
+        raise NoSuchMemory(id)
+    return versions

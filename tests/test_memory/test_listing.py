@@ -1,0 +1,221 @@
+"""Looking through what is kept: filters, orders, pages that stay right, other times, and counts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Trust, run_sync
+from memory.lanes import DOCUMENTS, store_namespace
+from memory.write.ids import TimeOrderedIds
+from vectorstore import Entry, open_store
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+class Hand:
+    """A clock that stands where it is put, forwards or backwards."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    kept = LongTermMemory(store, clock=Hand(), zone=UTC)
+    yield kept
+    run_sync(kept.close())
+
+
+def keep(memory: LongTermMemory, text: str, **fields: Any) -> str:
+    return run_sync(memory.remember(Memory(text, **fields))).id
+
+
+def texts(memory: LongTermMemory, **options: Any) -> list[str]:
+    return [one.text for one in run_sync(memory.list(**options))]
+
+
+FILTERS = [
+    ({"kinds": ["note", "event"]}, "kept", {"kind": "note"}, {"kind": "fact"}),
+    ({"tags": ["home", "away"]}, "any of them", {"tags": ("x", "away")}, {"tags": ("x",)}),
+    ({"session": "s"}, "one session", {"session": "s"}, {"session": "s2"}),
+    ({"trust": ["tool", Trust.DOCUMENT]}, "trust", {"trust": Trust.DOCUMENT}, {"trust": Trust.USER}),
+    ({"pinned": True}, "pinned", {"pinned": True}, {}),
+    ({"pinned": False}, "not pinned", {}, {"pinned": True}),
+    ({"disabled": True}, "disabled", {"disabled": True}, {}),
+    ({"disabled": False}, "not disabled", {}, {"disabled": True}),
+    ({"expired": True}, "expired", {"expires_at": NOW}, {"expires_at": NOW + timedelta(microseconds=1)}),
+    ({"expired": False}, "not expired", {"expires_at": NOW + DAY}, {"expires_at": NOW}),
+    ({"between": (NOW - DAY, NOW)}, "said then", {"occurred_at": NOW - DAY}, {"occurred_at": NOW}),
+    ({"between": (NOW, None)}, "written since", {}, {"occurred_at": NOW - DAY}),
+    ({"between": (None, NOW)}, "said before", {"occurred_at": NOW - DAY}, {}),
+    ({"where": {"meta.mood": "glad"}}, "a filter", {"metadata": {"mood": "glad"}}, {"metadata": {"mood": "sad"}}),
+]
+
+
+@pytest.mark.parametrize(("options", "text", "fits", "fits_not"), FILTERS)
+def test_a_filter_lists_what_fits_and_counts_the_same(memory, options, text, fits, fits_not):
+    keep(memory, text, **fits)
+    keep(memory, "not this one", **fits_not)
+    assert texts(memory, **options) == [text]
+    assert run_sync(memory.count(**options)) == 1
+
+
+def test_a_piece_of_the_text_is_found_whatever_its_letters_and_bounds_add_up(memory):
+    keep(memory, "The STRASSE is closed.", kind="note")
+    keep(memory, "The straße is open.", kind="fact")
+    assert texts(memory, contains="straße") == ["The STRASSE is closed.", "The straße is open."]
+    assert texts(memory, contains="Straße", kinds=["fact"]) == ["The straße is open."]
+    assert run_sync(memory.count(contains="closed")) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"kinds": "note"}, "kinds"),
+        ({"tags": [5]}, "tags"),
+        ({"session": " "}, "session"),
+        ({"trust": ["nobody"]}, "trust"),
+        ({"trust": "user"}, "trust"),
+        ({"pinned": 1}, "pinned"),
+        ({"expired": "no"}, "expired"),
+        ({"between": NOW}, "between"),
+        ({"between": ("a", None)}, "between"),
+        ({"contains": 5}, "contains"),
+        ({"as_of": "then"}, "as_of"),
+        ({"known_at": 5}, "known_at"),
+        ({"order": "random"}, "order"),
+        ({"limit": -1}, "limit"),
+        ({"after": 5}, "after"),
+        ({"order": "newest", "after": "an id"}, "after"),
+        ({"order": "newest", "after": "oldest/2026-01-01T00:00:00.000000Z/a"}, "after"),
+    ],
+)
+def test_a_bad_bound_is_refused_by_name(memory, options, named):
+    with pytest.raises(ArgumentError, match=named):
+        run_sync(memory.list(**options))
+
+
+def test_an_unknown_filter_is_refused(memory):
+    with pytest.raises(ArgumentError, match="colour"):
+        run_sync(memory.list(colour="red"))
+
+
+def test_by_time_is_when_it_was_said_or_else_written_and_newest_is_oldest_reversed(memory):
+    keep(memory, "written today", id="b")
+    keep(memory, "said long ago", id="z", occurred_at=NOW - 9 * DAY)
+    keep(memory, "said at the same time", id="a", occurred_at=NOW - 9 * DAY)
+    memory.clock.now -= DAY
+    keep(memory, "written when the clock had gone back", id="c")
+    oldest = ["said at the same time", "said long ago", "written when the clock had gone back", "written today"]
+    assert texts(memory, order="oldest") == oldest
+    assert texts(memory, order="newest") == oldest[::-1]
+    assert texts(memory) == ["said at the same time", *oldest[:1:-1], "said long ago"]
+
+
+@pytest.mark.parametrize("order", ["id", "oldest", "newest"])
+def test_pages_stay_right_while_others_write(memory, order):
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    there = set()
+    for _ in range(40):
+        memory.clock.now = NOW + timedelta(days=chance.randrange(20))
+        there.add(keep(memory, f"m{chance.random()}", id=f"{chance.randrange(10**9)}/x"))
+    stays, seen, after = set(there), [], None
+    while True:
+        page = run_sync(memory.list(order=order, after=after, limit=7))
+        seen += [one.id for one in page]
+        assert len(page) == 7 or page.next is None
+        if page.next is None:
+            break
+        after = page.next
+        gone = chance.choice(sorted(stays))  # the place of the last one itself included
+        run_sync(memory.undo(run_sync(memory.history(gone)).operations[-1].id))
+        stays.discard(gone)
+        last = page[-1].id
+        if last in stays:
+            run_sync(memory.undo(run_sync(memory.history(last)).operations[-1].id))
+            stays.discard(last)
+        memory.clock.now = NOW + timedelta(days=chance.randrange(20))
+        keep(memory, "new", id=f"{chance.randrange(10**9)}/y")
+    assert len(seen) == len(set(seen))
+    assert stays <= set(seen)
+
+
+def test_the_last_page_says_so_even_when_it_is_full(memory):
+    for i in range(4):
+        keep(memory, f"m{i}", id=f"id{i}")
+    first = run_sync(memory.list(limit=2, order="oldest"))
+    last = run_sync(memory.list(limit=2, order="oldest", after=first.next))
+    assert (len(last), last.next) == (2, None)
+    assert run_sync(memory.list(limit=0)).next is None
+    assert run_sync(memory.list(after="id3")) == []
+
+
+def test_another_time_lists_what_held_or_was_known_then(memory):
+    one = keep(memory, "I live in Lisbon.")
+    keep(memory, "I had a cat.", valid_from=NOW - 9 * DAY, valid_to=NOW - DAY, kind="event")
+    memory.clock.now += 10 * DAY
+    run_sync(memory.correct(one, "I live in Porto."))
+    mistake = run_sync(memory.remember("I live in Rome.")).operation
+    memory.clock.now += DAY
+    run_sync(memory.undo(mistake))
+    assert texts(memory) == ["I live in Porto.", "I had a cat."]
+    assert sorted(texts(memory, as_of=NOW + DAY)) == ["I live in Lisbon."]
+    assert sorted(texts(memory, as_of=NOW - 2 * DAY)) == ["I had a cat.", "I live in Lisbon."]
+    assert sorted(texts(memory, known_at=NOW + 10 * DAY)) == ["I live in Porto.", "I live in Rome."]
+    assert sorted(texts(memory, known_at=NOW, as_of=NOW - 2 * DAY)) == ["I had a cat.", "I live in Lisbon."]
+    assert run_sync(memory.count(known_at=NOW - DAY)) == 0
+    assert run_sync(memory.list(as_of=NOW - 2 * DAY, kinds=["event"]))[0].text == "I had a cat."
+
+
+def test_counts_and_times_are_exact_and_of_one_namespace(memory):
+    keep(memory, "I live in Lisbon.", tags=("home", "city"), pinned=True)
+    keep(memory, "A tool said é.", kind="note", trust=Trust.TOOL, tags=("home",), expires_at=NOW, disabled=True)
+    keep(memory, "I had a cat.", occurred_at=NOW - 9 * DAY, valid_to=NOW, sensitive=True)
+    corrected = keep(memory, "xx")
+    run_sync(memory.correct(corrected, "yyy"))
+    memory.store.upsert([Entry("c", text="chunk", no_vector="why")], namespace=store_namespace("", DOCUMENTS, "x"))
+    alone = run_sync(memory.stats())
+    run_sync(memory.remember_many(["theirs"] * 3, namespace="other"))
+    stats = run_sync(memory.stats())
+    assert stats == alone
+    assert stats.memories == 4
+    assert stats.lanes == {"conversation": 4, "documents": 1, "archive": 1}
+    assert stats.collections == {"x": 1}
+    assert (stats.kinds, stats.trust) == ({"fact": 3, "note": 1}, {"tool": 1, "user": 3})
+    assert stats.tags == {"city": 1, "home": 2}
+    assert (stats.pinned, stats.disabled, stats.sensitive, stats.expired, stats.ended) == (1, 1, 1, 1, 1)
+    assert stats.pending == 5
+    assert (stats.first, stats.last) == (NOW - 9 * DAY, NOW)
+    assert (stats.text_bytes, stats.vector_bytes) == (17 + 15 + 12 + 3 + 2 + 5, 0)
+    embedded = LongTermMemory(memory.store, embedder=HashingEmbedder())
+    run_sync(embedded.flush())
+    assert run_sync(memory.stats()).vector_bytes == 5 * 4 * embedded.embedder.dimension
+    assert run_sync(memory.stats()).pending == 0
+
+
+def test_an_empty_namespace_has_nothing(memory):
+    keep(memory, "here")
+    stats = run_sync(memory.stats(namespace="nobody"))
+    assert (stats.memories, stats.first, stats.last, stats.lanes["archive"], stats.kinds) == (0, None, None, 0, {})
+    assert run_sync(memory.list(namespace="nobody")) == []
+
+
+def test_ids_of_one_process_stay_in_order_when_the_clock_goes_back():
+    clock = Hand()
+    ids = TimeOrderedIds(clock=clock)
+    first = ids()
+    clock.now -= 9 * DAY
+    assert first < ids() < ids()

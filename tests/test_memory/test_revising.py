@@ -1,0 +1,284 @@
+"""Changing what is kept: marks in place, ends of validity, merging; what each does to answers and to the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memory import (
+    ArgumentError,
+    HashingEmbedder,
+    LongTermMemory,
+    Memory,
+    MinimumLength,
+    Outcome,
+    RejectedText,
+    Source,
+    Trust,
+    run_sync,
+)
+from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from vectorstore import Entry, open_store
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LANE = store_namespace("", CONVERSATION)
+
+
+class Hand:
+    """A clock that stands where it is put, forwards or backwards."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    kept = LongTermMemory(store, embedder=HashingEmbedder(), clock=Hand(), zone=ZoneInfo("Europe/Lisbon"))
+    yield kept
+    run_sync(kept.close())
+
+
+def get(memory: LongTermMemory, id: str) -> Memory:
+    (found,) = run_sync(memory.get([id]))
+    assert found is not None
+    return found
+
+
+def found(memory: LongTermMemory, question: str, **options: Any) -> list[str]:
+    return sorted(hit.memory.text for hit in run_sync(memory.recall(question, **options)))
+
+
+# --- marks
+
+
+def test_a_mark_leaves_text_vector_and_version_as_they_are(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    (before,) = memory.store.get([one], namespace=LANE)
+    done = run_sync(memory.pin(one, actor="assistant"))
+    (after,) = memory.store.get([one], namespace=LANE)
+    assert (after.text, after.context, after.vector.tolist()) == (before.text, before.context, before.vector.tolist())
+    assert after.revision > before.revision
+    assert {**after.metadata, "pinned": None} == {**before.metadata, "pinned": None}
+    assert len(run_sync(memory.history(one))) == 1
+    (change,) = done.changes
+    assert (done.kind, done.actor, change.before) == ("pin", "assistant", before.revision)
+    assert (dict(change.old), dict(change.new)) == ({"pinned": None}, {"pinned": True})
+    assert run_sync(memory.history(one)).operations[0] == done
+
+
+def test_a_mark_that_changes_nothing_is_no_operation(memory):
+    one = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("home",)))).id
+    revision = get(memory, one).revision
+    for call in (
+        memory.unpin(one),
+        memory.enable(one),
+        memory.tag(one, ["home"]),
+        memory.untag(one, ["away"]),
+        memory.set_importance(one, None),
+        memory.expire(one, None),
+    ):
+        assert run_sync(call) is None
+    assert len(run_sync(memory.operations())) == 1
+    assert get(memory, one).revision == revision
+
+
+def test_only_those_that_change_are_in_the_operation(memory):
+    one = run_sync(memory.remember(Memory("one", pinned=True))).id
+    other = run_sync(memory.remember("other")).id
+    assert [change.id for change in run_sync(memory.pin([one, other, one])).changes] == [other]
+
+
+def test_tags_are_added_and_taken_off_in_order(memory):
+    one = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("a", "b")))).id
+    run_sync(memory.tag(one, ["c", "a"]))
+    assert get(memory, one).tags == ("a", "b", "c")
+    run_sync(memory.untag(one, ["b", "x"]))
+    assert get(memory, one).tags == ("a", "c")
+    run_sync(memory.untag(one, ["a", "c"]))
+    assert get(memory, one).tags == ()
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, "much", True, float("nan")])
+def test_importance_is_a_number_from_nought_to_one(memory, bad):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    with pytest.raises(ArgumentError, match="importance"):
+        run_sync(memory.set_importance(one, bad))
+    run_sync(memory.set_importance(one, 0))
+    assert get(memory, one).importance == 0.0
+
+
+def test_what_is_disabled_is_in_no_answer_with_all_its_versions(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    memory.clock.now += timedelta(days=2)
+    run_sync(memory.correct(one, "I live in Porto."))
+    then = NOW + timedelta(days=1)
+    assert found(memory, "Where do I live?", as_of=then) == ["I live in Lisbon."]
+    run_sync(memory.disable(one))
+    assert found(memory, "Where do I live?") == []
+    assert found(memory, "Where do I live?", as_of=then) == found(memory, "Where do I live?", known_at=then) == []
+    assert [version.text for version in run_sync(memory.history(one))] == ["I live in Porto.", "I live in Lisbon."]
+    run_sync(memory.enable(one))
+    assert found(memory, "Where do I live?") == ["I live in Porto."]
+    assert found(memory, "Where do I live?", known_at=then) == ["I live in Lisbon."]
+
+
+def test_what_expires_is_out_of_every_answer_from_that_very_moment(memory):
+    one = run_sync(memory.remember("The guest code is 4711.")).id
+    memory.clock.now += timedelta(hours=1)
+    run_sync(memory.correct(one, "The guest code is 4712."))
+    run_sync(memory.expire(one, datetime.fromisoformat("2026-07-01T12:00:05")))  # as read in Lisbon, an hour ahead
+    end = datetime(2026, 7, 1, 11, 0, 5, tzinfo=UTC)
+    assert get(memory, one).expires_at == end
+    assert get(memory, one).expires_at.utcoffset() == timedelta(hours=1)
+    memory.clock.now = end - timedelta(microseconds=1)
+    assert found(memory, "guest code") == ["The guest code is 4712."]
+    assert found(memory, "guest code", known_at=NOW) == ["The guest code is 4711."]
+    memory.clock.now = end
+    assert found(memory, "guest code") == found(memory, "guest code", known_at=NOW) == []
+    run_sync(memory.expire(one, None))
+    assert found(memory, "guest code") == ["The guest code is 4712."]
+
+
+def test_what_expired_takes_no_place_among_the_first(memory):
+    gone = [run_sync(memory.remember(f"The guest code of room {room} is 4711.")).id for room in range(5)]
+    run_sync(memory.remember("A code of manners for guests, of many words and little use."))
+    run_sync(memory.expire(gone, NOW))
+    assert found(memory, "guest code", k=1) == ["A code of manners for guests, of many words and little use."]
+
+
+def test_marks_are_checked_before_anything_is_changed(memory):
+    one = run_sync(memory.remember("one")).id
+    memory.store.upsert([Entry("chunk", text="passage")], namespace=store_namespace("", DOCUMENTS, "x"))
+    calls = [
+        (memory.pin([one, "chunk"]), "passage of a document"),
+        (memory.pin([one, 5]), "ids"),
+        (memory.pin(one, actor="nobody"), "actor"),
+        (memory.tag(one, []), "tags"),
+        (memory.tag(one, "home"), "tags"),
+        (memory.expire(one, "tomorrow"), "at"),
+    ]
+    for call, named in calls:
+        with pytest.raises(ArgumentError, match=named):
+            run_sync(call)
+    assert get(memory, one).pinned is False
+    assert len(run_sync(memory.operations())) == 1
+
+
+# --- the end of validity
+
+
+def test_what_ended_is_found_for_the_time_before_and_keeps_its_vector(memory):
+    one = run_sync(memory.remember("I work at the harbour.")).id
+    (before,) = memory.store.get([one], namespace=LANE)
+    memory.clock.now += timedelta(days=10)
+    report = run_sync(memory.end(one, NOW + timedelta(days=5)))
+    assert (report.outcome, report.id) == (Outcome.STORED, one)
+    (after,) = memory.store.get([one], namespace=LANE)
+    assert after.vector.tolist() == before.vector.tolist()
+    assert found(memory, "Where do I work?") == []
+    for days, held in ((-100, True), (4, True), (5, False), (9, False)):
+        hits = run_sync(memory.recall("Where do I work?", as_of=NOW + timedelta(days=days)))
+        assert [hit.memory.id for hit in hits] == [one] * held
+    run_sync(memory.end(one, None))
+    assert found(memory, "Where do I work?") == ["I work at the harbour."]
+    assert [version.valid_to is None for version in run_sync(memory.history(one))] == [True, False, True]
+
+
+def test_an_end_that_is_there_already_is_no_operation(memory):
+    one = run_sync(memory.remember(Memory("I work at the harbour.", valid_from=NOW, valid_to=NOW))).id
+    assert run_sync(memory.end(one, NOW)).outcome is Outcome.DUPLICATE
+    with pytest.raises(ArgumentError, match=r"ended.valid_to"):
+        run_sync(memory.end(one, NOW - timedelta(days=1)))
+    assert len(run_sync(memory.history(one))) == 1
+
+
+def test_a_correction_that_says_since_when_ends_the_old_version_there(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    memory.clock.now += timedelta(days=10)
+    moved = NOW + timedelta(days=3)
+    run_sync(memory.correct(one, "I live in Porto.", valid_from=moved))
+    question = "Where do I live?"
+    assert found(memory, question, as_of=moved - timedelta(seconds=1)) == ["I live in Lisbon."]
+    assert found(memory, question, as_of=moved) == ["I live in Porto."]
+    assert found(memory, question, known_at=NOW + timedelta(days=5), as_of=moved) == ["I live in Lisbon."]
+
+
+def test_a_correction_of_what_had_a_beginning_holds_from_there(memory):
+    one = run_sync(memory.remember(Memory("I live in Lisbon.", valid_from=NOW))).id
+    memory.clock.now += timedelta(days=10)
+    run_sync(memory.correct(one, "I live in Porto."))
+    assert found(memory, "Where do I live?", as_of=NOW + timedelta(days=5)) == ["I live in Porto."]
+
+
+# --- merging
+
+
+def test_several_memories_become_one_and_the_others_are_found_no_more(memory):
+    one = run_sync(memory.remember("Ana likes tea.")).id
+    two = run_sync(memory.remember("Ana likes green tea.")).id
+    three = run_sync(memory.remember("Ana drinks tea at four.")).id
+    memory.clock.now += timedelta(days=1)
+    report = run_sync(memory.merge([two, one, three], "Ana likes green tea at four.", actor="assistant"))
+    assert report.id == two
+    merged = get(memory, two)
+    assert merged.derived_from == (merged.supersedes, one, three)
+    assert (merged.actor, merged.operation) == ("assistant", report.operation)
+    assert found(memory, "What does Ana like?") == ["Ana likes green tea at four."]
+    assert found(memory, "What does Ana like?", as_of=NOW) == [
+        "Ana drinks tea at four.",
+        "Ana likes green tea.",
+        "Ana likes tea.",
+    ]
+    assert run_sync(memory.get([one, three])) == [None, None]
+    assert [version.text for version in run_sync(memory.history(one))] == ["Ana likes tea."]
+    assert [operation.kind for operation in run_sync(memory.history(three)).operations] == ["merge", "remember"]
+
+
+def test_what_is_merged_is_as_careful_as_its_most_careful_part(memory):
+    one = Memory("a", speaker="Ana", session="s", sequence=1, source=Source(session="s", sequence=1), tags=("x", "y"))
+    other = Memory(
+        "b",
+        speaker="Ben",
+        tags=("y", "z"),
+        pinned=True,
+        sensitive=True,
+        importance=0.4,
+        trust=Trust.TOOL,
+        actor="tool",
+        expires_at=NOW + timedelta(days=9),
+        valid_from=NOW,
+        valid_to=NOW + timedelta(days=5),
+    )
+    ids = [run_sync(memory.remember(given)).id for given in (one, other)]
+    run_sync(memory.merge(ids, "a and b"))
+    merged = get(memory, ids[0])
+    assert (merged.speaker, merged.source, merged.sequence) == ("Ana", Source(session="s", sequence=1), 1)
+    assert (merged.tags, merged.pinned, merged.sensitive) == (("x", "y", "z"), True, True)
+    assert (merged.importance, merged.trust, merged.expires_at) == (0.4, Trust.TOOL, NOW + timedelta(days=9))
+    assert (merged.valid_from, merged.valid_to) == (None, None)
+    (archived,) = run_sync(memory.history(ids[1]))
+    assert (archived.speaker, archived.trust) == ("Ben", Trust.TOOL)
+
+
+def test_what_must_not_be_merged_is_refused_and_nothing_is_changed(memory):
+    one = run_sync(memory.remember("Ana likes tea.")).id
+    hidden = run_sync(memory.remember(Memory("Ana likes gin.", disabled=True))).id
+    bens = run_sync(memory.remember(Memory("Ben likes gin.", scopes={"user": "ben"}))).id
+    for ids, why in (([one], "two or more"), ([one, one], "two or more"), ([one, hidden], "disabled")):
+        with pytest.raises(ArgumentError, match=why):
+            run_sync(memory.merge(ids, "both"))
+    with pytest.raises(ArgumentError, match="scopes"):
+        run_sync(memory.merge([bens, one], "both"))
+    strict = LongTermMemory(memory.store, policies=[MinimumLength(9)])
+    with pytest.raises(RejectedText):
+        run_sync(strict.merge([one, run_sync(memory.remember("x")).id], "short"))
+    assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
