@@ -259,7 +259,8 @@ class Hit:
     """A memory that was found, with its *score*.
 
     When an explanation was asked for, *parts* add up to the score, and *matched* are the words it was found by.
-    *outdated_by* is the id of a newer statement of nearly the same, where there is one.
+    *outdated_by* is the id of a newer statement of nearly the same, where there is one. *before* and *after* are the
+    turns around it in its session, in the order in which they were said, where they were asked for.
     """
 
     memory: Memory
@@ -269,6 +270,8 @@ class Hit:
     lane: str = "conversation"
     matched: tuple[Matched, ...] = ()
     outdated_by: str | None = None
+    before: tuple[Memory, ...] = ()
+    after: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
