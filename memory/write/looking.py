@@ -36,7 +36,8 @@ class StoredMemories:
     namespace: str
     ready: dict[str, Embedded] = field(default_factory=dict)
     _tried: set[str] = field(default_factory=set)
-    _added: list[Memory] = field(default_factory=list)
+    added: dict[str, Memory] = field(default_factory=dict)
+    """By id, what comes before in the batch and is about to be written."""
 
     async def warm(self, memories: Iterable[Memory]) -> None:
         """Embed what is to be written in one go."""
@@ -57,7 +58,7 @@ class StoredMemories:
 
     def add(self, memory: Memory) -> None:
         """Let the following ones see *memory*, which has its id and is about to be written."""
-        self._added.append(memory)
+        self.added[memory.id] = memory
 
     async def nearest(self, memory: Memory, k: int = 5) -> Sequence[Near]:
         """As ``Stored.nearest``, among the live memories of its kind, role and speaker."""
@@ -65,7 +66,9 @@ class StoredMemories:
         vector = self._vector(memory)
         there = await asyncio.to_thread(self._stored, memory, vector, k)
         there += [
-            self._near(memory, vector, one, self._vector(one)) for one in self._added if _key(one) == _key(memory)
+            self._near(memory, vector, one, self._vector(one))
+            for one in self.added.values()
+            if _key(one) == _key(memory)
         ]
         return sorted(there, key=lambda near: (-near.similarity, near.memory.id))[:k]
 
