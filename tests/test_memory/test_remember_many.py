@@ -108,6 +108,8 @@ item = st.builds(
     speaker=st.sampled_from([None, "Ann"]),
     actor=st.sampled_from(["user", "tool"]),
     sensitive=st.booleans(),
+    disabled=st.sampled_from([False, False, True]),
+    expires_at=st.sampled_from([None, None, NOW]),
     derived_from=st.sampled_from([(), ("mine",)]),
     supersedes=st.sampled_from([None, None, "mine@1"]),
 )
