@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import fast_search, vector_table
+from benchmarks import fast_search, secret_screen, vector_table
 from benchmarks.recall import command as recall
 from benchmarks.recall_speed import command as recall_speed
 from benchmarks.stores.command import add_parsers, run_report, run_stores
@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     recall.add_commands(commands)
     recall_speed.add_command(commands)
     add_parsers(commands)
-    for measured in (fast_search, vector_table):
+    for measured in (fast_search, secret_screen, vector_table):
         measured.add_command(commands)
     given = parser.parse_args(asked)
     console = Console(width=None if sys.stdout.isatty() else 110)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder
+from memory.embedders.remote import is_remote
 from memory.errors import ArgumentError
 from memory.evaluating.copying import Place, changed, copy_of, embedded, entries_of, unembedded, without_vectors
 from memory.evaluating.intervals import Interval, bootstrap
@@ -22,7 +23,6 @@ from memory.evaluating.questions import KINDS, Probe, probes_of
 from memory.lanes import store_namespace
 from memory.long_term import LongTermMemory
 from memory.recall.settings import RecallSettings
-from memory.write.sensitive import is_remote
 from vectorstore import Analyser, VectorStore
 
 TEXT, CURRENT, EMBEDDER, SETTINGS = "text alone", "as it is", "other embedder", "other settings"
