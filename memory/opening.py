@@ -37,7 +37,7 @@ def open_memory(
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
     recall_settings: RecallSettings | None = None,
-    embedding: EmbeddingSettings | None = None,
+    embedding_settings: EmbeddingSettings | None = None,
     counter: Callable[[str], int] | None = None,
     offline: bool = False,
 ) -> LongTermMemory:
@@ -54,7 +54,7 @@ def open_memory(
         if local_available():
             word_vectors = word_vectors or LocalWordVectors()
             if embedder is None and choose_local:
-                embedder = _local_for(store.space, embedding or EmbeddingSettings())
+                embedder = _local_for(store.space, embedding_settings or EmbeddingSettings())
         memory = LongTermMemory(
             store,
             embedder=embedder,
@@ -65,7 +65,7 @@ def open_memory(
             ids=ids,
             zone=zone,
             recall_settings=recall_settings,
-            embedding=embedding,
+            embedding_settings=embedding_settings,
             counter=counter,
             offline=offline,
         )

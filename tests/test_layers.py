@@ -125,14 +125,14 @@ LINES: dict[str, list[set[str]]] = {
     "memory.policies": [{"protocol"}, {"chain", "keep_all", "newest", "summary"}, {"fixed_window", "token_window"}],
     "memory.embedders": [
         {"bounded", "protocol", "texts", "vectors"},
-        {"details", "forgetting", "hashing", "probe", "space", "static_table"},
+        {"details", "forgetting", "hashing", "probe", "remote", "space", "static_table"},
         {"cache", "endpoint", "fallback", "function", "local", "word_vectors"},
         {"cache_tables", "cached", "ollama", "openai_compatible"},
     ],
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
-        {"bytes_search", "checking", "copies", "embedding_settings", "erasers", "held", "ids", "operations", "probes"}
-        | {"message_marks", "sensitive", "tombstones", "under_way"},
+        {"bytes_search", "checking", "copies", "embedded", "embedding_settings", "erasers", "held", "ids"}
+        | {"message_marks", "operations", "probes", "sensitive", "tombstones", "under_way"},
         {"held_tables", "operation_tables", "policies", "probe_tables", "tombstone_tables", "trust"},
         {"cleaning", "embedding", "judging"},
         {"context"},

@@ -219,7 +219,7 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
         embedder=embedder,
         choose_local=settings.embedder_kind != "none",
         policies=make_policies(settings),
-        embedding=EmbeddingSettings(mismatch="words"),
+        embedding_settings=EmbeddingSettings(mismatch="words"),
         offline=settings.offline,
     )
     return OpenedMemory(settings, memory, client)

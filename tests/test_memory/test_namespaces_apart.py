@@ -12,14 +12,16 @@ import inspect
 import random
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, MemoryLayerError, Message, ShortTermMemory
 from memory.embedders.space import embedder_space
+from memory.portable.report import Mode
 from vectorstore import VectorStoreError, open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -91,6 +93,16 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
     def window(memory: LongTermMemory, namespace: str) -> ShortTermMemory:
         return ShortTermMemory(memory.conversations, session=session, namespace=namespace)
 
+    async def exported(memory: LongTermMemory, namespace: str) -> tuple[object, bytes]:
+        with suppress(FileNotFoundError):
+            file.unlink()
+        report = await memory.export(file, namespace=namespace, vectors=sweeping)
+        return report, file.read_bytes()
+
+    async def imported(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
+        return await exported(memory, namespace), await memory.import_(file, mode=mode, namespace=namespace)
+
+    file, mode = documents.with_name("export.jsonl"), rng.choice(get_args(Mode))
     calls: list[tuple[str, Call]] = [
         ("remember", lambda m, n: m.remember(item, namespace=n)),
         ("remember", lambda m, n: m.remember(keyed, namespace=n)),
@@ -127,6 +139,8 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("forget", lambda m, n: m.forget(session=session, namespace=n, grace=timedelta(days=1))),
         ("restore_forgotten", lambda m, n: m.restore_forgotten(operation, namespace=n)),
         ("forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=not sweeping)),
+        ("export", exported),
+        ("import_", imported),
         ("ingest", lambda m, n: knowledge(m, n).ingest([documents])),
         ("documents", lambda m, n: knowledge(m, n).documents()),
         ("retrieve", lambda m, n: knowledge(m, n).retrieve(f"Where is the {word}?", neighbours=1)),
