@@ -45,6 +45,8 @@ from memory.errors import (
     UnreadableExport,
 )
 from memory.estimating_counter import EstimatingCounter
+from memory.evaluating.evaluate import Evaluation, EvaluationLine, evaluate
+from memory.evaluating.intervals import Interval, bootstrap
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -164,6 +166,8 @@ __all__ = [
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "Evaluation",
+    "EvaluationLine",
     "ExportReport",
     "Extractor",
     "Fact",
@@ -188,6 +192,7 @@ __all__ = [
     "IngestLine",
     "IngestProgress",
     "IngestReport",
+    "Interval",
     "Judge",
     "KeepAll",
     "KnowledgeBase",
@@ -264,10 +269,12 @@ __all__ = [
     "Window",
     "WordVectors",
     "WritePolicy",
+    "bootstrap",
     "cite",
     "default_counter",
     "embed_detailed",
     "embedder_space",
+    "evaluate",
     "is_loopback",
     "is_remote",
     "local_available",

@@ -51,6 +51,7 @@ from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
+from memory.write.summary_eraser import SummaryEraser
 from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import Filter, SpaceChanged, VectorStore, VectorStoreError
 
@@ -68,7 +69,8 @@ class LongTermMemory(Listing, Revising, Erasing, Moving, Reembedding):
     On a store in a file, history and tombstones live in the same file (and in its transactions); on another
     they live in the process. Public attributes, for parts built on it: ``store``, ``conversations`` (the
     history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
-    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``;
+    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``,
+    ``recall_settings``;
     ``erasers`` and ``carried``, to which a part that keeps something of memories adds itself.
     """
 
@@ -105,6 +107,7 @@ class LongTermMemory(Listing, Revising, Erasing, Moving, Reembedding):
         self.zone = zone
         rules = Rules(tuple(policies), on_policy_failure)
         self.policies, self.on_policy_failure = rules.policies, rules.on_failure
+        self.recall_settings = recall_settings or RecallSettings()
         self._counter = counter
         self._offline = offline
         self._context = WriteContext(
@@ -119,13 +122,11 @@ class LongTermMemory(Listing, Revising, Erasing, Moving, Reembedding):
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
-            erasers=[CachedVectors(self.embedding)],
+            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding)],
         )
         self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
-        self._recaller = Recaller(
-            store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
-        )
+        self._recaller = Recaller(store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings)
         self._caught_up: set[str] = set()
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:

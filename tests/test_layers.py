@@ -111,7 +111,7 @@ LINES: dict[str, list[set[str]]] = {
         {"erasing", "listing", "moving", "reembedding", "revising"},
         {"long_term"},
         {"rag"},
-        {"opening"},
+        {"evaluating", "opening"},
         {"testing"},
     ],
     "memory.storage": [
@@ -120,6 +120,7 @@ LINES: dict[str, list[set[str]]] = {
         {"conversation", "rows"},
         {"sqlite_bounds", "tables"},
         {"sqlite_summaries"},
+        {"sqlite_messages"},
         {"in_memory", "sqlite"},
     ],
     "memory.policies": [{"protocol"}, {"chain", "keep_all", "newest", "summary"}, {"fixed_window", "token_window"}],
@@ -133,7 +134,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.write": [
         {"bytes_search", "checking", "copies", "embedded", "embedding_settings", "erasers", "held", "ids"}
         | {"message_marks", "operations", "probes", "sensitive", "tombstones", "under_way"},
-        {"held_tables", "operation_tables", "policies", "probe_tables", "tombstone_tables", "trust"},
+        {"held_tables", "operation_tables", "policies", "probe_tables", "summary_eraser", "tombstone_tables", "trust"},
         {"cleaning", "embedding", "judging"},
         {"context"},
         {"cached_vectors", "deriving", "looking", "pending", "versions", "writer"},
@@ -167,6 +168,7 @@ LINES: dict[str, list[set[str]]] = {
         {"conversation", "documents", "plain"},
         {"recall"},
     ],
+    "memory.evaluating": [{"copying", "intervals", "questions"}, {"evaluate"}],
     "memory.rag": [
         {"documents", "identity", "loaders", "report", "sentences"},
         {"discover", "manifest", "passages"},
@@ -200,7 +202,7 @@ LINES: dict[str, list[set[str]]] = {
         {"events"},
         {"scope"},
         {"providers"},
-        {"rendering"},
+        {"rendering", "summarising"},
         {"storing"},
         {"recalling"},
         {"tools"},
@@ -262,6 +264,7 @@ LINES: dict[str, list[set[str]]] = {
             "doctor",
             "documents",
             "export",
+            "eval",
             "forget",
             "import_",
             "ingest",
@@ -269,6 +272,7 @@ LINES: dict[str, list[set[str]]] = {
             "recall",
             "reembed",
             "remember",
+            "sessions",
             "why_not",
         },
         {"app"},

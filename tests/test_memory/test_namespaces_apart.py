@@ -19,7 +19,17 @@ from typing import Any, get_args
 
 import pytest
 
-from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, MemoryLayerError, Message, ShortTermMemory
+from memory import (
+    FixedWindow,
+    HashingEmbedder,
+    KnowledgeBase,
+    LongTermMemory,
+    Memory,
+    MemoryLayerError,
+    Message,
+    ShortTermMemory,
+    SummaryWindow,
+)
 from memory.embedders.space import embedder_space
 from memory.portable.report import Mode
 from vectorstore import VectorStoreError, open_store
@@ -91,7 +101,8 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         return KnowledgeBase(memory, namespace=namespace)
 
     def window(memory: LongTermMemory, namespace: str) -> ShortTermMemory:
-        return ShortTermMemory(memory.conversations, session=session, namespace=namespace)
+        summed_up = SummaryWindow(FixedWindow(messages=2), lambda so_far, given: f"{so_far} {given[-1].text}")
+        return ShortTermMemory(memory.conversations, policy=summed_up, session=session, namespace=namespace)
 
     async def exported(memory: LongTermMemory, namespace: str) -> tuple[object, bytes]:
         with suppress(FileNotFoundError):
@@ -148,6 +159,7 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("append", lambda m, n: window(m, n).append(*said)),
         ("load", lambda m, n: window(m, n).load(limit=4)),
         ("window", lambda m, n: window(m, n).window()),
+        ("summary", lambda m, n: m.conversations.summary(session, "summary", namespace=n)),
         ("clear", lambda m, n: window(m, n).clear()),
         ("sessions", lambda m, n: m.conversations.sessions(namespace=n)),
         ("replace", lambda m, n: m.conversations.replace(session, said, namespace=n)),
