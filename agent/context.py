@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from agent.choosing import Chosen, Weighing, competing, first_fitting
 from agent.items import ContextItem
+from agent.ordering import alternating, from_user
 from agent.providers.protocol import ToolSpec
 from agent.rendering import mark_apart, rendered, rules, texts_of
 from memory import (
@@ -116,7 +117,7 @@ def _chosen(
         return Chosen(pinned, recalled, history, shortened)
     found = competing(
         recalled,
-        _from_user(history),
+        from_user(history),
         max(room, 0) - spent,
         heading=_heading(given),
         doubtful=given.doubtful,
@@ -133,14 +134,14 @@ def _joined(
     chosen: Chosen,
     limits: _Limits,
 ) -> Assembled:
-    history = _from_user(chosen.history)
+    history = from_user(chosen.history)
     recalled = rendered(_unseen(given, chosen, history), _heading(given), mark)
     messages = [*history, _headed(given.prompt, recalled)]
     first = next(place for place, message in enumerate(messages) if message.role == "user")
     messages[first] = _headed(messages[first], rendered(chosen.pinned, PROFILE, mark))
     return Assembled(
         system=system,
-        messages=_alternating(messages),
+        messages=alternating(messages),
         items=(*chosen.pinned, *chosen.recalled),
         left_out=(*_lost(given, chosen, limits), *given.left_out),
         dropped=len(given.history) - len(history),
@@ -162,7 +163,7 @@ def _lost(given: Ingredients, chosen: Chosen, limits: _Limits) -> list[LeftOut]:
 
 def _reasons(given: Sequence[Message], window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
     """Say why messages of history are not shown, with how many each reason concerns."""
-    whole = len(_from_user(tuple(window)))
+    whole = len(from_user(tuple(window)))
     counts = {
         "outside the window": len(given) - len(window),
         "before the first message of the user": len(window) - whole,
@@ -201,30 +202,10 @@ def _said(message: Message) -> Iterator[str]:
             yield block.data.decode("latin-1")
 
 
-def _from_user(history: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return *history* from its first user message on: an answer without its question misleads, and some models
-    refuse a conversation that they begin."""
-    system = tuple(message for message in history if message.role == "system")
-    rest = [message for message in history if message.role != "system"]
-    start = next((place for place, message in enumerate(rest) if message.role == "user"), len(rest))
-    return (*system, *rest[start:])
-
-
 def _headed(message: Message, text: str) -> Message:
     if not text:
         return message
     return message.model_copy(update={"blocks": (TextBlock(text=text), *message.blocks)})
-
-
-def _alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return *messages* with neighbouring ones of the user joined: many models want the roles to alternate."""
-    joined: list[Message] = []
-    for message in messages:
-        if joined and message.role == "user" and joined[-1].role == "user":
-            joined[-1] = joined[-1].model_copy(update={"blocks": (*joined[-1].blocks, *message.blocks)})
-        else:
-            joined.append(message)
-    return tuple(joined)
 
 
 def _tool_cost(tool: ToolSpec, counter: TokenCounter) -> int:

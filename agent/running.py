@@ -118,15 +118,15 @@ class Running:
         assert outcome is not None
         reports: tuple[Report, ...] = ()
         if turn.stores and outcome.ending.is_stored:
-            reports, failure = await self._stored(outcome, assembled.items)
-            if failure is None:
+            reports, unsaved = await self._stored(outcome, assembled.items)
+            if unsaved is None:
                 yield MemoryStored(reports, **turn.stamp(parts.name))
             else:
-                waits = "cannot be stored" if isinstance(failure, ArgumentError) else "is not stored yet"
-                yield self._warned(f"this turn {waits}: {failure}")
+                waits = "cannot be stored" if isinstance(unsaved, ArgumentError) else "is not stored yet"
+                yield self._warned(f"this turn {waits}: {unsaved}")
                 if parts.raises and outcome.ending.is_answer:  # another error says more than this one
-                    problem = f"the answer was given, but the turn {waits}: {failure}"
-                    outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=failure)
+                    problem = f"the answer was given, but the turn {waits}: {unsaved}"
+                    outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=unsaved)
         result = self._result(outcome, read, assembled, reports)
         error = error_of(result, outcome.problem, outcome.cause)
         await self._told(result, error)

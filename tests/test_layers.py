@@ -161,7 +161,7 @@ LINES: dict[str, list[set[str]]] = {
         {"middleware"},
         {"tool_policy"},
         {"dispatch", "structured"},
-        {"asking", "choosing"},
+        {"asking", "choosing", "ordering"},
         {"context"},
         {"loop"},
         {"turn"},

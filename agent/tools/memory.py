@@ -137,6 +137,9 @@ class _MemoryTools:
         """Remove memories for good. This cannot be undone."""
         await self._allowed(ids, context)
         try:
+            listed = await self._memory.forget(ids, namespace=self._namespace, dry_run=True, actor=_actor(context))
+            # What says the same goes with it: a note that repeats the user's words must not be a way to erase them.
+            await self._own([*listed.derived, *listed.also], of="what would go with it")
             receipt = await self._memory.forget(ids, namespace=self._namespace, actor=_actor(context))
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
@@ -146,11 +149,15 @@ class _MemoryTools:
         """Refuse to touch what is not there, what is not the model's own, and anything for a document unasked."""
         if is_below(context.trust, Trust.ASSISTANT) and not context.approved:
             raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")
+        await self._own(ids)
+
+    async def _own(self, ids: Sequence[str], *, of: str = "") -> None:
         for id, one in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
             if one is None:
                 raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
             if not (_is_own(one) or self._users_words):
-                raise ToolFailed(f"{id} is not a note of yours; only the user can change or remove it")
+                which = f"{id}, {of}," if of else id
+                raise ToolFailed(f"{which} is not a note of yours; only the user can change or remove it")
 
 
 def _actor(context: ToolContext) -> Writer:
