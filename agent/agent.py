@@ -153,7 +153,7 @@ class Agent:
                 loop=Loop(provider, Dispatcher(toolset)),
                 dispatcher=Dispatcher(toolset),
                 policy=policy,
-                reader=MemoryReader(memory, history, knowledge, clock, namespace=namespace, k=recall),
+                reader=MemoryReader(memory, history, knowledge, namespace=namespace, k=recall),
                 turns=TurnStore(memory, history, namespace=namespace),
                 grounded=memory is not None or knowledge is not None,
                 settings=settings or ModelSettings(),

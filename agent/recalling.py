@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeVar
 
 from agent.items import ContextItem, item_of, passage_item
 from agent.storing import shown_again
 from memory import (
-    Clock,
     Found,
     HistoryStorage,
     Hit,
@@ -28,12 +26,8 @@ from memory import (
 
 T = TypeVar("T")
 
-_PAGE = 200
 _TURNS_BEFORE = 3
 """What the user said last, for a question that leans on it."""
-_UNRATED = 0.5
-"""The importance of a pinned memory that has none."""
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
 _BELOW = "below the first {k} of what was found"
 _UNSURE = "found where nothing seemed to be about it, while the other source was sure"
 
@@ -68,7 +62,6 @@ class MemoryReader:
     memory: LongTermMemory | None
     history: HistoryStorage | None
     knowledge: Knowledge | None
-    clock: Clock
     namespace: str = ""
     k: int = 10
     history_limit: int = 200
@@ -76,7 +69,7 @@ class MemoryReader:
     async def gather(self, question: str, session: str) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named."""
         no_history: tuple[tuple[Message, int], ...] = ()
-        no_memories: list[Memory] = []
+        no_memories: Sequence[Memory] = ()
         history, lost = await _tried(lambda: self._conversation(session), no_history)
         before = [message.text for message, _ in history if message.role == "user"][-_TURNS_BEFORE:]
         read = await asyncio.gather(
@@ -122,21 +115,8 @@ class MemoryReader:
         texts = {one.id: one.text for one in found if one is not None}
         return tuple((shown_again(one.message).worded(texts), one.sequence) for one in stored)
 
-    async def _pinned(self) -> list[Memory]:
-        """Return the pinned memories that hold now, the most important first, then the newest."""
-        if self.memory is None:
-            return []
-        where = {"pinned": True, "disabled": {"$ne": True}}
-        found: list[Memory] = []
-        while not found or len(found) % _PAGE == 0:
-            after = found[-1].id if found else None
-            page = await self.memory.list(where=where, after=after, limit=_PAGE, namespace=self.namespace)
-            if not page:
-                break
-            found += page
-        now = self.clock()
-        newest = sorted((one for one in found if _holds(one, now)), key=_recorded, reverse=True)
-        return sorted(newest, key=lambda one: -(_UNRATED if one.importance is None else one.importance))
+    async def _pinned(self) -> Sequence[Memory]:
+        return () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
 
     async def _memories(self, question: str, before: Sequence[str]) -> Found:
         if self.memory is None or not question.strip():
@@ -171,16 +151,6 @@ class MemoryReader:
         doubts = [abstain for _, abstain in chosen if abstain is not None]
         left_out = [LeftOut(id, reason) for id, reason in lost.items()]
         return ranked[: self.k], left_out, None if sure or not doubts else max(doubts)
-
-
-def _holds(memory: Memory, now: datetime) -> bool:
-    begun = memory.valid_from is None or memory.valid_from <= now
-    ended = any(end is not None and end <= now for end in (memory.valid_to, memory.expires_at))
-    return begun and not ended
-
-
-def _recorded(memory: Memory) -> tuple[datetime, str]:
-    return memory.recorded_at or _EARLIEST, memory.id
 
 
 async def _tried(reading: Callable[[], Awaitable[T]], instead: T) -> tuple[T, Exception | None]:

@@ -27,6 +27,7 @@ from memory.errors import ArgumentError, DuplicateKey
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.listing import Listing
 from memory.messages import Message
+from memory.pinned import Pinned
 from memory.recall.query import Query, RecallOptions
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
@@ -108,6 +109,7 @@ class LongTermMemory(Listing, Revising, Erasing):
             held=_held_beside(store),
         )
         self._next_due = self._context.held.next_due()
+        self._pinned = Pinned(store)
         self._recaller = Recaller(
             store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
         )

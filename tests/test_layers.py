@@ -94,7 +94,7 @@ LINES: dict[str, list[set[str]]] = {
         {"storage"},
         {"chunking", "embedders", "policies"},
         {"recall", "short_term", "write"},
-        {"selecting", "tallying"},
+        {"pinned", "selecting", "tallying"},
         {"erasing", "listing", "revising"},
         {"long_term"},
         {"opening", "rag"},
