@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from agent.items import ContextItem, item_of, passage_item
 from agent.storing import shown_again
@@ -26,6 +26,8 @@ from memory import (
 
 T = TypeVar("T")
 
+NOT_SENSITIVE = {"sensitive": {"$ne": True}}
+"""What a remote model is shown of the memory, unless the setting allows more."""
 _TURNS_BEFORE = 3
 """What the user said last, for a question that leans on it."""
 _BELOW = "below the first {k} of what was found"
@@ -65,6 +67,8 @@ class MemoryReader:
     namespace: str = ""
     k: int = 10
     history_limit: int = 200
+    sensitive: bool = True
+    """Whether memories that were marked sensitive may be shown to the model."""
 
     async def gather(self, question: str, session: str) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named."""
@@ -116,12 +120,19 @@ class MemoryReader:
         return tuple((shown_again(one.message).worded(texts), one.sequence) for one in stored)
 
     async def _pinned(self) -> Sequence[Memory]:
-        return () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
+        found = () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
+        return [one for one in found if self.sensitive or not one.sensitive]
 
     async def _memories(self, question: str, before: Sequence[str]) -> Found:
         if self.memory is None or not question.strip():
             return Found(())
-        return await self.memory.recall(question, self.k, context=before, namespace=self.namespace)
+        return await self.memory.recall(
+            question, self.k, context=before, namespace=self.namespace, where=self._shown or None
+        )
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        return {} if self.sensitive else dict(NOT_SENSITIVE)
 
     async def _passages(self, question: str) -> Passages:
         if self.knowledge is None or not question.strip():

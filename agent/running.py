@@ -91,8 +91,8 @@ class Running:
         turn.begin(self._within.deadline if self._within is not None else None)
         await self._watch.tell("run_started", turn.prompt)
         read, outcome = await self._gathered()
-        for failure in () if parts.raises else read.problems:
-            yield self._warned(f"memory could not be read, so this was answered without: {failure}")
+        for unread in () if parts.raises else read.problems:
+            yield self._warned(f"memory could not be read, so this was answered without: {unread}")
         assembled = Assembled("", (turn.prompt,))
         if outcome is None:
             assembled = self._assembled(read, parts.budget)

@@ -10,8 +10,15 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.cache import EmbeddingCache
+from memory.embedders.cache_tables import SqliteEmbeddingCache
+from memory.embedders.cached import CachedEmbedder
+from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.local import LocalEmbedder
+from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
 from memory.embedders.space import embedder_space
@@ -21,6 +28,7 @@ from memory.errors import (
     ArgumentError,
     CannotUndo,
     DuplicateKey,
+    EmbedderChanged,
     EmbedderError,
     EmbedderMismatch,
     HttpConnectError,
@@ -34,6 +42,7 @@ from memory.errors import (
     RejectedText,
     TokenizerUnavailable,
 )
+from memory.estimating_counter import EstimatingCounter
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -47,9 +56,11 @@ from memory.messages import (
     ToolResultBlock,
 )
 from memory.opening import open_memory
+from memory.policies.chain import Chain
 from memory.policies.fixed_window import FixedWindow
 from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy, Window
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
+from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
@@ -61,6 +72,7 @@ from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.receipts import read_receipt, receipt_text
 from memory.records import (
+    Actor,
     Change,
     Forgotten,
     Found,
@@ -82,40 +94,81 @@ from memory.records import (
     Verified,
     WhyNot,
 )
+from memory.requests import is_loopback
 from memory.runtime import run_sync
 from memory.scopes import Scopes
+from memory.secret_finding import SecretSpan, secret_spans, without_secrets
+from memory.secret_kinds import SecretKind
 from memory.short_term import ShortTermMemory
+from memory.storage.conversation import Conversation
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
+from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
+from memory.storage.summaries import Summary, SummaryStorage
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
-from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
-from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.tokens import TokenCounter, default_counter, message_tokens
+from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.policies import (
+    Action,
+    Decision,
+    Extractor,
+    Fact,
+    Judge,
+    LookingPolicy,
+    MinimumLength,
+    Near,
+    NearDuplicates,
+    NoSecrets,
+    StoreAlways,
+    Stored,
+    Turn,
+    TurnDecision,
+    TurnPolicy,
+    WritePolicy,
+)
+from memory.write.reembedding import Reembedded, ReembeddingProgress
+from memory.write.sensitive import is_remote
 from memory.write.trust import may_change
 
 __all__ = [
+    "Action",
+    "Actor",
     "ArgumentError",
     "Block",
+    "CachedEmbedder",
     "CannotUndo",
+    "Chain",
     "Change",
     "Chunk",
     "Chunker",
     "Citation",
     "Clock",
+    "Conversation",
+    "ConversationPolicy",
     "Decision",
+    "DetailedEmbedder",
     "Document",
     "DocumentBlock",
     "DocumentInfo",
     "DuplicateKey",
     "Embedder",
+    "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
+    "EmbeddingCache",
     "EmbeddingKind",
+    "EmbeddingSettings",
+    "Embeddings",
     "EstimatingCounter",
+    "Extractor",
+    "Fact",
+    "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
     "Found",
+    "FunctionEmbedder",
     "HashingEmbedder",
     "History",
     "HistoryStorage",
@@ -130,6 +183,7 @@ __all__ = [
     "IngestLine",
     "IngestProgress",
     "IngestReport",
+    "Judge",
     "KeepAll",
     "KnowledgeBase",
     "Left",
@@ -140,14 +194,19 @@ __all__ = [
     "LocalEmbedder",
     "LocalWordVectors",
     "LongTermMemory",
+    "LookingPolicy",
     "MarkdownChunker",
     "Matched",
     "Memory",
     "MemoryLayerError",
     "Message",
     "MinimumLength",
+    "Near",
+    "NearDuplicates",
+    "NoSecrets",
     "NoSuchMemory",
     "NotTrusted",
+    "OllamaEmbedder",
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
@@ -156,18 +215,29 @@ __all__ = [
     "Passages",
     "ReadPolicy",
     "RecallSettings",
+    "Reembedded",
+    "ReembeddingProgress",
     "RejectedText",
     "Report",
+    "Retention",
     "Role",
     "Scopes",
+    "SecretKind",
+    "SecretSpan",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
+    "SqliteEmbeddingCache",
     "SqliteHistory",
     "Stage",
     "Stats",
     "StoreAlways",
+    "Stored",
     "StoredMessage",
+    "Summarise",
+    "Summary",
+    "SummaryStorage",
+    "SummaryWindow",
     "TextBlock",
     "TextChunker",
     "ThinkingBlock",
@@ -177,7 +247,11 @@ __all__ = [
     "TokenizerUnavailable",
     "ToolCallBlock",
     "ToolResultBlock",
+    "Truncation",
     "Trust",
+    "Turn",
+    "TurnDecision",
+    "TurnPolicy",
     "Unreached",
     "Verified",
     "WhyNot",
@@ -186,7 +260,10 @@ __all__ = [
     "WritePolicy",
     "cite",
     "default_counter",
+    "embed_detailed",
     "embedder_space",
+    "is_loopback",
+    "is_remote",
     "local_available",
     "may_change",
     "message_tokens",
@@ -195,6 +272,9 @@ __all__ = [
     "read_receipt",
     "receipt_text",
     "run_sync",
+    "secret_spans",
     "system_clock",
     "unreadable",
+    "window_of",
+    "without_secrets",
 ]

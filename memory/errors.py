@@ -98,7 +98,23 @@ class EmbedderMismatch(EmbedderError):
         self.given = given
         super().__init__(
             f"this memory holds vectors of {recorded}, the embedder is {given}; "
-            "use the recorded one, or re-embed the memory"
+            "use the recorded one, or re-embed the memory (`mneme reembed`)"
+        )
+
+
+class EmbedderChanged(EmbedderMismatch):
+    """The embedder has the right name, and gives other vectors than when the file was filled."""
+
+    def __init__(self, fingerprint: str, nearness: float) -> None:
+        super().__init__(fingerprint, fingerprint)
+        self.nearness = nearness
+        self.args = (self._said(fingerprint),)
+
+    def _said(self, fingerprint: str) -> str:
+        return (
+            f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
+            f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
+            "the memory (`mneme reembed`)"
         )
 
 

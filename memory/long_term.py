@@ -1,9 +1,9 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
 The face over the write path (``memory.write``), conversation history (``memory.storage``) and recall
-(``memory.recall``). What lists, changes and
-erases is in ``listing``, ``revising`` and ``erasing``, parts of the same face. Not conversation windows
-(``short_term``) and not the reading of documents (``rag``).
+(``memory.recall``). What lists, changes and erases, and what is about vectors, is in ``listing``, ``revising``,
+``erasing`` and ``reembedding``, parts of the same face. Not conversation windows (``short_term``) and not the reading
+of documents (``rag``).
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -32,6 +32,7 @@ from memory.recall.query import Query, RecallOptions
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
 from memory.records import Found, Memory, Report, WhyNot
+from memory.reembedding import Reembedding
 from memory.revising import Revising
 from memory.scopes import Scopes, filter_of
 from memory.storage.in_memory import InMemoryHistory
@@ -40,13 +41,16 @@ from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, aware, system_clock
 from memory.tokens import default_counter
 from memory.write import pending, remembering, turns
+from memory.write.cached_vectors import CachedVectors
 from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
+from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import TimeOrderedIds
+from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
-from memory.write.policies import WritePolicy
+from memory.write.policies import OnFailure, WritePolicy
 from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import Filter, VectorStore, VectorStoreError
 
@@ -55,7 +59,7 @@ _Notes: TypeAlias = list[str]
 _Answers: TypeAlias = list[Memory | None]
 
 
-class LongTermMemory(Listing, Revising, Erasing):
+class LongTermMemory(Listing, Revising, Erasing, Reembedding):
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
@@ -74,25 +78,31 @@ class LongTermMemory(Listing, Revising, Erasing):
         word_vectors: WordVectors | None = None,
         history: HistoryStorage | None = None,
         policies: Sequence[WritePolicy] = (),
+        on_policy_failure: OnFailure = "store",
         clock: Clock = system_clock,
         ids: Callable[[], str] | None = None,
         operation_ids: Callable[[], str] | None = None,
         zone: tzinfo | None = None,
         recall_settings: RecallSettings | None = None,
+        embedding: EmbeddingSettings | None = None,
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
-        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*."""
+        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+
+        *on_policy_failure* says what becomes of a memory that a write policy fails on: "store" keeps it as it was,
+        "reject" leaves it out (what was said is in history either way).
+        """
         conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
-        self.embedder = embedder
         self.word_vectors = word_vectors
-        self.embedding = Embedding(store, embedder)
+        self.embedding = Embedding(store, embedder, settings=embedding)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock
         self.zone = zone
-        self.policies = _checked(policies)
+        rules = Rules(tuple(policies), on_policy_failure)
+        self.policies, self.on_policy_failure = rules.policies, rules.on_failure
         self._counter = counter
         self._offline = offline
         self._context = WriteContext(
@@ -101,12 +111,13 @@ class LongTermMemory(Listing, Revising, Erasing):
             tombstones=tombstones,
             operations=operations,
             embedding=self.embedding,
-            policies=self.policies,
+            rules=rules,
             clock=clock,
             ids=ids or TimeOrderedIds(clock=clock),
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
+            erasers=[CachedVectors(self.embedding)],
         )
         self._next_due = self._context.held.next_due()
         self._pinned = Pinned(store)
@@ -152,8 +163,8 @@ class LongTermMemory(Listing, Revising, Erasing):
     ) -> list[Report]:
         """Append *messages* to the history of *session* and remember what was said, in one transaction.
 
-        One report a message, in order; tool and system messages, and those without text, are kept in history
-        only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
+        One report a message, in order; tool and system messages, and those without text or media, are kept in
+        history only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
         named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history
         only and is forgotten with what it quotes.
         """
@@ -221,14 +232,6 @@ class LongTermMemory(Listing, Revising, Erasing):
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
         return await asyncio.to_thread(self._get, names(ids, "ids"), namespace)
 
-    async def pending(self, *, namespace: str | None = None) -> int:
-        """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
-        return await asyncio.to_thread(pending.count, self._context, namespace)
-
-    async def flush(self, *, namespace: str | None = None) -> int:
-        """Embed what is pending; return how many got their vector. It stops when the embedder fails."""
-        return await pending.flush(self._context, namespace)
-
     async def complete(self) -> int:
         """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
         return await asyncio.to_thread(self.complete_now)
@@ -237,10 +240,6 @@ class LongTermMemory(Listing, Revising, Erasing):
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
         self.erase_due()
         return turns.complete(self._context)
-
-    async def close(self) -> None:
-        """Release the store."""
-        await asyncio.to_thread(self.store.close)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
@@ -301,7 +300,7 @@ class LongTermMemory(Listing, Revising, Erasing):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                filled = await pending.flush(self._context, namespace, limit=pending.BATCH)
+                filled = await pending.flush(self._context, namespace, limit=pending.BATCH, patient=False)
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return
             if not filled:
@@ -333,10 +332,3 @@ def _held_beside(store: VectorStore) -> Held:
     from memory.write.held_tables import SqliteHeld
 
     return SqliteHeld(database)
-
-
-def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:
-    for policy in policies:
-        if not isinstance(policy, WritePolicy):
-            raise ArgumentError("policies", policy, "a write policy has a method decide(memory)")
-    return tuple(policies)

@@ -12,6 +12,7 @@ from memory.times import aware, offset_of, to_text
 from memory.write import correcting, ending, marking, merging, undoing
 from memory.write.checking import importance_given, name, names, whole
 from memory.write.context import WriteContext
+from memory.write.grace import restore_forgotten
 from memory.write.versions import all_versions
 from vectorstore import Metadata
 
@@ -36,14 +37,24 @@ class Revising:
         valid_to: datetime | None = None,
         expect: int | None = None,
         actor: Actor = "user",
+        approved_by: Actor | None = None,
     ) -> Report:
         """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
 
         An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
-        revision that is to be corrected; another one raises ``RevisionConflict``.
+        revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
+        than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
         """
         return await correcting.correct(
-            self._context, id, text, namespace, valid_from=valid_from, valid_to=valid_to, expect=expect, actor=actor
+            self._context,
+            id,
+            text,
+            namespace,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            expect=expect,
+            actor=actor,
+            approved_by=approved_by,
         )
 
     async def merge(self, ids: Sequence[str], text: str, *, namespace: str = "", actor: Actor = "user") -> Report:
@@ -124,9 +135,9 @@ class Revising:
 
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
         value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
-        the same one), or where what is needed was forgotten.
+        the same one), or where what is needed was forgotten. A forgetting is taken back within its time of grace.
         """
-        return await asyncio.to_thread(undoing.undo, self._context, operation, namespace, actor=actor)
+        return await asyncio.to_thread(self._undo, operation, namespace, actor)
 
     async def history(self, id: str, *, namespace: str = "") -> History:
         """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
@@ -143,6 +154,11 @@ class Revising:
         whole(limit, "limit", 1)
         log = self._context.operations
         return await asyncio.to_thread(log.list, namespace, memory=memory, before=before, limit=limit)
+
+    def _undo(self, operation: str, namespace: str, actor: Actor) -> Operation:
+        if operation in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
+            return restore_forgotten(self._context, operation, namespace, actor=actor)
+        return undoing.undo(self._context, operation, namespace, actor=actor)
 
     def _history(self, id: str, namespace: str) -> History:
         versions = all_versions(self._context, id, namespace)

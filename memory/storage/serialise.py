@@ -112,9 +112,9 @@ def check_namespace(namespace: object) -> str:
     return _name(namespace, "namespace")
 
 
-def check_page(limit: object, offset: object) -> None:
-    """Refuse a *limit* or *offset* that does not count."""
-    for argument, value in (("limit", limit), ("offset", offset)):
+def check_page(limit: object, offset: object = 0, after: object = 0) -> None:
+    """Refuse a *limit*, *offset* or *after* that does not count."""
+    for argument, value in (("limit", limit), ("offset", offset), ("after", after)):
         if argument == "limit" and value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -139,6 +139,13 @@ def check_sequences(sequences: Iterable[int]) -> list[int]:
         if isinstance(sequence, bool) or not isinstance(sequence, int):
             raise ArgumentError("sequences", sequence, "sequence numbers are whole numbers")
     return chosen
+
+
+def check_name(value: object, argument: str) -> str:
+    """Return *value* if it can name something: text, not empty, of bounded length."""
+    if not isinstance(value, str) or not value:
+        raise ArgumentError(argument, value, "a text that is not empty is needed")
+    return _name(value, argument)
 
 
 def _name(value: str, argument: str) -> str:

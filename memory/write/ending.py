@@ -35,6 +35,7 @@ def end(context: WriteContext, id: str, valid_to: datetime | None, namespace: st
             operation=context.operation_ids(),
             actor=actor,
         )
-        draft = Draft(new, vector=before.vector, no_vector=before.no_vector)
+        space = context.embedding.follow()
+        draft = Draft(new, vector=before.vector, no_vector=before.no_vector, space=space)
         swap(context, "end", [before], draft, namespace)
     return draft.report()

@@ -14,10 +14,12 @@ from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
 from memory.write.correcting import ATTEMPTS, drafted, swap
 from memory.write.remembering import embedded
+from memory.write.under_way import counted
 from memory.write.versions import live
 from vectorstore import Entry, RevisionConflict
 
 
+@counted
 async def merge(context: WriteContext, ids: Sequence[str], text: str, namespace: str, *, actor: Actor) -> Report:
     """Put *text* in the place of the first memory's and archive the others."""
     context.lifecycle("merge")
@@ -28,10 +30,10 @@ async def merge(context: WriteContext, ids: Sequence[str], text: str, namespace:
     for attempt in range(ATTEMPTS):
         before = await asyncio.to_thread(_all_live, context, wanted, namespace)
         merged = together([from_entry(one) for one in before], text)
-        draft = drafted(context, before[0], merged, actor, argument="merged")
+        draft = await drafted(context, before[0], merged, actor, argument="merged")
         (ready,) = await embedded(context, [draft])
         try:
-            await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
+            ready = await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
         except RevisionConflict:  # one of them was changed meanwhile
             if attempt == ATTEMPTS - 1:
                 raise

@@ -25,6 +25,10 @@ _PAGE = 20
 _EVERYTHING = "*"
 _CONTENT = "content"
 FORGET = "forget"
+_NEVER = {
+    "restore": "what was brought back can be forgotten again",
+    "export": "a file that was written elsewhere is not taken back",
+}
 
 
 def undo(context: WriteContext, id: str, namespace: str, *, actor: Actor) -> Operation:
@@ -54,6 +58,8 @@ def undo(context: WriteContext, id: str, namespace: str, *, actor: Actor) -> Ope
 def _check_open(operation: Operation) -> None:
     if operation.kind == FORGET:
         raise CannotUndo(operation.id, "what was forgotten is gone for good")
+    if operation.kind in _NEVER:
+        raise CannotUndo(operation.id, _NEVER[operation.kind])
     if operation.undone_by is not None:
         raise CannotUndo(operation.id, f"it was taken back by {operation.undone_by}; undo that to do it again")
 
@@ -78,7 +84,7 @@ class _Log:
         touched = self._touched(operation, change)
         standing: dict[str, Operation] = {}
         for later in reversed(self._after(operation, change.id)):
-            if later.kind == FORGET:
+            if later.kind == FORGET and later.undone_by is None:
                 raise CannotUndo(operation.id, f"memory {change.id} was forgotten since, by {later.id}", later.id)
             root = self.root(later).id
             if standing.pop(root, None) is None:  # an operation and its undoing cancel out, whichever came first

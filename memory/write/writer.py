@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory.codec import from_entry, to_entry
+from memory.embedders.details import Truncation
 from memory.errors import DuplicateKey
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.context import WriteContext
+from memory.write.embedding import SWITCHED
 from memory.write.ids import keyed_id
 from memory.write.operations import least_trusted
-from vectorstore import RevisionConflict, Vector
+from vectorstore import RevisionConflict, Space, Vector
 
 _ATTEMPTS = 5
 
@@ -28,12 +30,27 @@ class Draft:
     vector: Vector | None = None
     no_vector: str | None = None
     deferred: str | None = None
+    spans: int = 0
+    of: str | None = None
+    truncated: Truncation | None = None
+    space: Space | None = None
+    """That of the vector."""
     named: bool = False
     """Whether the caller chose the id; a forgotten one is then not brought back."""
 
     def report(self) -> Report:
         """Return the line for it as stored."""
-        return Report(self.outcome, self.memory.id, self.reason, self.deferred, self.memory.operation)
+        return Report(
+            self.outcome,
+            self.memory.id,
+            self.reason,
+            self.deferred,
+            self.memory.operation,
+            of=self.of,
+            spans=self.spans,
+            kept=None if self.truncated is None else self.truncated.kept,
+            total=None if self.truncated is None else self.truncated.of,
+        )
 
 
 def draft(context: WriteContext, memory: Memory, namespace: str) -> Draft:
@@ -67,10 +84,19 @@ def known(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dic
         elif before is None:
             there[memory.id] = memory
         elif (before.text, before.caption) == (memory.text, memory.caption):
-            settled[place] = Report(Outcome.DUPLICATE, memory.id, "known already")
+            settled[place] = Report(Outcome.DUPLICATE, memory.id, "known already", of=memory.id)
         else:
             settled[place] = DuplicateKey(memory.key if memory.key is not None else memory.id, memory.id)
     return settled
+
+
+def current(context: WriteContext, drafts: Sequence[Draft]) -> list[Draft]:
+    """Return *drafts* without vectors of a space that was left meanwhile; in the transaction that stores them."""
+    space = context.embedding.follow()
+    return [
+        one if one.vector is None or one.space == space else replace(one, vector=None, deferred=SWITCHED)
+        for one in drafts
+    ]
 
 
 def logged(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
@@ -94,6 +120,7 @@ def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[
                 written = dict(
                     zip(written, logged(context, "remember", list(written.values()), namespace), strict=True)
                 )
+                written = dict(zip(written, current(context, list(written.values())), strict=True))
                 fresh = list(written.values())
                 keyed = [one.memory.id for one in fresh if one.memory.key is not None and not one.named]
                 if keyed:

@@ -168,7 +168,7 @@ def test_what_has_no_room_is_named_with_the_reason() -> None:
 
 def test_recalled_memories_may_use_the_room_that_history_leaves() -> None:
     recalled = tuple(item(place, "word " * 40) for place in range(1, 6))
-    assert len(assemble(ingredients(recalled=recalled), budget=700, counter=COUNTER).items) == 5
+    assert len(assemble(ingredients(recalled=recalled), budget=1000, counter=COUNTER).items) == 5
 
 
 def test_what_scored_well_and_what_was_said_last_come_before_the_rest() -> None:

@@ -55,7 +55,7 @@ async def test_however_many_are_pinned_the_newest_are_among_those_shown(memory) 
         for place in range(450)
     ]
     await memory.remember_many(many)
-    found = await shown(memory, profile_tokens=400)
+    found = await shown(memory, profile_tokens=900)
     assert found[0] == "pinned number 449"
     assert found == [f"pinned number {449 - place}" for place in range(len(found))]
     assert 3 < len(found) < 40
@@ -64,12 +64,12 @@ async def test_however_many_are_pinned_the_newest_are_among_those_shown(memory) 
 async def test_the_profile_keeps_to_its_size_and_what_has_no_room_is_named(memory) -> None:
     reports = [await memory.remember(Memory(text=f"{word} " * 60, pinned=True)) for word in ("one", "two", "three")]
     with ScriptedProvider(Reply("Hello")) as provider:
-        agent = Agent(provider, memory=memory, recall=0, profile_tokens=200)
+        agent = Agent(provider, memory=memory, recall=0, profile_tokens=300)
         result = await agent.run("Hello", store=False)
     assert [item.text.split()[0] for item in result.memories] == ["three"]
     assert [(one.id, one.reason) for one in result.left_out] == [
-        (reports[1].id, "over the 200 tokens for pinned memories"),
-        (reports[0].id, "over the 200 tokens for pinned memories"),
+        (reports[1].id, "over the 300 tokens for pinned memories"),
+        (reports[0].id, "over the 300 tokens for pinned memories"),
     ]
     assert await shown(memory, profile_tokens=0, recall=0) == []
 

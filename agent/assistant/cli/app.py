@@ -23,6 +23,7 @@ from agent.assistant.cli.ingest import ingest
 from agent.assistant.cli.memories import history, list_memories, look, show
 from agent.assistant.cli.output import note
 from agent.assistant.cli.recall import recall
+from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
 from agent.assistant.cli.why_not import why_not
 
@@ -76,6 +77,7 @@ app.command("why-not")(why_not)
 app.command()(correct)
 app.command()(forget)
 app.command()(documents)
+app.command()(reembed)
 app.command()(doctor)
 memories.callback(invoke_without_command=True)(look)
 memories.command("list")(list_memories)

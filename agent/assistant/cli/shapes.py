@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.items import Citation
-    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Report, WhyNot
+    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Reembedded, Report, WhyNot
 
 
 def memory_json(memory: Memory) -> dict[str, Any]:
@@ -90,21 +91,25 @@ def citation_json(citation: Citation) -> dict[str, Any]:
 
 def report_json(report: Report) -> dict[str, Any]:
     """Return what became of something that was to be remembered."""
-    return {"id": report.id, "outcome": report.outcome, "reason": report.reason, "deferred": report.deferred}
+    return {
+        "id": report.id,
+        "outcome": report.outcome,
+        "reason": report.reason,
+        "of": report.of,
+        "spans": report.spans,
+        "kept": report.kept,
+        "total": report.total,
+        "deferred": report.deferred,
+        "made": [report_json(one) for one in report.made],
+    }
 
 
 def receipt_json(receipt: Forgotten) -> dict[str, Any]:
-    """Return what was forgotten: ids and counts, never words."""
-    return {
-        "memories": list(receipt.memories),
-        "versions": receipt.versions,
-        "derived": list(receipt.derived),
-        "also": list(receipt.also),
-        "messages": receipt.messages,
-        "named": list(receipt.named),
-        "pending": receipt.pending,
-        "dry_run": receipt.dry_run,
-    }
+    """Return what was forgotten: ids, counts and keyed hashes, never words; it can be kept as the receipt."""
+    from memory import receipt_text
+
+    fields: dict[str, Any] = json.loads(receipt_text(receipt))
+    return fields
 
 
 def ingest_json(report: IngestReport) -> dict[str, Any]:
@@ -129,6 +134,19 @@ def ingest_json(report: IngestReport) -> dict[str, Any]:
         "embedded": report.embedded,
         "pending": report.pending,
         "changed": report.changed,
+    }
+
+
+def reembedded_json(done: Reembedded) -> dict[str, Any]:
+    """Return what embedding anew did."""
+    return {
+        "before": done.before,
+        "space": done.space,
+        "embedded": done.embedded,
+        "without": done.without,
+        "truncated": done.truncated,
+        "switched": done.switched,
+        "already": done.already,
     }
 
 
