@@ -18,6 +18,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from agent.context import PROFILE_TOKENS
+from agent.conversing import SessionReader
 from agent.dispatch import Dispatcher
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
 from agent.events import Event, RunEnded
@@ -146,7 +147,7 @@ class Agent:
                 policy=policy,
                 reader=MemoryReader(
                     memory,
-                    history,
+                    SessionReader(memory, history, window, namespace),
                     knowledge,
                     namespace=namespace,
                     k=recall,

@@ -39,7 +39,8 @@ class Ingredients:
     """What there is for a turn, before the budget.
 
     *prompt* is the user's message; *pinned* and *recalled* come best first, and what is in both is shown as pinned;
-    *sequences* are the places of the *history*'s messages in *session*. *doubtful*: what was recalled may not be about
+    *sequences* are the places of the *history*'s messages in *session*, before which *dropped* ones
+    are left out already. *doubtful*: what was recalled may not be about
     the prompt. *left_out* was found and is not to be shown. *seed* is what no stored text can know: the mark of the
     items is made from it.
     """
@@ -50,6 +51,7 @@ class Ingredients:
     session: str = ""
     history: tuple[Message, ...] = ()
     sequences: tuple[int, ...] = ()
+    dropped: int = 0
     pinned: tuple[ContextItem, ...] = ()
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -144,8 +146,8 @@ def _joined(
         messages=alternating(messages),
         items=(*chosen.pinned, *chosen.recalled),
         left_out=(*_lost(given, chosen, limits), *given.left_out),
-        dropped=len(given.history) - len(history),
-        reasons=_reasons(given.history, window, history),
+        dropped=given.dropped + len(given.history) - len(history),
+        reasons=_reasons(given, window, history),
         shortened=chosen.shortened,
         over_budget=limits.over_budget,
         mark=mark,
@@ -161,11 +163,11 @@ def _lost(given: Ingredients, chosen: Chosen, limits: _Limits) -> list[LeftOut]:
     return [LeftOut(id, reason) for key, (id, reason) in reasons.items() if key not in kept]
 
 
-def _reasons(given: Sequence[Message], window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
+def _reasons(given: Ingredients, window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
     """Say why messages of history are not shown, with how many each reason concerns."""
     whole = len(from_user(tuple(window)))
     counts = {
-        "outside the window": len(given) - len(window),
+        "outside the window": given.dropped + len(given.history) - len(window),
         "before the first message of the user": len(window) - whole,
         OVER_BUDGET: whole - len(shown),
     }

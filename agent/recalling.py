@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
+from agent.conversing import Said, SessionReader
 from agent.items import ContextItem, item_of, passage_item
-from agent.storing import shown_again
 from memory import (
     Found,
-    HistoryStorage,
     Hit,
     LeftOut,
     LongTermMemory,
     Memory,
-    Message,
     Passages,
-    StoredMessage,
 )
 
 T = TypeVar("T")
@@ -47,8 +44,7 @@ class Gathered:
     """What was read. *pinned* come most important first, then newest; *recalled* best first, *left_out* is what was
     found beside them. *problems* are what could not be read, *notes* what recall did differently than asked."""
 
-    history: tuple[Message, ...] = ()
-    sequences: tuple[int, ...] = ()
+    said: Said = field(default_factory=Said)
     pinned: tuple[ContextItem, ...] = ()
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -62,20 +58,18 @@ class MemoryReader:
     """Reads, for each prompt: the session's history, the pinned memories, and *k* memories and passages about it."""
 
     memory: LongTermMemory | None
-    history: HistoryStorage | None
+    sessions: SessionReader
     knowledge: Knowledge | None
     namespace: str = ""
     k: int = 10
-    history_limit: int = 200
     sensitive: bool = True
     """Whether memories that were marked sensitive may be shown to the model."""
 
     async def gather(self, question: str, session: str) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named."""
-        no_history: tuple[tuple[Message, int], ...] = ()
         no_memories: Sequence[Memory] = ()
-        history, lost = await _tried(lambda: self._conversation(session), no_history)
-        before = [message.text for message, _ in history if message.role == "user"][-_TURNS_BEFORE:]
+        said, lost = await _tried(lambda: self.sessions.read(session), Said())
+        before = said.last_of_the_user(_TURNS_BEFORE)
         read = await asyncio.gather(
             _tried(self._pinned, no_memories),
             _tried(lambda: self._memories(question, before), Found(())),
@@ -90,34 +84,14 @@ class MemoryReader:
             item_of(Hit(one, scores.get(one.id, 0.0)), number) for number, one in enumerate(pinned, start=1)
         )
         return Gathered(
-            history=tuple(message for message, _ in history),
-            sequences=tuple(sequence for _, sequence in history),
+            said=said,
             pinned=profile,
             recalled=tuple(replace(item, number=n) for n, item in enumerate(recalled, start=len(profile) + 1)),
             left_out=(*found.left_out, *lost_items),
             abstain=abstain,
-            notes=tuple(dict.fromkeys((*found.notes, *passages.notes))),
+            notes=tuple(dict.fromkeys((*said.notes, *found.notes, *passages.notes))),
             problems=problems,
         )
-
-    async def _conversation(self, session: str) -> tuple[tuple[Message, int], ...]:
-        if self.memory is None:
-            if self.history is None:
-                return ()
-            stored = await self.history.load(session, limit=self.history_limit, namespace=self.namespace)
-            return tuple((one.message, one.sequence) for one in stored)
-        conversations = self.memory.conversations
-        stored = await conversations.load(session, limit=self.history_limit, namespace=self.namespace)
-        return await self._with_words(self.memory, stored)
-
-    async def _with_words(
-        self, memory: LongTermMemory, stored: Sequence[StoredMessage]
-    ) -> tuple[tuple[Message, int], ...]:
-        """Return the messages; those that were kept as pointers to what they quoted, with the words of today."""
-        ids = list(dict.fromkeys(id for one in stored for id in shown_again(one.message).ids))
-        found = await memory.get(ids, namespace=self.namespace) if ids else []
-        texts = {one.id: one.text for one in found if one is not None}
-        return tuple((shown_again(one.message).worded(texts), one.sequence) for one in stored)
 
     async def _pinned(self) -> Sequence[Memory]:
         found = () if self.memory is None else await self.memory.pinned(namespace=self.namespace)

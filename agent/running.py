@@ -142,7 +142,7 @@ class Running:
             if not scope.expired():
                 raise
             return read, Outcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
-        await self._watch.tell("memory_loaded", read.history)
+        await self._watch.tell("memory_loaded", read.said.messages)
         await self._watch.tell("memory_retrieved", (*read.pinned, *read.recalled))
         if read.problems and self._parts.raises:
             problem = f"memory could not be read: {read.problems[0]}"
@@ -182,8 +182,9 @@ class Running:
             system=parts.system,
             tools=parts.tools.specs,
             session=turn.session,
-            history=read.history,
-            sequences=read.sequences,
+            history=read.said.messages,
+            sequences=read.said.sequences,
+            dropped=read.said.dropped,
             pinned=read.pinned,
             recalled=read.recalled,
             left_out=read.left_out,

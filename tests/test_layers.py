@@ -192,6 +192,7 @@ LINES: dict[str, list[set[str]]] = {
         {"providers"},
         {"rendering"},
         {"storing"},
+        {"conversing"},
         {"recalling"},
         {"tools"},
         {"middleware"},
