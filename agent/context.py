@@ -124,6 +124,7 @@ def _chosen(
         heading=_heading(given),
         doubtful=given.doubtful,
         weighing=weighing,
+        said_in=_said_in(given, recalled),
     )
     return replace(found, pinned=pinned, shortened=(*shortened, *found.shortened))
 
@@ -179,6 +180,16 @@ def _unseen(given: Ingredients, chosen: Chosen, history: tuple[Message, ...]) ->
     places = {id(message): place for message, place in zip(given.history, given.sequences, strict=True)}
     shown = {(given.session, places[id(message)]) for message in history if id(message) in places}
     return tuple(item for item in chosen.recalled if (item.session, item.sequence) not in shown)
+
+
+def _said_in(given: Ingredients, recalled: Sequence[ContextItem]) -> dict[int, int]:
+    """Return which message of history (``id``) each of *recalled* is, by its place."""
+    messages = {at: id(message) for message, at in zip(given.history, given.sequences, strict=True) if at >= 0}
+    return {
+        place: messages[item.sequence]
+        for place, item in enumerate(recalled)
+        if item.session == given.session and item.sequence in messages
+    }
 
 
 def _heading(given: Ingredients) -> str:

@@ -95,7 +95,7 @@ def _header(item: ContextItem) -> str:
     """Return source, time and trust as JSON on one line; empty ones are left out. ASCII, so no line can break."""
     fields = {
         "id": item.id,
-        "source": item.source,
+        "source": item.source or (f"conversation {item.session}" if item.session else ""),
         "title": item.title if item.title != item.source else "",
         "section": " > ".join(item.heading),
         "page": item.page,
