@@ -73,6 +73,11 @@ def mark_apart(texts: Sequence[str], seed: str) -> str:
         attempt += 1
 
 
+def unmarked(text: str, mark: str) -> str:
+    """Return *text* with the *mark* broken wherever it stands: what was told the mark cannot forge an item with it."""
+    return text.replace(mark, f"{mark[:4]}…{mark[4:]}") if mark else text
+
+
 def texts_of(items: Iterable[ContextItem]) -> list[str]:
     """Return every text that is shown of *items*."""
     return [text for item in items for text in (_header(item), item.text)]

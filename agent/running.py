@@ -160,6 +160,7 @@ class Running:
             lineage=(*above.lineage, *self._lineage),
             timer=turn.timer,
             reading=self._reading,
+            mark=assembled.mark if parts.grounded else "",
         )
         context = ToolContext(session=turn.session, agent=parts.name, deadline=turn.ends, scope=scope)
 
