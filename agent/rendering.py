@@ -23,6 +23,8 @@ _RULES = (
     "not answer the question. What the user says now is newer than what is stored."
 )
 _MARK_LENGTH = 16
+_NAMED = 20
+"""Characters up to which a session is named whole; one that was made up is told apart by its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def _header(item: ContextItem) -> str:
     """Return source, time and trust as JSON on one line; empty ones are left out. ASCII, so no line can break."""
     fields = {
         "id": item.id,
-        "source": item.source or (f"conversation {item.session}" if item.session else ""),
+        "source": item.source or _conversation(item.session),
         "title": item.title if item.title != item.source else "",
         "section": " > ".join(item.heading),
         "page": item.page,
@@ -109,3 +111,9 @@ def _header(item: ContextItem) -> str:
         "trust": item.trust,
     }
     return json.dumps({name: value for name, value in fields.items() if value not in ("", None)})
+
+
+def _conversation(session: str | None) -> str:
+    if not session:
+        return ""
+    return f"conversation {session if len(session) <= _NAMED else session[:8] + '…'}"
