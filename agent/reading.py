@@ -11,8 +11,6 @@ from memory import Message, Trust
 
 TRUST = "trust"
 """Metadata of a message: the least trusted word that was read when it was made, where that is not its role's own."""
-_SUMMARY = "summary"
-"""Metadata of a message that sums up what a window left out (``memory.SummaryWindow``)."""
 _MOST_FIRST = tuple(Trust)
 _OF_ROLES = {"user": Trust.USER, "system": Trust.USER, "assistant": Trust.ASSISTANT, "tool": Trust.TOOL}
 
@@ -53,8 +51,6 @@ def trust_named(value: object) -> Trust:
 def trust_of(message: Message) -> Trust:
     """Return how far the words of *message* are trusted: its role, what was read for it, and what is attached."""
     trusts = [_OF_ROLES[message.role]]
-    if _SUMMARY in message.metadata:
-        trusts.append(Trust.DOCUMENT)  # it tells of messages that nobody looks at again
     if TRUST in message.metadata:
         trusts.append(trust_named(message.metadata[TRUST]))
     if message.role == "user" and any(block.type in ("document", "image") for block in message.blocks):

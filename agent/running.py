@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agent.context import PROFILE_TOKENS, Assembled, Ingredients, assemble
+from agent.conversing import NOWHERE
 from agent.dispatch import Dispatcher
 from agent.errors import RunError, error_of
 from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, Warned
@@ -30,7 +31,7 @@ from agent.tool_policy import ToolPolicy
 from agent.tools.protocol import ToolContext
 from agent.tools.toolset import Toolset
 from agent.turn import Turn
-from memory import ArgumentError, Clock, ReadPolicy, Report, TokenCounter
+from memory import ArgumentError, Clock, ReadPolicy, Report, TokenCounter, Trust
 
 _SHORTER = 2
 """A request that is too long for the model is made again with this part of its tokens."""
@@ -98,6 +99,8 @@ class Running:
             assembled = self._assembled(read, parts.budget)
             self._reading.read(*(trust_named(item.trust) for item in assembled.items))
             self._reading.read(*(trust_of(message) for message in assembled.messages))
+            if NOWHERE in read.said.sequences:  # a summary tells of messages that nobody looks at again
+                self._reading.read(Trust.DOCUMENT)
             await self._watch.tell("context_built", assembled)
             if assembled.over_budget:
                 yield self._warned("the prompt alone is over the token budget; nothing was added to it")

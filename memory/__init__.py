@@ -21,6 +21,7 @@ from memory.embedders.local import LocalEmbedder
 from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
+from memory.embedders.remote import is_remote
 from memory.embedders.space import embedder_space
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
@@ -41,6 +42,7 @@ from memory.errors import (
     NotTrusted,
     RejectedText,
     TokenizerUnavailable,
+    UnreadableExport,
 )
 from memory.estimating_counter import EstimatingCounter
 from memory.long_term import LongTermMemory
@@ -62,6 +64,7 @@ from memory.policies.keep_all import KeepAll
 from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
 from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
+from memory.portable.report import ExportReport, ImportLine, ImportReport
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
 from memory.rag.knowledge_base import DocumentInfo, KnowledgeBase
@@ -129,7 +132,6 @@ from memory.write.policies import (
     WritePolicy,
 )
 from memory.write.reembedding import Reembedded, ReembeddingProgress
-from memory.write.sensitive import is_remote
 from memory.write.trust import may_change
 
 __all__ = [
@@ -162,6 +164,7 @@ __all__ = [
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "ExportReport",
     "Extractor",
     "Fact",
     "FallbackEmbedder",
@@ -178,6 +181,8 @@ __all__ = [
     "HttpStatusError",
     "HttpTimeout",
     "ImageBlock",
+    "ImportLine",
+    "ImportReport",
     "InMemoryHistory",
     "IngestAction",
     "IngestLine",
@@ -253,6 +258,7 @@ __all__ = [
     "TurnDecision",
     "TurnPolicy",
     "Unreached",
+    "UnreadableExport",
     "Verified",
     "WhyNot",
     "Window",

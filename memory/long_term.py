@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import TypeAlias, Unpack
+from typing import TypeAlias, TypeVar, Unpack
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
@@ -27,6 +27,7 @@ from memory.errors import ArgumentError, DuplicateKey
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.listing import Listing
 from memory.messages import Message
+from memory.moving import Moving
 from memory.pinned import Pinned
 from memory.recall.query import Query, RecallOptions
 from memory.recall.recall import Recaller
@@ -51,15 +52,17 @@ from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
+from memory.write.summary_eraser import SummaryEraser
 from memory.write.tombstones import InMemoryTombstones, Tombstones
-from vectorstore import Filter, VectorStore, VectorStoreError
+from vectorstore import Filter, SpaceChanged, VectorStore, VectorStoreError
 
 Memories: TypeAlias = list[Memory]
+T = TypeVar("T")
 _Notes: TypeAlias = list[str]
 _Answers: TypeAlias = list[Memory | None]
 
 
-class LongTermMemory(Listing, Revising, Erasing, Reembedding):
+class LongTermMemory(Listing, Revising, Erasing, Moving, Reembedding):
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
@@ -67,7 +70,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
     On a store in a file, history and tombstones live in the same file (and in its transactions); on another
     they live in the process. Public attributes, for parts built on it: ``store``, ``conversations`` (the
     history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
-    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``.
+    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``;
+    ``erasers`` and ``carried``, to which a part that keeps something of memories adds itself.
     """
 
     def __init__(
@@ -84,7 +88,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         operation_ids: Callable[[], str] | None = None,
         zone: tzinfo | None = None,
         recall_settings: RecallSettings | None = None,
-        embedding: EmbeddingSettings | None = None,
+        embedding_settings: EmbeddingSettings | None = None,
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
@@ -96,7 +100,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
         self.word_vectors = word_vectors
-        self.embedding = Embedding(store, embedder, settings=embedding)
+        self.embedding = Embedding(store, embedder, settings=embedding_settings)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock
@@ -117,8 +121,9 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
-            erasers=[CachedVectors(self.embedding)],
+            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding)],
         )
+        self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
         self._pinned = Pinned(store)
         self._recaller = Recaller(
@@ -215,7 +220,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             lanes=lanes,
             collections=collections,
         )
-        found = await asyncio.to_thread(self._recaller.recall, query)
+        found, problem = await self._searched(self._recaller.recall, query)
+        notes += [problem] if problem is not None else []
         return replace(found, notes=(*found.notes, *notes)) if notes else found
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
@@ -226,7 +232,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         """
         (name,) = names([id], "id")
         query, _ = await self._asked(question, k, **options)
-        return await asyncio.to_thread(self._recaller.why_not, query, name)
+        answer, _ = await self._searched(lambda query: self._recaller.why_not(query, name), query)
+        return answer
 
     async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
@@ -246,6 +253,15 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    async def _searched(self, search: Callable[[Query], T], query: Query) -> tuple[T, str | None]:
+        """Search; once more where the file was switched to other vectors, with those, or a note that there are none."""
+        try:
+            return await asyncio.to_thread(search, query), None
+        except SpaceChanged:
+            await asyncio.to_thread(self.embedding.follow)
+            vectors, problem = await self.embedding.queries([*query.vectors])
+            return await asyncio.to_thread(search, replace(query, vectors=vectors)), problem
 
     async def _asked(
         self, question: str, k: int, *, explain: bool = False, **options: Unpack[RecallOptions]
