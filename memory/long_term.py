@@ -27,6 +27,7 @@ from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.listing import Listing
 from memory.messages import Message
 from memory.moving import Moving
+from memory.pinned import Pinned
 from memory.recall.hooks import RecallHooks
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
@@ -124,6 +125,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         )
         self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
+        self._pinned = Pinned(store)
         self._recaller = Recaller(store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings)
         self._caught_up: set[str] = set()
 

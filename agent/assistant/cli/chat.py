@@ -40,7 +40,7 @@ def chat(
         raise typer.BadParameter("the id of a session is needed", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
-        from agent.agent import new_session
+        from agent.turn import new_session
 
         talk = _Talk(assistant, session or new_session(), json=json, interactive=interactive)
         if interactive:
@@ -68,7 +68,7 @@ class _Talk:
     def take(self, line: str) -> None:
         """Obey a command, or answer what was said."""
         if line == "/new":
-            from agent.agent import new_session
+            from agent.turn import new_session
 
             self.session = new_session()
             note("a new session begins")
