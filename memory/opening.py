@@ -18,11 +18,12 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.long_term import LongTermMemory
 from memory.recall.hooks import RecallHooks
+from memory.recall.languages import analysed_as
 from memory.recall.settings import RecallSettings
 from memory.times import Clock, system_clock
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import OnFailure, WritePolicy
-from vectorstore import Space, open_store
+from vectorstore import Analyser, Space, open_store
 
 
 def open_memory(
@@ -36,6 +37,7 @@ def open_memory(
     clock: Clock = system_clock,
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
+    language: str | None = None,
     recall_settings: RecallSettings | None = None,
     hooks: RecallHooks | None = None,
     embedding: EmbeddingSettings | None = None,
@@ -49,8 +51,15 @@ def open_memory(
     (*choose_local* off: it is not);
     else the memory is searched by words alone, says so, and what is new waits for its vector. Word vectors
     are the local ones, where they are installed. What history holds and memory lacks is remembered.
+
+    *language* is that of stems, stop words and cues: "de", "es", "zh" or a Snowball name; a new file keeps it (None:
+    English), and another one for the same file raises ``SettingMismatch``.
     """
-    store = open_store("sqlite:///" + os.fsdecode(path).replace("%", "%25"), fields=DECLARED_FIELDS)
+    store = open_store(
+        "sqlite:///" + os.fsdecode(path).replace("%", "%25"),
+        analyser=None if language is None else Analyser(analysed_as(language)),
+        fields=DECLARED_FIELDS,
+    )
     try:
         if local_available():
             word_vectors = word_vectors or LocalWordVectors()
