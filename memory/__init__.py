@@ -21,6 +21,7 @@ from memory.embedders.local import LocalEmbedder
 from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
+from memory.embedders.remote import is_remote
 from memory.embedders.space import embedder_space
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
@@ -41,8 +42,11 @@ from memory.errors import (
     NotTrusted,
     RejectedText,
     TokenizerUnavailable,
+    UnreadableExport,
 )
 from memory.estimating_counter import EstimatingCounter
+from memory.evaluating.evaluate import Evaluation, EvaluationLine, evaluate
+from memory.evaluating.intervals import Interval, bootstrap
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -62,6 +66,7 @@ from memory.policies.keep_all import KeepAll
 from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
 from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
+from memory.portable.report import ExportReport, ImportLine, ImportReport
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
 from memory.rag.knowledge_base import DocumentInfo, KnowledgeBase
@@ -130,7 +135,6 @@ from memory.write.policies import (
     WritePolicy,
 )
 from memory.write.reembedding import Reembedded, ReembeddingProgress
-from memory.write.sensitive import is_remote
 from memory.write.trust import may_change
 
 __all__ = [
@@ -163,6 +167,9 @@ __all__ = [
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "Evaluation",
+    "EvaluationLine",
+    "ExportReport",
     "Extractor",
     "Fact",
     "FallbackEmbedder",
@@ -179,11 +186,14 @@ __all__ = [
     "HttpStatusError",
     "HttpTimeout",
     "ImageBlock",
+    "ImportLine",
+    "ImportReport",
     "InMemoryHistory",
     "IngestAction",
     "IngestLine",
     "IngestProgress",
     "IngestReport",
+    "Interval",
     "Judge",
     "KeepAll",
     "KnowledgeBase",
@@ -255,15 +265,18 @@ __all__ = [
     "TurnDecision",
     "TurnPolicy",
     "Unreached",
+    "UnreadableExport",
     "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
     "WritePolicy",
+    "bootstrap",
     "cite",
     "default_counter",
     "embed_detailed",
     "embedder_space",
+    "evaluate",
     "is_loopback",
     "is_remote",
     "local_available",

@@ -26,6 +26,7 @@ from memory.errors import ArgumentError, DuplicateKey
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.listing import Listing
 from memory.messages import Message
+from memory.moving import Moving
 from memory.recall.hooks import RecallHooks
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
@@ -48,13 +49,14 @@ from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
+from memory.write.summary_eraser import SummaryEraser
 from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import VectorStore, VectorStoreError
 
 _Answers: TypeAlias = list[Memory | None]
 
 
-class LongTermMemory(Recalling, Listing, Revising, Erasing, Reembedding):
+class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding):
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
@@ -62,7 +64,9 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Reembedding):
     On a store in a file, history and tombstones live in the same file (and in its transactions); on another
     they live in the process. Public attributes, for parts built on it: ``store``, ``conversations`` (the
     history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
-    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``.
+    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``,
+    ``recall_settings``;
+    ``erasers`` and ``carried``, to which a part that keeps something of memories adds itself.
     """
 
     def __init__(
@@ -79,8 +83,8 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Reembedding):
         operation_ids: Callable[[], str] | None = None,
         zone: tzinfo | None = None,
         recall_settings: RecallSettings | None = None,
+        embedding_settings: EmbeddingSettings | None = None,
         hooks: RecallHooks | None = None,
-        embedding: EmbeddingSettings | None = None,
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
@@ -92,7 +96,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Reembedding):
         conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
         self.word_vectors = word_vectors
-        self.embedding = Embedding(store, embedder, settings=embedding)
+        self.embedding = Embedding(store, embedder, settings=embedding_settings)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock
@@ -101,6 +105,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Reembedding):
         self._hooks = self._hooks_for(hooks)
         rules = Rules(tuple(policies), on_policy_failure)
         self.policies, self.on_policy_failure = rules.policies, rules.on_failure
+        self.recall_settings = recall_settings or RecallSettings()
         self._counter = counter
         self._offline = offline
         self._context = WriteContext(
@@ -115,12 +120,11 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Reembedding):
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
-            erasers=[CachedVectors(self.embedding)],
+            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding)],
         )
+        self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
-        self._recaller = Recaller(
-            store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
-        )
+        self._recaller = Recaller(store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings)
         self._caught_up: set[str] = set()
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, DOCUMENTS
@@ -21,7 +21,9 @@ from memory.times import Clock, aware
 from memory.tokens import default_counter
 from memory.write.checking import names, texts
 from memory.write.embedding import Embedding
-from vectorstore import Filter
+from vectorstore import Filter, SpaceChanged
+
+T = TypeVar("T")
 
 
 class Recalling:
@@ -84,7 +86,8 @@ class Recalling:
             around=around,
             hooks=hooks,
         )
-        found = await self._found(query, hooks)
+        found, query, problem = await self._found(query, hooks)
+        notes += [] if problem is None else [problem]
         if query.around and found.hits:
             found = await asyncio.to_thread(self._recaller.widened, query, found)
         return replace(found, notes=(*found.notes, *notes)) if notes else found
@@ -99,10 +102,10 @@ class Recalling:
         hooks = self._hooks_for(options.get("hooks"))
         options["hooks"] = hooks
         query, _ = await self._asked(question, k, **options)
-        answer = await asyncio.to_thread(self._recaller.why_not, query, name)
+        answer, query, _ = await self._searched(lambda one: self._recaller.why_not(one, name), query)
         if hooks is None or hooks.rerank is None or answer.rank is None:
             return answer
-        found = await self._found(query, hooks)
+        found, _, _ = await self._found(query, hooks)
         at = next((at for at, hit in enumerate(found, start=1) if hit.memory.id == name), None)
         if at is not None:
             return replace(answer, stage=Stage.FOUND, reason=f"hit {at} of {len(found)}, as the reranker ordered them")
@@ -110,10 +113,26 @@ class Recalling:
             return replace(answer, stage=Stage.RANK, reason=f"ranked {answer.rank}; the reranker put others before it")
         return answer
 
-    async def _found(self, query: Query, hooks: RecallHooks | None) -> Found:
+    async def _found(self, query: Query, hooks: RecallHooks | None) -> tuple[Found, Query, str | None]:
         deep = deeper(query, hooks)
-        found = await asyncio.to_thread(self._recaller.recall, deep)
-        return found if hooks is None or deep is query else await reranked(query, found, hooks)
+        found, searched, problem = await self._searched(self._recaller.recall, deep)
+        if hooks is not None and deep is not query:
+            found = await reranked(query, found, hooks)
+        query = replace(query, vectors=searched.vectors)
+        return found, query, problem
+
+    async def _searched(self, search: Callable[[Query], T], query: Query) -> tuple[T, Query, str | None]:
+        """Search; once more where the file was switched to other vectors, with those, or a note that there are none.
+
+        The query that was answered comes back with the answer.
+        """
+        try:
+            return await asyncio.to_thread(search, query), query, None
+        except SpaceChanged:
+            await asyncio.to_thread(self.embedding.follow)
+            vectors, problem = await self.embedding.queries([*query.vectors])
+            query = replace(query, vectors=vectors)
+            return await asyncio.to_thread(search, query), query, problem
 
     async def _asked(
         self, question: str, k: int, *, explain: bool = False, **options: Unpack[RecallOptions]

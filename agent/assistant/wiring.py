@@ -5,8 +5,9 @@ What reaches the network, and the agent, are imported where they are used: most 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.assistant.config import Settings
 from agent.errors import ConfigurationError
@@ -19,6 +20,7 @@ from memory import (
     MinimumLength,
     NearDuplicates,
     NoSecrets,
+    RecallSettings,
     WritePolicy,
     is_remote,
     open_memory,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from agent.agent import Agent
     from agent.providers.protocol import Provider
     from agent.tools.protocol import Tool
+    from memory import ReadPolicy
     from memory.http import HttpClient
 
 SYSTEM = """\
@@ -125,6 +128,8 @@ def open_assistant(
         memory=place.memory,
         namespace=place.namespace,
         token_budget=settings.token_budget,
+        window=make_window(settings, provider),
+        trace=settings.trace,
         on_memory_error=on_memory_error,
         share_sensitive=settings.share_sensitive,
     )
@@ -172,6 +177,24 @@ def _anthropic(settings: Settings, client: HttpClient | None) -> Provider:
     return AnthropicProvider(name, api_key=settings.key, base_url=url, cache=True, client=client)
 
 
+def make_window(settings: Settings, provider: Provider) -> ReadPolicy | None:
+    """Return what chooses from a conversation; None for all of it, as far as the token budget goes."""
+    from agent.summarising import summariser
+    from memory import EstimatingCounter, FixedWindow, SummaryWindow, TokenWindow
+
+    kind, _, size = settings.window.partition(":")
+    if kind == "all":
+        return None
+    if kind == "turns":
+        return FixedWindow(turns=int(size))
+    window, half = (TokenWindow(max(int(size) // part, 1), EstimatingCounter()) for part in (1, 2))
+    if kind == "tokens":
+        return window
+    if settings.model is None:
+        raise ConfigurationError("window summary needs a model that sums up; without one, tokens:NUMBER does")
+    return SummaryWindow(window, summariser(provider), down_to=half)
+
+
 def make_policies(settings: Settings) -> tuple[WritePolicy, ...]:
     """Return what decides what is kept: no secrets unless they are wanted, nothing too short, and no repeats."""
     policies: list[WritePolicy] = []
@@ -207,6 +230,41 @@ def make_embedder(settings: Settings, client: HttpClient | None) -> Embedder | N
     return OpenAICompatibleEmbedder(url, model, api_key=settings.embedding_key, client=client)
 
 
+def other_embedder(settings: Settings, name: str) -> tuple[Embedder, HttpClient | None]:
+    """Return the embedder that *name* describes (local, hashing, openai:MODEL, ollama:MODEL), and its connections."""
+    if name == "hashing":
+        from memory import HashingEmbedder
+
+        return HashingEmbedder(), None
+    kind, _, model = name.partition(":")
+    if name != "local" and (kind not in ("openai", "ollama") or not model):
+        raise ConfigurationError(f"no embedder {name!r}: it is local, hashing, openai:MODEL or ollama:MODEL")
+    named = settings.model_copy(update={"embedder": name})
+    client = make_client(named) if named.embeds_at_an_endpoint else None
+    made = make_embedder(named, client)
+    assert made is not None
+    return made, client
+
+
+def other_settings(settings: RecallSettings, changes: Sequence[str]) -> RecallSettings:
+    """Return *settings* with *changes* such as ``conversation.session=0.2``; raise ``ConfigurationError``."""
+    for change in changes:
+        name, _, value = change.partition("=")
+        part, _, field = name.strip().rpartition(".")
+        owner: Any = getattr(settings, part, None) if part else settings
+        old = getattr(owner, field, None)
+        if isinstance(old, bool) or not isinstance(old, (int, float)):
+            raise ConfigurationError(f"no setting {name!r} that is a number; such as candidates, conversation.session")
+        try:
+            new = type(old)(value)
+        except ValueError as error:
+            raise ConfigurationError(f"{name}: {value!r} is not a number such as {old}") from error
+        changed: Any = replace(owner, **{field: new})
+        whole: dict[str, Any] = {part: changed}
+        settings = replace(settings, **whole) if part else changed
+    return settings
+
+
 def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> OpenedMemory:
     path = settings.memory
     embedder = make_embedder(settings, client)
@@ -219,7 +277,7 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
         embedder=embedder,
         choose_local=settings.embedder_kind != "none",
         policies=make_policies(settings),
-        embedding=EmbeddingSettings(mismatch="words"),
+        embedding_settings=EmbeddingSettings(mismatch="words"),
         offline=settings.offline,
     )
     return OpenedMemory(settings, memory, client)

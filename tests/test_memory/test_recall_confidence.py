@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.abstaining import abstentions, auroc
-from benchmarks.recall import Settings
 from memory.embedders.hashing import HashingEmbedder
 from memory.long_term import LongTermMemory
 from memory.recall.confidence import DOUBTFUL, about, judged, of_words, on_scale
@@ -133,17 +131,3 @@ def test_a_name_that_was_never_heard_weighs_more_than_a_word_that_was_not():
     assert confidence("Did the sister of Quentin sell candles?") < confidence(
         "Did the sister of somebody sell candles?"
     )
-
-
-def test_the_share_of_pairs_in_order_counts_ties_half():
-    assert auroc([3.0, 2.0], [1.0, 2.0]) == pytest.approx((2 + 1.5) / 4)
-    assert auroc([], [1.0]) == 0.0
-
-
-def test_the_figures_are_measured_on_real_conversations(data_dir: Path):
-    rows = run(abstentions(data_dir, Settings(("locomo",), vectors=False, store="numpy", limit=20), lambda line: None))
-    by_name = {row.name: row.figures for row in rows}
-    answerable, elsewhere = by_name["LoCoMo, answerable"], by_name["LoCoMo, of another conversation"]
-    assert answerable["nothing"] <= 0.15
-    assert elsewhere["nothing"] >= 0.7
-    assert elsewhere["AUROC"] >= 0.9

@@ -17,14 +17,18 @@ from agent.assistant.cli.context import Invocation
 from agent.assistant.cli.correct import correct
 from agent.assistant.cli.doctor import doctor
 from agent.assistant.cli.documents import documents
+from agent.assistant.cli.eval import evaluate_memory
+from agent.assistant.cli.export import export
 from agent.assistant.cli.failures import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
 from agent.assistant.cli.forget import forget
+from agent.assistant.cli.import_ import import_
 from agent.assistant.cli.ingest import ingest
 from agent.assistant.cli.memories import history, list_memories, look, show
 from agent.assistant.cli.output import note
 from agent.assistant.cli.recall import recall
 from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
+from agent.assistant.cli.sessions import list_sessions, look_at_sessions, show_session
 from agent.assistant.cli.why_not import why_not
 
 app = typer.Typer(
@@ -35,6 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 memories = typer.Typer(help="Look at what is remembered.", rich_markup_mode=None)
+sessions = typer.Typer(help="Look at the conversations that are kept.", rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
@@ -77,13 +82,20 @@ app.command("why-not")(why_not)
 app.command()(correct)
 app.command()(forget)
 app.command()(documents)
+app.command()(export)
+app.command("import")(import_)
 app.command()(reembed)
 app.command()(doctor)
+app.command("eval")(evaluate_memory)
 memories.callback(invoke_without_command=True)(look)
 memories.command("list")(list_memories)
 memories.command()(show)
 memories.command()(history)
 app.add_typer(memories, name="memories")
+sessions.callback(invoke_without_command=True)(look_at_sessions)
+sessions.command("list")(list_sessions)
+sessions.command("show")(show_session)
+app.add_typer(sessions, name="sessions")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -9,7 +9,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent.items import Citation
-    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Reembedded, Report, WhyNot
+    from memory import (
+        DocumentInfo,
+        Evaluation,
+        Forgotten,
+        Found,
+        Hit,
+        IngestReport,
+        Interval,
+        Memory,
+        Reembedded,
+        Report,
+        SessionInfo,
+        StoredMessage,
+        WhyNot,
+    )
 
 
 def memory_json(memory: Memory) -> dict[str, Any]:
@@ -169,6 +183,71 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
     }
 
 
+def session_json(info: SessionInfo) -> dict[str, Any]:
+    """Return one conversation."""
+    return {
+        "session": info.session,
+        "messages": info.messages,
+        "first_at": info.first_at,
+        "last_at": info.last_at,
+        "begins": info.begins,
+    }
+
+
+def message_json(stored: StoredMessage) -> dict[str, Any]:
+    """Return one message of a conversation; of its media all but the bytes."""
+    message = stored.message
+    return {
+        "sequence": stored.sequence,
+        "role": message.role,
+        "speaker": message.name,
+        "text": message.text,
+        "said_at": message.at,
+        "stored_at": stored.at,
+        "memory": stored.memory,
+        "media": [
+            {
+                "type": block.type,
+                "media_type": block.media_type,
+                "name": block.name,
+                "caption": getattr(block, "caption", ""),
+                "bytes": len(block.data),
+            }
+            for block in message.blocks
+            if block.type in ("image", "document")
+        ],
+        "calls": [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in message.tool_calls],
+        "results": [
+            {"call": one.call_id, "name": one.name, "text": one.text, "error": one.is_error}
+            for one in message.tool_results
+        ],
+    }
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation showed."""
+    return {
+        "memories": evaluation.memories,
+        "questions": evaluation.questions,
+        "k": evaluation.k,
+        "seed": evaluation.seed,
+        "embedders": dict(evaluation.embedders),
+        "lines": [
+            {
+                "way": line.way,
+                "kind": line.kind,
+                "questions": line.questions,
+                "first": line.first,
+                "found": line.among,
+                "mrr": line.mrr,
+                "found_gain": _gain_json(line.gain),
+                "mrr_gain": _gain_json(line.gain_mrr),
+            }
+            for line in evaluation.lines
+        ],
+    }
+
+
 def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
     answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane, "outdated_by": hit.outdated_by}
     if not explain:
@@ -178,3 +257,7 @@ def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
         for one in hit.matched
     ]
     return {**answer, "parts": dict(hit.parts), "matched": matched}
+
+
+def _gain_json(gain: Interval | None) -> dict[str, float] | None:
+    return None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high}
