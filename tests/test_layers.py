@@ -26,7 +26,7 @@ MAY_IMPORT = {"vectorstore": set(), "memory": {"vectorstore"}, "agent": {"memory
 # Names on one line do not know each other.
 LINES: dict[str, list[set[str]]] = {
     "vectorstore": [
-        {"stop_words", "types"},
+        {"german", "stop_words", "types"},
         {"errors"},
         {"json_values"},
         {"analysis", "distance", "filters"},
@@ -158,7 +158,19 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory.recall": [
         {"folding", "growing", "lexicon", "names", "people", "query", "scored"},
-        {"cues", "fusing", "hooks", "order", "packing", "places", "reckoned", "session_terms", "settings", "stems"},
+        {
+            "cues",
+            "fusing",
+            "hooks",
+            "languages",
+            "order",
+            "packing",
+            "places",
+            "reckoned",
+            "session_terms",
+            "settings",
+            "stems",
+        },
         {"dates"},
         {"confidence", "follow_up", "rows", "why_not", "window"},
         {"index"},
@@ -170,6 +182,7 @@ LINES: dict[str, list[set[str]]] = {
         {"hooked", "widening"},
         {"recall"},
     ],
+    "memory.recall.languages": [{"chinese", "german", "spanish"}],
     "memory.evaluating": [{"copying", "intervals", "questions"}, {"evaluate"}],
     "memory.rag": [
         {"documents", "identity", "loaders", "report", "sentences"},

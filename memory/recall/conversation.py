@@ -90,7 +90,7 @@ def score_conversation(
         near / words.total if words.total > 0 else near,
         exact_shares(bare, words),
         matched.own_cosine,
-        more=of_words(words.weights, words.seen, question.named),
+        more=of_words(words.bounded, words.seen, question.named),
         bounds=(doubt.conversation, doubt.conversation_words),
     )
     told = {**parts, "words": weights.words * largest_to_one(matched.own), "speaker": np.zeros(len(ids))}

@@ -66,7 +66,7 @@ def score_documents(
         match.sentence / words.total if words.total > 0 else none,
         exact_shares(text, words),
         own,
-        more=of_words(words.weights, words.seen, question.named, documents=True),
+        more=of_words(words.bounded, words.seen, question.named, documents=True),
         bounds=(doubt.document, doubt.document_words),
     )
     return Scored(namespace, DOCUMENTS, tuple(ids), parts, topic)

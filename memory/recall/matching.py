@@ -30,25 +30,31 @@ K1: Final = 0.9
 @dataclass(frozen=True, slots=True)
 class Words:
     """The words of a question in a namespace: grid vectors, their numbers there, what each weighs (idf), and which
-    of them any memory holds.
+    of them any memory holds. *most* is what a word weighs that stands in one memory.
     """
 
     numbers: NDArray[np.int64]
     vectors: NDArray[np.float32] | None
     weights: Floats
     seen: NDArray[np.bool_]
+    most: float
+
+    @property
+    def bounded(self) -> Floats:
+        """The weights, none above that of a word that is there: else one that is not would outweigh a small memory."""
+        return np.minimum(self.weights, self.most)
 
     @property
     def total(self) -> float:
-        """The weight of all words."""
-        return float(self.weights.sum())
+        """The bounded weight of all words."""
+        return float(self.bounded.sum())
 
 
 def words_of(question: Question, index: Index, df: Callable[[Sequence[str]], list[int]], count: int) -> Words:
     """Weigh the words of *question* by how few of *count* memories hold them (*df*).
 
     A word that the namespace does not know weighs what its nearest stem weighs, and without one as the
-    rarest: no more than one that occurs once, or in a small memory it would outweigh all that is there.
+    rarest.
     """
     numbers = np.array([index.stems.find(term) for term in question.terms], dtype=np.int64)
     vectors = index.stems.vectors(question.terms, question.forms)
@@ -57,7 +63,7 @@ def words_of(question: Question, index: Index, df: Callable[[Sequence[str]], lis
     unknown = np.flatnonzero(~seen)
     if vectors is not None and len(unknown):
         counts[unknown] = df(index.stems.nearest(vectors[unknown]))
-    return Words(numbers, vectors, idf(np.maximum(counts, 1.0), count), seen)
+    return Words(numbers, vectors, idf(counts, count), seen, float(idf(np.ones(1), count)[0]))
 
 
 def idf(df: Floats, count: int) -> Floats:

@@ -99,6 +99,7 @@ def without_names(
         [(number, name) for number, name in present if name not in ROLES],
         index.people.aliases(small),
         ordinary=lambda word: not stem(word) or small(word) > 0,
+        possessive=lexicon.possessive,
     )
     named = set(found.named)
     for role, pronoun in zip(ROLES, (lexicon.first_person, lexicon.second_person), strict=True):

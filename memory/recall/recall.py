@@ -18,7 +18,7 @@ from memory.recall.confidence import judged
 from memory.recall.follow_up import leant_on
 from memory.recall.following import Following
 from memory.recall.fusing import fused
-from memory.recall.lexicon import lexicon_for
+from memory.recall.languages import lexicon_for
 from memory.recall.matched import matched_words
 from memory.recall.matching import words_of
 from memory.recall.packing import pack
@@ -45,7 +45,7 @@ class Recaller:
     changes.
 
     *word_vectors* soften the word match (None: words match themselves). *zone* is that of dates in
-    questions and of days (None: UTC).
+    questions and of days (None: UTC). The cues are those of the language of the store's analyser.
     """
 
     def __init__(
@@ -55,15 +55,14 @@ class Recaller:
         word_vectors: WordVectors | None = None,
         zone: tzinfo | None = None,
         settings: RecallSettings = _DEFAULTS,
-        language: str = "english",
     ) -> None:
         self._store = store
         self._settings = settings
         self._zone = zone if zone is not None else UTC
-        self._lexicon = lexicon_for(language)
         self._reader: Reader | None = None
         analyser = getattr(store, "analyser", None)
         self._stem = (Analyser() if analyser is None else analyser).terms
+        self._lexicon = lexicon_for(getattr(analyser, "language", "english"))
         if isinstance(store, LifecycleStore) and analyser is not None:
             following = Following(
                 store, analyser=analyser, lexicon=self._lexicon, zone=self._zone, word_vectors=word_vectors
