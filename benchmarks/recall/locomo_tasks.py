@@ -45,7 +45,7 @@ def locomo_tasks(folder: Path) -> list[Task]:
             note="and second questions that lean on a first one, each conversation its own memory",
         ),
         task(
-            "locomo-assistant", "- asked of an assistant by them", lambda: _assistant(folder), headline=ANSWERABLE,
+            "locomo-assistant", "LoCoMo asked of an assistant, 1-4", lambda: _assistant(folder), headline=ANSWERABLE,
             note="the same questions, in the first person; one speaker is the user, the other the assistant",
         ),
     ]  # fmt: skip

@@ -57,7 +57,7 @@ def _panel(axes: Any, summary: Summary, task: str, systems: Sequence[str]) -> No
         axes.scatter([line.figures["R@1"]], [row], s=22, facecolor="none", edgecolor=colours[1], zorder=3)
     axes.set_ylim(-0.6, len(systems) - 0.4)
     axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel(f"share of the evidence, by {about['unit']}; data {about['status']}", fontsize=8)
+    axes.set_xlabel(f"share found, by {about['unit']}; {about['status']}", fontsize=8)
 
 
 def _legend(figure: Any) -> None:

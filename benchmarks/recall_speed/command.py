@@ -92,7 +92,9 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     with TemporaryDirectory(dir=given.work, prefix="mneme-speed-") as folder:
         for size in sizes:
             file = Path(folder) / f"{size}.db"
-            figures += _of_size(file, given, size, say)
+            for one in _of_size(file, given, size, say):
+                figures.append(one)
+                say(f"    {one.what}: {_short(one.p50)} {one.unit}")
             file.unlink()
         say("new processes without a memory")
         figures += _starts(given)

@@ -37,7 +37,10 @@ def evaluate_memory(
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Which questions are made.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Ask the memory questions made from it, by text alone and as it is; nothing in it is changed."""
+    """Ask the memory questions that are made from it.
+
+    By text alone, as it is, and with what else is named; nothing in it is changed.
+    """
     from agent.assistant.wiring import other_embedder, other_settings
     from memory import evaluate, run_sync
 
