@@ -62,12 +62,13 @@ def forget(
         ]
         check_may_change(actor, (from_entry(entry) for _, entry in entries), "forget", approved_by=approved_by)
         gone = Gone(namespace, now, plan.gone, frozenset(entry.text for _, entry in entries), plan.messages)
-        if due is not None and (entries or plan.messages):
+        due = due if entries or plan.messages else None
+        if due is not None:
             _put_aside(context, gone, plan, entries, operation, due)
         parts = _erase(context, plan, gone)
         changes = plan.changes()
         context.log(namespace, operation, "forget", actor, changes)
-    if remove_backups:
+    if remove_backups and (plan.gone or plan.messages):
         copies = without_backups(context, copies)
     return replace(
         _receipt(plan, namespace),
@@ -125,7 +126,7 @@ def forget_namespace(
         _ask(context, Gone(namespace, now, {}, frozenset(), everything=True), parts)
         parts["operations"] = context.operations.clear(namespace)
         parts["held"] = sum(context.held.erase(namespace, one) for one in context.held.of(namespace))
-    if remove_backups:
+    if remove_backups and (messages or any(found.values())):
         copies = without_backups(context, copies)
     return replace(
         _whole(namespace, found, messages),

@@ -161,6 +161,12 @@ def test_a_grace_that_is_none_is_refused(memory, bad):
     assert run(memory.get([first]))[0] is not None
 
 
+def test_where_nothing_goes_nothing_is_held(memory):
+    receipt = run(memory.forget(tags=["none"], grace=WEEK))
+    assert (receipt.due, receipt.operation) == (None, None)
+    assert memory.erase_due() == 0
+
+
 def test_backups_are_not_removed_for_what_may_come_back(memory):
     first, _ = prepared(memory)
     with pytest.raises(ArgumentError, match="remove_backups"):

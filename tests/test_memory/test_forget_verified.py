@@ -237,6 +237,13 @@ def test_backups_are_named_and_hold_it_until_they_are_removed(memory, tmp_path):
     assert run(memory.verify_forgotten(receipt, [SECRET])).gone
 
 
+def test_backups_stay_where_nothing_was_forgotten(memory, tmp_path):
+    memory.store.backup(str(tmp_path / "a.db"))
+    run(memory.forget(tags=["none"], remove_backups=True))
+    run(memory.forget_namespace("nobody", remove_backups=True))
+    assert (tmp_path / "a.db").exists()
+
+
 def test_a_stranger_in_the_place_of_a_backup_is_left_and_said(memory, tmp_path):
     memory.store.backup(str(tmp_path / "a.db"))
     (tmp_path / "a.db").unlink()
