@@ -39,10 +39,10 @@ class Ingredients:
     """What there is for a turn, before the budget.
 
     *prompt* is the user's message; *pinned* and *recalled* come best first, and what is in both is shown as pinned;
-    *sequences* are the places of the *history*'s messages in *session*, before which *dropped* ones
-    are left out already. *doubtful*: what was recalled may not be about
-    the prompt. *left_out* was found and is not to be shown. *seed* is what no stored text can know: the mark of the
-    items is made from it.
+    *sequences* are the places of the *history*'s messages in *session*, before which *dropped* ones are left out
+    already. *doubtful*: what was recalled may not be about the prompt; *other*: it is about it, but by or of somebody
+    else than the prompt names. *left_out* was found and is not to be shown. *seed* is what no stored text can know: the
+    mark of the items is made from it.
     """
 
     prompt: Message
@@ -57,6 +57,7 @@ class Ingredients:
     left_out: tuple[LeftOut, ...] = ()
     rules: bool = False
     doubtful: bool = False
+    other: bool = False
     seed: str = ""
 
 
@@ -193,6 +194,8 @@ def _said_in(given: Ingredients, recalled: Sequence[ContextItem]) -> dict[int, i
 
 
 def _heading(given: Ingredients) -> str:
+    if given.other:
+        return f"{RECALLED}; they may be by or about somebody else than it names"
     return f"{RECALLED}; none of them may be about it" if given.doubtful else RECALLED
 
 

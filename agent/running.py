@@ -194,6 +194,7 @@ class Running:
             left_out=read.left_out,
             rules=parts.grounded,
             doubtful=read.abstain is not None,
+            other=read.abstain == "other",
             seed=parts.seed,
         )
         return assemble(given, budget=budget, profile=parts.profile, counter=parts.counter, window=parts.window)

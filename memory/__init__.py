@@ -45,6 +45,8 @@ from memory.errors import (
     UnreadableExport,
 )
 from memory.estimating_counter import EstimatingCounter
+from memory.evaluating.evaluate import Evaluation, EvaluationLine, evaluate
+from memory.evaluating.intervals import Interval, bootstrap
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -72,6 +74,7 @@ from memory.rag.loaders.protocol import Loaded, Loader
 from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
+from memory.recall.hooks import RecallHooks
 from memory.recall.settings import RecallSettings
 from memory.receipts import read_receipt, receipt_text
 from memory.records import (
@@ -164,6 +167,8 @@ __all__ = [
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "Evaluation",
+    "EvaluationLine",
     "ExportReport",
     "Extractor",
     "Fact",
@@ -188,6 +193,7 @@ __all__ = [
     "IngestLine",
     "IngestProgress",
     "IngestReport",
+    "Interval",
     "Judge",
     "KeepAll",
     "KnowledgeBase",
@@ -219,6 +225,7 @@ __all__ = [
     "Passage",
     "Passages",
     "ReadPolicy",
+    "RecallHooks",
     "RecallSettings",
     "Reembedded",
     "ReembeddingProgress",
@@ -264,10 +271,12 @@ __all__ = [
     "Window",
     "WordVectors",
     "WritePolicy",
+    "bootstrap",
     "cite",
     "default_counter",
     "embed_detailed",
     "embedder_space",
+    "evaluate",
     "is_loopback",
     "is_remote",
     "local_available",

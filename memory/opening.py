@@ -18,6 +18,7 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.long_term import LongTermMemory
 from memory.rag.kept_documents import keep_documents
+from memory.recall.hooks import RecallHooks
 from memory.recall.settings import RecallSettings
 from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
@@ -41,6 +42,7 @@ def open_memory(
     zone: tzinfo | None = None,
     recall_settings: RecallSettings | None = None,
     embedding_settings: EmbeddingSettings | None = None,
+    hooks: RecallHooks | None = None,
     counter: Callable[[str], int] | None = None,
     retention: Retention | None = None,
     offline: bool = False,
@@ -72,6 +74,7 @@ def open_memory(
             zone=zone,
             recall_settings=recall_settings,
             embedding_settings=embedding_settings,
+            hooks=hooks,
             counter=counter,
             offline=offline,
         )

@@ -20,7 +20,8 @@ _NO_MONTHS: Mapping[str, int] = MappingProxyType({})
 class Lexicon:
     """Patterns of one language.
 
-    ``call`` captures a capitalised word by which somebody is addressed; ``goes_on`` finds the beginning of a
+    ``call`` captures a capitalised word by which somebody is addressed, ``proper`` one inside a sentence, which is a
+    name where a language writes only names so; ``goes_on`` finds the beginning of a
     continuation, ``points_back`` a word that stands for something said before. ``frame`` are words that say nothing of
     what a question is about when it asks for a time alone ("what did I say yesterday").
     """
@@ -31,6 +32,7 @@ class Lexicon:
     number: re.Pattern[str] = re.compile(r"\d")
     name: re.Pattern[str] = _NEVER
     call: re.Pattern[str] = _NEVER
+    proper: re.Pattern[str] = _NEVER
     asks_time: re.Pattern[str] = _NEVER
     asks_place: re.Pattern[str] = _NEVER
     asks_number: re.Pattern[str] = _NEVER
@@ -100,6 +102,7 @@ ENGLISH = Lexicon(
         r"|morning|evening|bye|sorry|cheers|absolutely|definitely|agreed|great|awesome|cool|nice)"
         r"(?i:,? (?:there|so much|a lot|again))?[,!]? ([A-Z][a-z]{1,20})\b"
     ),
+    proper=re.compile(r"(?<=[a-z,;] )[\"'\u201c\u2018(]?([A-Z][\w\u2019'-]*)"),
     asks_time=_words(
         "when|how long|how recently|what (?:time|day|date|month|year|week|season)"
         "|which (?:day|date|month|year|week|season)"

@@ -237,6 +237,8 @@ def test_a_prompt_over_the_budget_is_sent_alone_and_said_to_be() -> None:
 def test_doubt_about_what_was_recalled_is_told_to_the_model() -> None:
     assembled = assemble(ingredients(recalled=(item(1, "x"),), doubtful=True), counter=COUNTER)
     assert "none of them may be about it" in assembled.messages[-1].text
+    assembled = assemble(ingredients(recalled=(item(1, "x"),), doubtful=True, other=True), counter=COUNTER)
+    assert "somebody else" in assembled.messages[-1].text
 
 
 def test_what_the_window_shows_takes_no_room_twice() -> None:

@@ -17,6 +17,7 @@ from agent.assistant.cli.context import Invocation
 from agent.assistant.cli.correct import correct
 from agent.assistant.cli.doctor import doctor
 from agent.assistant.cli.documents import documents
+from agent.assistant.cli.eval import evaluate_memory
 from agent.assistant.cli.export import export
 from agent.assistant.cli.failures import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
 from agent.assistant.cli.forget import forget
@@ -85,6 +86,7 @@ app.command()(export)
 app.command("import")(import_)
 app.command()(reembed)
 app.command()(doctor)
+app.command("eval")(evaluate_memory)
 memories.callback(invoke_without_command=True)(look)
 memories.command("list")(list_memories)
 memories.command()(show)

@@ -144,7 +144,7 @@ class _Turn:
         return {
             "answer": "" if result is None else result.text,
             "citations": [] if result is None else [citation_json(item) for item in result.citations],
-            "stored": [] if result is None else [report.id for report in result.stored if report.id],
+            "stored": [] if result is None else [report.id for report in result.stored if report.stored],
             "warnings": self.warnings,
             "error": None if self.problem is None else described(self.problem)[1],
         }

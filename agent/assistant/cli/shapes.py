@@ -6,13 +6,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent.items import Citation
     from memory import (
         DocumentInfo,
+        Evaluation,
         Forgotten,
         Found,
         Hit,
         IngestReport,
+        Interval,
         Memory,
         Reembedded,
         Report,
@@ -56,14 +60,19 @@ def memory_json(memory: Memory) -> dict[str, Any]:
     }
 
 
-def found_json(found: Found, *, explain: bool) -> dict[str, Any]:
-    """Return what a recall found."""
+def found_json(found: Found, *, explain: bool, around: bool = False) -> dict[str, Any]:
+    """Return what a recall found; *around*: with the turns around each hit."""
+    beside = [{"before": _turns(hit.before), "after": _turns(hit.after)} if around else {} for hit in found]
     return {
-        "hits": [_hit(hit, explain=explain) for hit in found],
+        "hits": [{**_hit(hit, explain=explain), **turns} for hit, turns in zip(found, beside, strict=True)],
         "confidence": found.confidence,
         "abstain": found.abstain,
         "notes": list(found.notes),
     }
+
+
+def _turns(turns: Sequence[Memory]) -> list[dict[str, Any]]:
+    return [{"id": one.id, "text": one.text, "speaker": one.speaker, "role": one.role} for one in turns]
 
 
 def why_not_json(answer: WhyNot) -> dict[str, Any]:
@@ -215,6 +224,30 @@ def message_json(stored: StoredMessage) -> dict[str, Any]:
     }
 
 
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation showed."""
+    return {
+        "memories": evaluation.memories,
+        "questions": evaluation.questions,
+        "k": evaluation.k,
+        "seed": evaluation.seed,
+        "embedders": dict(evaluation.embedders),
+        "lines": [
+            {
+                "way": line.way,
+                "kind": line.kind,
+                "questions": line.questions,
+                "first": line.first,
+                "found": line.among,
+                "mrr": line.mrr,
+                "found_gain": _gain_json(line.gain),
+                "mrr_gain": _gain_json(line.gain_mrr),
+            }
+            for line in evaluation.lines
+        ],
+    }
+
+
 def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
     answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane, "outdated_by": hit.outdated_by}
     if not explain:
@@ -224,3 +257,7 @@ def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
         for one in hit.matched
     ]
     return {**answer, "parts": dict(hit.parts), "matched": matched}
+
+
+def _gain_json(gain: Interval | None) -> dict[str, float] | None:
+    return None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high}
