@@ -409,7 +409,7 @@ class Left:
 class Verified:
     """What ``verify_forgotten`` saw: *gone* where nothing is *left*.
 
-    *rows* counts the rows of all tables that were looked through, *files* are those whose bytes were searched, for
+    *rows* counts the namespace's rows that were looked through, *files* are those whose bytes were searched, for
     *texts* texts. *notes* say what could not be told, or is left elsewhere for a reason.
     """
 

@@ -12,9 +12,10 @@ import inspect
 import random
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -30,6 +31,7 @@ from memory import (
     SummaryWindow,
 )
 from memory.embedders.space import embedder_space
+from memory.portable.report import Mode
 from vectorstore import VectorStoreError, open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -68,7 +70,6 @@ class World:
             operation_ids=lambda: f"o{self._next('operation')}",
             zone=UTC,
         )
-        KnowledgeBase(self.memory)  # as ``open_memory`` does: an export names documents, be there some or none
 
     def _next(self, name: str) -> int:
         self._counts[self.side, name] = self._counts.get((self.side, name), 0) + 1
@@ -92,7 +93,6 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
     text, word, session = sentence(rng), rng.choice(WORDS), rng.choice(SESSIONS)
     said = [Message.user(text), Message.assistant(f"I see: {word}.")]
     day, operation = NOW + timedelta(hours=rng.randint(-3, 3)), f"o{rng.randint(1, 40)}"
-    mode = rng.choice(("merge", "upsert", "replace"))
     sweeping = rng.random() < 0.1
     item = Memory(text, id=id, tags=(word,), scopes={"user": rng.choice(("ana", "ben"))}, session=session)
     keyed = Memory(text, key=rng.choice(("first", "second")), importance=rng.random())
@@ -104,6 +104,16 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         summed_up = SummaryWindow(FixedWindow(messages=2), lambda so_far, given: f"{so_far} {given[-1].text}")
         return ShortTermMemory(memory.conversations, policy=summed_up, session=session, namespace=namespace)
 
+    async def exported(memory: LongTermMemory, namespace: str) -> tuple[object, bytes]:
+        with suppress(FileNotFoundError):
+            file.unlink()
+        report = await memory.export(file, namespace=namespace, vectors=sweeping)
+        return report, file.read_bytes()
+
+    async def imported(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
+        return await exported(memory, namespace), await memory.import_(file, mode=mode, namespace=namespace)
+
+    file, mode = documents.with_name("export.jsonl"), rng.choice(get_args(Mode))
     calls: list[tuple[str, Call]] = [
         ("remember", lambda m, n: m.remember(item, namespace=n)),
         ("remember", lambda m, n: m.remember(keyed, namespace=n)),
@@ -140,8 +150,8 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("forget", lambda m, n: m.forget(session=session, namespace=n, grace=timedelta(days=1))),
         ("restore_forgotten", lambda m, n: m.restore_forgotten(operation, namespace=n)),
         ("forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=not sweeping)),
-        ("export", lambda m, n: m.export(_emptied(documents.parent / "mine.jsonl"), namespace=n, vectors=False)),
-        ("import_", lambda m, n: m.import_(documents.parent / "from elsewhere.jsonl", namespace=n, mode=mode)),
+        ("export", exported),
+        ("import_", imported),
         ("ingest", lambda m, n: knowledge(m, n).ingest([documents])),
         ("documents", lambda m, n: knowledge(m, n).documents()),
         ("retrieve", lambda m, n: knowledge(m, n).retrieve(f"Where is the {word}?", neighbours=1)),
@@ -156,11 +166,6 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("delete", lambda m, n: m.conversations.delete(session, [1, 2], namespace=n)),
     ]
     return rng.choice(calls)
-
-
-def _emptied(file: Path) -> Path:
-    file.unlink(missing_ok=True)
-    return file
 
 
 async def answered(call: Call, memory: LongTermMemory, namespace: str) -> str:
@@ -207,11 +212,6 @@ def test_what_another_namespace_holds_or_does_changes_no_answer(
     (documents / "notes.md").write_text(
         "# Harbour\n\nThe lantern hangs over the harbour.\n\n# Market\n\nThe market opens.\n"
     )
-    elsewhere = World("numpy:").of("there", 0)
-    asyncio.run(
-        elsewhere.remember_many([Memory(f"The {word} came by post.", id=f"m{n}") for n, word in enumerate(WORDS)])
-    )
-    asyncio.run(elsewhere.export(tmp_path / "from elsewhere.jsonl"))
     alone, beside = worlds
     rng = random.Random(seed)
     script = [drawn(rng, documents) for _ in range(STEPS)]
