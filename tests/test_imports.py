@@ -72,7 +72,7 @@ def test_each_module_can_be_imported_first_and_does_nothing_but_define(package: 
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert run.stdout == "fine\n", run.stderr
