@@ -6,14 +6,14 @@ check:  ## what CI runs, in the environment that is active
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest -q
+	$(PYTHON) -m pytest -q -n auto --dist loadfile
 
 format:
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
 test:
-	$(PYTHON) -m pytest -q
+	$(PYTHON) -m pytest -q -n auto --dist loadfile
 
 bench:  ## needs DATA=folder; see benchmarks/README.md
 	$(PYTHON) -m benchmarks recall --data $(DATA)

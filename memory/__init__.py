@@ -30,6 +30,7 @@ from memory.errors import (
     LoadError,
     MemoryLayerError,
     NoSuchMemory,
+    NotTrusted,
     RejectedText,
     TokenizerUnavailable,
 )
@@ -78,6 +79,7 @@ from memory.records import (
     WhyNot,
 )
 from memory.runtime import run_sync
+from memory.scopes import Scopes
 from memory.short_term import ShortTermMemory
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
@@ -86,6 +88,7 @@ from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.trust import may_change
 
 __all__ = [
     "ArgumentError",
@@ -139,6 +142,7 @@ __all__ = [
     "Message",
     "MinimumLength",
     "NoSuchMemory",
+    "NotTrusted",
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
@@ -150,6 +154,7 @@ __all__ = [
     "RejectedText",
     "Report",
     "Role",
+    "Scopes",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
@@ -176,6 +181,7 @@ __all__ = [
     "default_counter",
     "embedder_space",
     "local_available",
+    "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",

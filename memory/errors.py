@@ -5,6 +5,7 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 ├── DuplicateKey                the same key with another text; nothing was overwritten: key, id
 ├── NoSuchMemory                no memory of that id: id
 ├── CannotUndo                  an operation that cannot be taken back: operation, reason, in_the_way
+├── NotTrusted                  an actor that may not change what is trusted more: id, operation, actor, trust
 ├── RejectedText                a correction that a write policy does not let through: reason
 ├── EmbedderError               an embedder failed or answered nonsense
 │   └── EmbedderMismatch        the file was filled with vectors of another embedder: recorded, given
@@ -61,6 +62,20 @@ class CannotUndo(MemoryLayerError):
         self.reason = reason
         self.in_the_way = in_the_way
         super().__init__(f"operation {operation} cannot be undone: {reason}")
+
+
+class NotTrusted(MemoryLayerError):
+    """An actor wanted to change what is trusted more than itself; nothing was changed."""
+
+    def __init__(self, id: str, operation: str, actor: str, trust: str) -> None:
+        self.id = id
+        self.operation = operation
+        self.actor = actor
+        self.trust = trust
+        super().__init__(
+            f"memory {id} is the {trust}'s: {operation} by {actor} needs approval "
+            f"(approved_by={str(trust)!r} or whoever is trusted more)"
+        )
 
 
 class RejectedText(MemoryLayerError):

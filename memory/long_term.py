@@ -32,6 +32,7 @@ from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
 from memory.records import Found, Memory, Report, WhyNot
 from memory.revising import Revising
+from memory.scopes import Scopes, filter_of
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
@@ -165,6 +166,7 @@ class LongTermMemory(Listing, Revising, Erasing):
         namespace: str | Sequence[str] = "",
         where: Filter | None = None,
         tags: Sequence[str] = (),
+        scopes: Scopes | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         token_budget: int | None = None,
@@ -177,6 +179,7 @@ class LongTermMemory(Listing, Revising, Erasing):
 
         *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
         together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
+        *tags*: any of them; *scopes*: all of them, as ``{"project": "atlas"}`` or with a list of values for any.
         *as_of* asks for what held then, *known_at* for what was recorded by then. Without an embedder, or when it
         fails, words alone decide. ``Found.notes`` say what was done so.
         """
@@ -187,6 +190,7 @@ class LongTermMemory(Listing, Revising, Erasing):
             namespace=namespace,
             where=where,
             tags=tags,
+            scopes=scopes,
             as_of=as_of,
             known_at=known_at,
             token_budget=token_budget,
@@ -251,7 +255,7 @@ class LongTermMemory(Listing, Revising, Erasing):
             lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
             collections=None if collections is None else tuple(collections),
             k=k,
-            where=options.get("where"),
+            where=filter_of(options.get("scopes"), (), options.get("where")),
             tags=names(options.get("tags", ()), "tags"),
             as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
             known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),

@@ -89,7 +89,7 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory": [
         {"errors", "image_size", "messages", "records", "redaction"},
-        {"lanes", "requests", "retrying", "runtime", "tiktoken_counter", "times", "turns"},
+        {"lanes", "requests", "retrying", "runtime", "scopes", "tiktoken_counter", "times", "turns"},
         {"codec", "http", "tokens"},
         {"storage"},
         {"chunking", "embedders", "policies"},
@@ -110,7 +110,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.chunking": [{"headings", "measure", "protocol"}, {"spans"}, {"markdown", "text"}],
     "memory.write": [
         {"checking", "embedding", "ids", "operations", "tombstones"},
-        {"operation_tables", "policies", "tombstone_tables"},
+        {"operation_tables", "policies", "tombstone_tables", "trust"},
         {"context"},
         {"pending", "versions", "writer"},
         {"marking", "remembering"},

@@ -87,7 +87,7 @@ def test_both_commands_of_the_readme_run_on_a_bare_copy(tmp_path: Path) -> None:
     answered = shell(setup, copy)
     assert "archive" in answered
     assert re.search(r"^\[1\] memory\.md", answered, re.MULTILINE), answered
-    passed = shell(tests.replace("pytest -q", "pytest -q tests/test_layers.py"), copy)
+    passed = shell(tests.replace("pytest -q -n auto", "pytest -q tests/test_layers.py -n 1"), copy)
     assert " passed" in passed
 
 

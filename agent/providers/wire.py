@@ -17,6 +17,7 @@ from memory import HttpConnectError, HttpError, HttpTimeout
 from memory.http import HttpClient, ServerEvent
 
 _SHOWN = 300
+_SHORTEST_KEY = 4
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|context (?:length|window|size)|prompt is too long|"
     r"maximum (?:context|prompt)|too many (?:input )?tokens|input is too long|request_too_large",
@@ -165,8 +166,8 @@ def shown(url: str) -> str:
 
 
 def hidden(text: str, key: str) -> str:
-    """Return *text* without *key*."""
-    return text.replace(key, "[hidden]") if key else text
+    """Return *text* without *key*; a placeholder of a few letters ("x", "no") is none, and is in every sentence."""
+    return text.replace(key, "[hidden]") if len(key) >= _SHORTEST_KEY else text
 
 
 def text_of(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TypedDict
 
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS
+from memory.scopes import Scopes
 from vectorstore import Filter, Vector
 
 LANES = (CONVERSATION, DOCUMENTS, ARCHIVE)
@@ -73,6 +74,7 @@ class RecallOptions(TypedDict, total=False):
     namespace: str | Sequence[str]
     where: Filter | None
     tags: Sequence[str]
+    scopes: Scopes | None
     as_of: datetime | None
     known_at: datetime | None
     token_budget: int | None

@@ -36,6 +36,7 @@ from memory.recall.settings import RecallSettings
 from memory.recall.standing import Standing, all_of
 from memory.recall.why_not import channels_of, elsewhere, hidden, memory_at, ranked_at, unranked
 from memory.records import Found, Memory, Stage, WhyNot
+from memory.scopes import filter_of
 from vectorstore import Analyser, Entry, Filter, LifecycleStore, UnsupportedError, Vector, VectorStore, View
 
 __all__ = ["Query", "RecallSettings", "Recaller"]
@@ -105,7 +106,7 @@ class Recaller:
     def recall(self, query: Query) -> Found:
         """Find what is remembered about ``query.text``, best first; ties by id.
 
-        Filtered first: namespace, what stands (enabled, valid, not expired), *where*, every one of *tags*.
+        Filtered first: namespace, what stands (enabled, valid, not expired), *where*, any of *tags*.
         """
         places = places_of(self._store, query)
         if self._following is None:
@@ -306,8 +307,8 @@ class _Reading:
 
 
 def _asked(query: Query) -> list[Filter]:
-    tags: list[Filter] = [{"tags": {"$contains": tag}} for tag in query.tags]
-    return [*([query.where] if query.where else []), *tags]
+    asked = filter_of(None, query.tags, query.where)
+    return [asked] if asked else []
 
 
 def _fetched(view: View, page: Sequence[Ranked]) -> list[Entry | None]:

@@ -16,6 +16,7 @@ from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
 from memory.write.policies import judge
 from memory.write.remembering import embedded
+from memory.write.trust import check_may_change, trust_after
 from memory.write.versions import UNVERSIONED, begun, live, retired
 from memory.write.writer import Draft
 from vectorstore import Entry, RevisionConflict
@@ -33,6 +34,7 @@ async def correct(
     valid_to: datetime | None,
     expect: int | None,
     actor: Actor,
+    approved_by: Actor | None = None,
 ) -> Report:
     """Put *text* in the place of the memory's; validity stays unless given."""
     context.lifecycle("correct")
@@ -45,10 +47,17 @@ async def correct(
         if expect is not None and before.revision != expect:
             raise RevisionConflict(id, namespace, expect, before.revision)
         old = from_entry(before)
+        check_may_change(actor, [old], "correct", approved_by=approved_by)
         wanted = replace(
-            old, text=text, valid_from=valid_from or old.valid_from, valid_to=valid_to or old.valid_to, counts_from=None
+            old,
+            text=text,
+            actor=actor,
+            trust=trust_after(actor, old, approved_by=approved_by),
+            valid_from=valid_from or old.valid_from,
+            valid_to=valid_to or old.valid_to,
+            counts_from=None,
         )
-        draft = drafted(context, before, wanted, actor, argument="correction")
+        draft = drafted(context, before, wanted, argument="correction")
         if _content(draft.memory) == _content(old):
             return Report(Outcome.DUPLICATE, id, "nothing differs")
         (ready,) = await embedded(context, [draft])
@@ -62,7 +71,7 @@ async def correct(
     raise AssertionError("unreachable")
 
 
-def drafted(context: WriteContext, before: Entry, wanted: Memory, actor: Actor, *, argument: str) -> Draft:
+def drafted(context: WriteContext, before: Entry, wanted: Memory, *, argument: str) -> Draft:
     """Check and judge what is to take the place of *before*; a policy that says no raises ``RejectedText``."""
     judged = judge(checked(wanted, zone=context.zone, argument=argument), context.policies)
     if judged.memory is None:
@@ -73,7 +82,6 @@ def drafted(context: WriteContext, before: Entry, wanted: Memory, actor: Actor, 
         recorded_at=aware(context.clock(), context.zone),
         supersedes=archived_id(before.id, before.revision),
         operation=context.operation_ids(),
-        actor=actor,
     )
     return Draft(memory, judged.outcome, judged.reason)
 

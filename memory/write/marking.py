@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from memory.codec import from_entry
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.records import Actor, Change, Operation
 from memory.times import aware
 from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
+from memory.write.trust import check_may_change
 from memory.write.versions import live
 from vectorstore import Entry, Metadata
 
@@ -28,13 +30,16 @@ def mark(
     new: Callable[[Metadata], Fields],
     *,
     actor: Actor,
+    approved_by: Actor | None = None,
 ) -> Operation | None:
     """Give memories the fields that *new* returns for theirs (None: no value), all or none; None if nothing differs."""
     wanted = dict.fromkeys(names([ids] if isinstance(ids, str) else ids, "ids"))
     actor_named(actor, "actor")
     with context.transaction():
         changes = []
-        for entry in [live(context, one, namespace) for one in wanted]:
+        entries = [live(context, one, namespace) for one in wanted]
+        check_may_change(actor, [from_entry(one) for one in entries], kind, approved_by=approved_by)
+        for entry in entries:
             changes += given(context, entry, new(entry.metadata), namespace)
         if not changes:
             return None

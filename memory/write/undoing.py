@@ -18,6 +18,7 @@ from memory.write.checking import actor_named, name
 from memory.write.context import WriteContext
 from memory.write.marking import MARKS, given, patched
 from memory.write.operations import unknown_operation
+from memory.write.trust import check_may_change
 from memory.write.versions import archived, brought_back, retired, unversioned
 from vectorstore import Entry, LifecycleStore
 
@@ -27,7 +28,9 @@ _CONTENT = "content"
 FORGET = "forget"
 
 
-def undo(context: WriteContext, id: str, namespace: str, *, actor: Actor) -> Operation:
+def undo(
+    context: WriteContext, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None = None
+) -> Operation:
     """Take the operation *id* back; return the operation that did."""
     store = context.lifecycle("undo")
     name(id, "operation")
@@ -41,7 +44,7 @@ def undo(context: WriteContext, id: str, namespace: str, *, actor: Actor) -> Ope
         for change in operation.changes:
             log.check_last(operation, change)
         made, now = context.operation_ids(), aware(context.clock(), context.zone)
-        inverse = _Inverse(context, store, namespace, operation, log.root(operation), made, actor, now)
+        inverse = _Inverse(context, store, namespace, operation, log.root(operation), made, actor, approved_by, now)
         changes = tuple(inverse.of(change) for change in operation.changes)
         done = Operation(made, "undo", actor, now, changes, undoes=id)
         context.operations.add(namespace, done)
@@ -121,11 +124,14 @@ class _Inverse:
     root: Operation
     made: str
     actor: Actor
+    approved_by: Actor | None
     now: datetime
 
     def of(self, change: Change) -> Change:
         """Take *change* back; return what that changes."""
         here = self._here(change.id)
+        if here is not None:
+            self._check_trust(here)
         if change.gone:
             return self._returned(change, here)
         if here is None:
@@ -139,6 +145,9 @@ class _Inverse:
     def _here(self, id: str) -> Entry | None:
         return self.store.get([id], namespace=store_namespace(self.namespace, CONVERSATION))[0]
 
+    def _check_trust(self, entry: Entry) -> None:
+        check_may_change(self.actor, [from_entry(entry)], "undo", approved_by=self.approved_by)
+
     def _gone(self, here: Entry) -> Change:
         """A memory that was made: into the archive."""
         self._archive(here)
@@ -150,7 +159,9 @@ class _Inverse:
         """A memory that went to the archive: back again."""
         if here is not None:
             raise CannotUndo(self.operation.id, f"there is another memory {change.id} now")
-        self._write(brought_back(self._version(change), change.id, **self._written()), 0)
+        version = self._version(change)
+        self._check_trust(version)
+        self._write(brought_back(version, change.id, **self._written()), 0)
         self._flag(change.id)
         return Change(change.id)
 

@@ -201,6 +201,13 @@ def test_the_key_is_sent_and_shown_nowhere() -> None:
     assert "key" in str(caught.value)
 
 
+def test_a_placeholder_for_a_key_does_not_riddle_a_complaint() -> None:
+    leak = json.dumps({"error": {"message": "the context is exceeded"}}).encode()
+    refused = pytest.raises(ProviderError, match="the context is exceeded")
+    with OpenAIServer(RawReply([leak], 400, "application/json")) as server, refused:
+        asyncio.run(complete(OpenAICompatibleProvider(server.url, "any-model", api_key="x"), ask()))
+
+
 def test_an_error_inside_the_stream_is_raised_without_the_key() -> None:
     event = json.dumps({"error": {"message": f"bad key {KEY}", "code": 502}})
     with pytest.raises(ProviderError) as caught:

@@ -87,7 +87,7 @@ def test_an_unknown_place_in_the_log_is_named(log: Operations) -> None:
 
 def test_each_change_of_a_memory_is_logged_with_its_actor(memory: LongTermMemory) -> None:
     kept = run_sync(memory.remember("I live in Lisbon."))
-    corrected = run_sync(memory.correct(kept.id, "I live in Porto.", actor="assistant"))
+    corrected = run_sync(memory.correct(kept.id, "I live in Porto.", actor="assistant", approved_by="user"))
     gone = run_sync(memory.forget([kept.id]))
     log = run_sync(memory.operations(memory=kept.id))
     assert [(one.kind, one.actor) for one in log] == [

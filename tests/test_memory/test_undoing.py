@@ -18,6 +18,7 @@ from memory import (
     Memory,
     Message,
     NoSuchMemory,
+    NotTrusted,
     Operation,
     run_sync,
 )
@@ -211,6 +212,29 @@ def test_a_version_whose_words_were_erased_does_not_come_back(memory):
     with pytest.raises(CannotUndo, match="erased"):
         run_sync(memory.undo(correction))
     assert get(memory, one).text == "The safe was sold."
+
+
+def test_who_is_trusted_less_changes_nothing_unless_somebody_approves(memory):
+    one, other = (run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I have a boat."))
+    pinned = run_sync(memory.pin(other)).id
+    for call in (
+        memory.merge([one, other], "both", actor="assistant"),
+        memory.end(one, START, actor="tool"),
+        memory.pin(one, actor="assistant"),
+        memory.disable([one], actor="document"),
+        memory.expire(one, START, actor="tool", approved_by="assistant"),
+        memory.undo(pinned, actor="assistant"),
+        memory.undo(run_sync(memory.history(one)).operations[0].id, actor="tool"),
+    ):
+        with pytest.raises(NotTrusted):
+            run_sync(call)
+    assert [len(run_sync(memory.history(id)).operations) for id in (one, other)] == [1, 2]
+    undone = run_sync(memory.undo(pinned, actor="assistant", approved_by="user"))
+    assert undone.actor == "assistant"
+    noted = run_sync(memory.remember(Memory("A note.", trust="assistant"))).id
+    assert run_sync(memory.tag(noted, ["x"], actor="assistant")).actor == "assistant"
+    run_sync(memory.merge([one, noted], "I live in Lisbon, as noted."))
+    assert get(memory, one).trust == "assistant"
 
 
 def test_an_undo_is_of_its_own_namespace_and_names_what_it_does_not_know(memory):

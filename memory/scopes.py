@@ -1,0 +1,62 @@
+"""Scopes and tags as a filter: the one place where "only of this project" becomes what a store is asked.
+
+A memory is in a scope if it carries that very value; one without it is not. Several values of a scope, and several
+tags, mean any of them; different scopes must all agree.
+
+    >>> filter_of({"project": "atlas"}, tags=("work", "home"))
+    {'$and': [{'scope.project': 'atlas'}, {'tags': {'$in': ['work', 'home']}}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from memory.errors import ArgumentError
+from vectorstore import Filter
+
+Scopes: TypeAlias = Mapping[str, str | Sequence[str]]
+"""Which scopes to stay in: a name and its value, or a list of values any of which will do."""
+
+SESSION: Final = "session"
+"""The scope that is a field of every memory, beside those kept in ``Memory.scopes`` (user, project, agent, …)."""
+
+
+def filter_of(scopes: Scopes | None = None, tags: Sequence[str] = (), where: Filter | None = None) -> Filter | None:
+    """Return one filter for *scopes*, *tags* and *where* together; None where nothing is asked for.
+
+    Raises ``ArgumentError`` for what cannot name a scope, a value or a tag; an empty list of values is refused, since
+    it would find nothing where everything may be meant.
+    """
+    conditions: list[Filter] = [] if where is None else [where]
+    if scopes is not None:
+        if not isinstance(scopes, Mapping):
+            raise ArgumentError("scopes", scopes, "a mapping of scopes to their values is needed")
+        conditions += [_in_scope(_word(name, "scopes"), value) for name, value in scopes.items()]
+    wanted = _words(tags, "tags")
+    if wanted:
+        conditions.append({"tags": {"$in": list(wanted)}})
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return {"$and": conditions}
+
+
+def _in_scope(name: str, value: object) -> Filter:
+    values = (_word(value, f"scopes[{name!r}]"),) if isinstance(value, str) else _words(value, f"scopes[{name!r}]")
+    if not values:
+        raise ArgumentError(f"scopes[{name!r}]", value, "at least one value is needed")
+    wanted: Any = values[0] if len(values) == 1 else {"$in": list(values)}
+    kept = {f"scope.{name}": wanted}
+    return {"$or": [{SESSION: wanted}, kept]} if name == SESSION else kept
+
+
+def _words(values: object, argument: str) -> tuple[str, ...]:
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sequence):
+        raise ArgumentError(argument, values, "a list of texts is needed")
+    return tuple(_word(value, f"{argument}[{at}]") for at, value in enumerate(values))
+
+
+def _word(value: object, argument: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ArgumentError(argument, value, "a text that is not blank is needed")
+    return value

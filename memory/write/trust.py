@@ -1,0 +1,66 @@
+"""Whose word weighs more: who may change a memory, and how far to trust what is made of several.
+
+A less trusted actor (a tool, a document, a model) may add and be recalled. It corrects, supersedes, pins, weighs,
+ends or erases nothing that is trusted more, unless somebody who is trusted enough said yes.
+
+    >>> may_change("tool", Memory("I like tea.", trust=Trust.USER))
+    False
+    >>> may_change("tool", Memory("I like tea.", trust=Trust.USER), approved_by="user")
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from memory.errors import NotTrusted
+from memory.records import Actor, Memory, Trust
+from memory.write.checking import actor_named
+
+_MOST_FIRST: Final = tuple(Trust)
+_OF: Final[dict[str, Trust]] = {
+    "user": Trust.USER,
+    "system": Trust.USER,  # the owner's own settings at work: expiry, retention, completing
+    "assistant": Trust.ASSISTANT,
+    "tool": Trust.TOOL,
+    "document": Trust.DOCUMENT,
+}
+
+
+def trust_of(actor: Actor) -> Trust:
+    """Return how far *actor*'s word is trusted."""
+    return _OF[actor_named(actor, "actor")]
+
+
+def least(trusts: Iterable[Trust]) -> Trust:
+    """Return the least of *trusts*; of none, the most."""
+    return max(trusts, key=_MOST_FIRST.index, default=Trust.USER)
+
+
+def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:
+    """Whether *actor*, or who approved what it does, is trusted at least as much as *memory*."""
+    actors = [actor_named(actor, "actor")]
+    if approved_by is not None:
+        actors.append(actor_named(approved_by, "approved_by"))
+    rank = _MOST_FIRST.index(memory.trust)
+    return any(_MOST_FIRST.index(_OF[one]) <= rank for one in actors)
+
+
+def check_may_change(
+    actor: Actor, memories: Iterable[Memory], operation: str, *, approved_by: Actor | None = None
+) -> None:
+    """Raise ``NotTrusted`` for the first of *memories* on which *actor* may not carry out *operation* ("forget")."""
+    for memory in memories:
+        if not may_change(actor, memory, approved_by=approved_by):
+            raise NotTrusted(memory.id, operation, actor, memory.trust)
+
+
+def trust_after(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> Trust:
+    """Return how far *memory* is to be trusted once *actor* has put other words in its place.
+
+    The user's words, or what the user approved, are the user's; nobody else raises what was trusted less.
+    """
+    if Trust.USER in (trust_of(actor), None if approved_by is None else trust_of(approved_by)):
+        return Trust.USER
+    return least((memory.trust, trust_of(actor)))

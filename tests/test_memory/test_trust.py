@@ -1,0 +1,131 @@
+"""Trust and scopes: who may change what, and which memories a scope lets through."""
+
+from dataclasses import replace
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Stage, Trust, may_change, run_sync
+from memory.codec import to_entry
+from memory.records import Actor
+from memory.scopes import filter_of
+from memory.write.trust import check_may_change, least, trust_after, trust_of
+from vectorstore import open_store
+
+ORDER = [Trust.USER, Trust.ASSISTANT, Trust.TOOL, Trust.DOCUMENT]
+ACTORS = ["user", "assistant", "tool", "document"]
+
+
+@pytest.mark.parametrize(("actor", "trust"), list(product(ACTORS, ORDER)))
+def test_an_actor_changes_what_is_trusted_no_more_than_itself(actor, trust):
+    assert may_change(actor, Memory("x", trust=trust)) is (ACTORS.index(actor) <= ORDER.index(trust))
+
+
+def test_the_owner_s_own_settings_at_work_may_change_everything():
+    assert all(may_change("system", Memory("x", trust=trust)) for trust in Trust)
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_with_the_user_s_approval_anybody_may_change_anything(actor):
+    assert may_change(actor, Memory("x", trust=Trust.USER), approved_by="user")
+
+
+def test_an_approval_by_somebody_untrusted_approves_nothing():
+    assert not may_change("document", Memory("x", trust=Trust.USER), approved_by="tool")
+
+
+def test_a_refused_change_says_what_whose_and_what_would_be_right():
+    with pytest.raises(NotTrusted, match=r"memory m2 is the user's: forget by tool needs approval") as error:
+        check_may_change("tool", [Memory("a", id="m1", trust=Trust.TOOL), Memory("b", id="m2")], "forget")
+    assert (error.value.id, error.value.operation, error.value.actor) == ("m2", "forget", "tool")
+
+
+@pytest.mark.parametrize("actor", ["robot", "", None, 5])
+def test_who_is_not_an_actor_is_named(actor):
+    with pytest.raises(ArgumentError, match="actor"):
+        may_change(actor, Memory("x"))
+    with pytest.raises(ArgumentError, match="approved_by"):
+        may_change("tool", Memory("x"), approved_by=actor or "nobody")
+
+
+def test_every_actor_has_a_trust():
+    assert {trust_of(actor) for actor in get_args(Actor)} == set(Trust)
+
+
+def test_the_least_of_several_trusts_counts():
+    assert least([Trust.USER, Trust.TOOL, Trust.ASSISTANT]) is Trust.TOOL
+    assert least([]) is Trust.USER
+
+
+def test_only_the_user_s_words_raise_trust():
+    noted = Memory("x", trust=Trust.TOOL)
+    assert trust_after("user", noted) is Trust.USER
+    assert trust_after("assistant", noted) is Trust.TOOL
+    assert trust_after("assistant", noted, approved_by="user") is Trust.USER
+    assert trust_after("document", noted) is Trust.DOCUMENT
+
+
+STORED = {
+    "a": Memory("x", id="a", scopes={"user": "ann", "project": "atlas"}, tags=("work", "red"), session="s1"),
+    "b": Memory("x", id="b", scopes={"user": "ann", "project": "borea"}, tags=("home",)),
+    "c": Memory("x", id="c", scopes={"user": "bob", "session": "s1"}, tags=("work",)),
+    "d": Memory("x", id="d"),
+}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "tags", "expected"),
+    [
+        ({"user": "ann"}, (), "ab"),
+        ({"user": "ann", "project": "atlas"}, (), "a"),
+        ({"project": ["atlas", "borea"]}, (), "ab"),
+        ({"session": "s1"}, (), "ac"),
+        ({"session": ("s1", "s2"), "user": "bob"}, (), "c"),
+        ({"agent": "helper"}, (), ""),
+        (None, ("red", "home"), "ab"),
+        ({"user": "ann"}, ("work", "home"), "ab"),
+        ({"user": "bob"}, ("home",), ""),
+        ({}, (), "abcd"),
+        (None, (), "abcd"),
+    ],
+)
+def test_scopes_agree_all_tags_any(scopes, tags, expected):
+    store = open_store("numpy:")
+    store.upsert([to_entry(one) for one in STORED.values()])
+    assert "".join(entry.id for entry in store.scan(where=filter_of(scopes, tags))) == expected
+
+
+@pytest.mark.parametrize("scopes", [{"project": "atlas"}, {"session": ["s1"], "user": "ann"}])
+def test_recall_stays_within_the_scopes_it_is_given(scopes):
+    memory = LongTermMemory(open_store("numpy:"))
+    run_sync(memory.remember_many([replace(one, text="the launch is in May") for one in STORED.values()]))
+    found = run_sync(memory.recall("when is the launch", scopes=scopes))
+    assert [hit.memory.id for hit in found] == ["a"]
+    assert run_sync(memory.why_not("when is the launch", "b", scopes=scopes)).stage is Stage.FILTER
+
+
+def test_a_filter_given_beside_them_must_hold_too():
+    where = {"speaker": "Ann"}
+    assert filter_of(None, (), where) == where
+    assert filter_of({"user": "ann"}, (), where) == {"$and": [where, {"scope.user": "ann"}]}
+
+
+@pytest.mark.parametrize(
+    ("scopes", "tags"),
+    [
+        ("user", ()),
+        ({"user": ""}, ()),
+        ({"": "x"}, ()),
+        ({"user": []}, ()),
+        ({"user": [5]}, ()),
+        ({"user": 5}, ()),
+        (None, "work"),
+        (None, [""]),
+        (None, 5),
+        (None, [1]),
+    ],
+)
+def test_what_names_no_scope_or_tag_is_refused(scopes, tags):
+    with pytest.raises(ArgumentError, match=r"scopes|tags"):
+        filter_of(scopes, tags)
