@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.ask import ask
+from agent.assistant.cli.changed import disable, enable, end, expire, importance, merge, pin, tag, unpin, untag
 from agent.assistant.cli.chat import chat
 from agent.assistant.cli.context import Invocation
 from agent.assistant.cli.correct import correct
@@ -20,10 +21,12 @@ from agent.assistant.cli.documents import documents
 from agent.assistant.cli.failures import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
 from agent.assistant.cli.forget import forget
 from agent.assistant.cli.ingest import ingest
-from agent.assistant.cli.memories import history, list_memories, look, show
+from agent.assistant.cli.memories import list_memories, look
 from agent.assistant.cli.output import note
 from agent.assistant.cli.recall import recall
 from agent.assistant.cli.remember import remember
+from agent.assistant.cli.shown import history, show, stats
+from agent.assistant.cli.undo import operations, undo
 from agent.assistant.cli.why_not import why_not
 
 app = typer.Typer(
@@ -33,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-memories = typer.Typer(help="Look at what is remembered.", rich_markup_mode=None)
+memories = typer.Typer(help="Look at what is remembered, and change it.", rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
@@ -75,12 +78,28 @@ app.command()(recall)
 app.command("why-not")(why_not)
 app.command()(correct)
 app.command()(forget)
+app.command()(undo)
 app.command()(documents)
 app.command()(doctor)
 memories.callback(invoke_without_command=True)(look)
 memories.command("list")(list_memories)
-memories.command()(show)
-memories.command()(history)
+for command in (
+    show,
+    history,
+    operations,
+    stats,
+    pin,
+    unpin,
+    disable,
+    enable,
+    tag,
+    untag,
+    importance,
+    expire,
+    end,
+    merge,
+):
+    memories.command()(command)
 app.add_typer(memories, name="memories")
 
 

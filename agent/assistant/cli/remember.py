@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from agent.assistant.cli.failures import USAGE, reported
-from agent.assistant.cli.inputs import given_text
+from agent.assistant.cli.inputs import given_text, given_time
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import note, print_json, say
 from agent.assistant.cli.shapes import report_json
@@ -31,7 +30,7 @@ def remember(
 ) -> None:
     """Keep TEXT in the memory."""
     words = given_text(text, name="TEXT", what="something to remember")
-    moment = None if at is None else _moment(at)
+    moment = given_time(at, "--at")
     from memory import Memory, Outcome, run_sync
 
     item = Memory(text=words, kind=kind, tags=tuple(tag or ()), speaker=speaker, occurred_at=moment, key=key)
@@ -45,12 +44,3 @@ def remember(
             note(f"found by its words only for now: {report.deferred}")
     if report.outcome is Outcome.REJECTED:
         raise typer.Exit(USAGE)
-
-
-def _moment(text: str) -> datetime:
-    """Return the time that *text* names; without an offset it is meant where the command runs."""
-    try:
-        return datetime.fromisoformat(text.strip()).astimezone()
-    except (ValueError, OverflowError):
-        problem = f"a time such as 2026-05-03 or 2026-05-03T18:30+01:00 is needed, got {text!r}"
-        raise typer.BadParameter(problem, param_hint="--at") from None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.items import Citation
-    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Report, WhyNot
+    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Operation, Report, Stats, WhyNot
 
 
 def memory_json(memory: Memory) -> dict[str, Any]:
@@ -24,6 +25,8 @@ def memory_json(memory: Memory) -> dict[str, Any]:
         "key": memory.key,
         "importance": memory.importance,
         "pinned": memory.pinned,
+        "disabled": memory.disabled,
+        "withdrawn": memory.withdrawn,
         "trust": memory.trust.value,
         "actor": memory.actor,
         "occurred_at": memory.occurred_at,
@@ -32,6 +35,9 @@ def memory_json(memory: Memory) -> dict[str, Any]:
         "valid_from": memory.valid_from,
         "valid_to": memory.valid_to,
         "expires_at": memory.expires_at,
+        "derived_from": list(memory.derived_from),
+        "supersedes": memory.supersedes,
+        "operation": memory.operation,
         "source": None if source is None else source.document,
         "title": None if source is None else source.title,
         "page": None if source is None else source.page,
@@ -90,7 +96,34 @@ def citation_json(citation: Citation) -> dict[str, Any]:
 
 def report_json(report: Report) -> dict[str, Any]:
     """Return what became of something that was to be remembered."""
-    return {"id": report.id, "outcome": report.outcome, "reason": report.reason, "deferred": report.deferred}
+    return {
+        "id": report.id,
+        "outcome": report.outcome,
+        "reason": report.reason,
+        "deferred": report.deferred,
+        "operation": report.operation,
+    }
+
+
+def operation_json(operation: Operation) -> dict[str, Any]:
+    """Return one thing that was done, without the words of memories."""
+    return {
+        "id": operation.id,
+        "kind": operation.kind,
+        "actor": operation.actor,
+        "at": operation.at,
+        "undoes": operation.undoes,
+        "undone_by": operation.undone_by,
+        "changes": [
+            {"id": one.id, "before": one.before, "gone": one.gone, "old": dict(one.old), "new": dict(one.new)}
+            for one in operation.changes
+        ],
+    }
+
+
+def stats_json(stats: Stats) -> dict[str, Any]:
+    """Return what a namespace holds, in counts."""
+    return asdict(stats)
 
 
 def receipt_json(receipt: Forgotten) -> dict[str, Any]:
