@@ -9,6 +9,7 @@ Here it is put together and closed; one run of it is ``running``.
 
 from __future__ import annotations
 
+import secrets
 import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -18,6 +19,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from agent.context import PROFILE_TOKENS
 from agent.dispatch import Dispatcher
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
 from agent.events import Event, RunEnded
@@ -29,6 +31,7 @@ from agent.middleware.protocol import ModelMiddleware
 from agent.providers.capabilities import capabilities_of, check_request
 from agent.providers.protocol import Provider, Request
 from agent.providers.settings import ModelSettings
+from agent.reading import marked
 from agent.recalling import Knowledge, MemoryReader
 from agent.results import RunResult
 from agent.running import Parts, Running
@@ -57,14 +60,20 @@ def new_session() -> str:
     return str(uuid.uuid4())
 
 
+def new_seed() -> str:
+    """Return a secret from which the marks around recalled memories are made."""
+    return secrets.token_hex(16)
+
+
 class Agent:
     """Answers prompts with *provider* and *tools*, grounded on *memory* and *knowledge*. Any number of runs at once.
 
     *memory* is read before and written after each turn, in *namespace*; without one, *history* alone keeps the
     conversation. The memory's own documents are recalled with it; *knowledge* adds those of another place.
-    *token_budget* bounds what is sent, as *counter* counts it (None: no bound); *window* chooses from
-    history first. *trace* keeps tool calls and results in history, not only prompt and answer. When memory cannot
-    be read, ``on_memory_error="degrade"`` goes on without and warns, "raise" ends the run.
+    *token_budget* bounds what is sent, as *counter* counts it (None: no bound), *profile_tokens* what pinned memories
+    may take of it; *window* chooses from history first. *trace* keeps tool calls and results in history, not only
+    prompt and answer. When memory cannot be read or written, ``on_memory_error="degrade"`` goes on without and warns,
+    "raise" ends in an error; a turn that could not be written waits for the next one in either case.
 
     *deadline* and *tool_timeout* are seconds of a whole run and of one tool call; *limits* bounds each run in calls,
     tokens and, by *prices*, cost. *policy* says how tools are called, *model_middleware* stands around each call of
@@ -89,6 +98,7 @@ class Agent:
         namespace: str = "",
         recall: int = 10,
         token_budget: int | None = 16_000,
+        profile_tokens: int = PROFILE_TOKENS,
         counter: TokenCounter | None = None,
         window: ReadPolicy | None = None,
         settings: ModelSettings | None = None,
@@ -111,6 +121,7 @@ class Agent:
         clock: Clock = system_clock,
         timer: Callable[[], float] = time.monotonic,
         sessions: Callable[[], str] = new_session,
+        seeds: Callable[[], str] = new_seed,
     ) -> None:
         if not isinstance(provider, Provider):
             raise ArgumentError("provider", provider, "a provider is needed; QuotingProvider() needs no model")
@@ -118,6 +129,8 @@ class Agent:
             raise ArgumentError("history", history, "memory keeps the history itself; give one of the two")
         if token_budget is not None and (type(token_budget) is not int or token_budget < 1):
             raise ArgumentError("token_budget", token_budget, "at least 1 token is needed, or None")
+        if type(profile_tokens) is not int or profile_tokens < 0:
+            raise ArgumentError("profile_tokens", profile_tokens, "0 or more is needed")
         if type(recall) is not int or recall < 0:
             raise ArgumentError("recall", recall, "0 or more is needed")
         if on_memory_error not in ("degrade", "raise"):
@@ -147,12 +160,14 @@ class Agent:
                 counter=counter or EstimatingCounter(),
                 clock=clock,
                 budget=token_budget,
+                profile=profile_tokens,
                 window=window,
                 limits=limits or RunLimits(),
                 prices=prices,
                 hooks=tuple(hooks),
                 trace=trace,
                 raises=on_memory_error == "raise",
+                seed=seeds(),
             ),
         )
         self._deadline = checked_deadline(deadline)
@@ -254,8 +269,10 @@ class Agent:
         return self._running(prompt, session, store, deadline, result_type, within, streams=streams).events()
 
     async def aclose(self) -> None:
-        """Write what still waits, close connectors and provider. Closing twice is harmless."""
+        """Write what still waits, close connectors and provider. Closing twice is harmless, and tries once more to
+        write what could not be written."""
         if self._closed:
+            await self._parts.turns.flush()
             return
         self._closed = True
         async with AsyncExitStack() as closing:
@@ -289,6 +306,8 @@ class Agent:
         if self._connectors and self._opened is None:
             raise AgentError("this agent has connectors: start it first, or use it in `async with`")
         message = prompt_message(prompt, self._parts.clock)
+        if within is not None:
+            message = marked(message, within.trust)  # a task is the word of the agent that gives it
         if session is not None and (not isinstance(session, str) or not session.strip()):
             raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
         limit = checked_deadline(deadline) or self._deadline
@@ -323,6 +342,7 @@ class Agent:
             limits=parts.limits,
             approval=parts.policy.approval,
             token_budget=parts.budget,
+            profile_tokens=parts.profile,
             window=parts.window,
             trace=parts.trace,
         )

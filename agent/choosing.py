@@ -2,7 +2,8 @@
 
 Each has a value on one scale. Recalled items have their score beside the best one's, halved where they may not be
 about the prompt; the newest turn of history has 1, each older one a tenth less. The most valuable come first; history
-stays without gaps, so that it ends where the first turn finds no room.
+stays without gaps, so that it ends where the first turn finds no room. Pinned memories compete with nothing: they have
+a room of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from agent.items import ContextItem
-from agent.rendering import rendered
+from agent.rendering import block
 from memory import LeftOut, Message, TokenCounter, message_tokens
 
 OLDER = 0.9
@@ -27,7 +28,7 @@ _SENTENCE = re.compile(r"[.!?\u2026\u3002\uff01\uff1f\u061f]+[\"'\u201d\u2019)\]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is shown; *shortened* items stand in *recalled* as far as whole sentences of them had room."""
+    """What is shown; *shortened* items stand in *recalled* or *pinned* as far as whole sentences of them had room."""
 
     pinned: tuple[ContextItem, ...]
     recalled: tuple[ContextItem, ...]
@@ -35,18 +36,61 @@ class Chosen:
     shortened: tuple[LeftOut, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Weighing:
+    """What items cost: their *mark* is part of it, *counter* counts."""
+
+    mark: str
+    counter: TokenCounter
+
+    def item(self, item: ContextItem) -> int:
+        """Return what *item* costs by itself: no less than beside others, so the sum never exceeds the room."""
+        return self.counter.count(block(item, self.mark) + "\n")
+
+    def heading(self, heading: str) -> int:
+        """Return what the line above the items costs."""
+        return self.counter.count(f"{heading} (mark {self.mark}):\n")
+
+    def fitting(self, item: ContextItem, room: int) -> ContextItem | None:
+        """Return *item* whole if it fits into *room*, else as many whole sentences as do, else None."""
+        return item if self.item(item) <= room else self._beginning(item, room)
+
+    def _beginning(self, item: ContextItem, room: int) -> ContextItem | None:
+        if room < _LEAST:
+            return None
+        ends = [match.end() for match in _SENTENCE.finditer(item.text)]
+        low, high, found = 0, len(ends) - 1, None
+        while low <= high:
+            middle = (low + high) // 2
+            text = item.text[: ends[middle]]
+            shorter = replace(item, text=text, end=item.start + len(text))
+            if self.item(shorter) <= room:
+                found, low = shorter, middle + 1
+            else:
+                high = middle - 1
+        return found
+
+
 def first_fitting(
-    items: Sequence[ContextItem], room: int, heading: str, counter: TokenCounter
-) -> tuple[tuple[ContextItem, ...], int]:
-    """Return the items that fit, in their order (a long one is passed over), and what they cost."""
+    items: Sequence[ContextItem], room: int, heading: str, weighing: Weighing
+) -> tuple[tuple[ContextItem, ...], tuple[LeftOut, ...], int]:
+    """Return the items that fit, in their order, those of them that were shortened, and what all cost.
+
+    One for which there is no room is passed over; a smaller one after it may still fit.
+    """
     kept: list[ContextItem] = []
+    shortened: list[LeftOut] = []
     spent = 0
     for item in items:
-        cost = item_cost(item, counter) + (0 if kept else heading_cost(heading, counter))
-        if spent + cost <= room:
-            kept.append(item)
-            spent += cost
-    return tuple(kept), spent
+        before = spent + (0 if kept else weighing.heading(heading))
+        shown = weighing.fitting(item, room - before)
+        if shown is None:
+            continue
+        if shown is not item:
+            shortened.append(_note(item, shown))
+        kept.append(shown)
+        spent = before + weighing.item(shown)
+    return tuple(kept), tuple(shortened), spent
 
 
 def competing(
@@ -56,11 +100,12 @@ def competing(
     *,
     heading: str,
     doubtful: bool,
-    counter: TokenCounter,
+    weighing: Weighing,
 ) -> Chosen:
     """Choose from both for *room* tokens; both keep their order."""
     system = tuple(message for message in history if message.role == "system")
     turns = _turns([message for message in history if message.role != "system"])
+    counter = weighing.counter
     room -= sum(message_tokens(message, counter) for message in system)
     best = max((item.score for item in recalled), default=0.0)
     offers: list[tuple[float, int, int]] = [
@@ -74,14 +119,13 @@ def competing(
     for _, kind, place in sorted(offers, key=lambda offer: (-offer[0], offer[1], offer[2])):
         if kind:
             item = recalled[place]
-            left = room - (0 if kept else heading_cost(heading, counter))
-            shown = item if item_cost(item, counter) <= left else _beginning(item, left, counter)
+            left = room - (0 if kept else weighing.heading(heading))
+            shown = weighing.fitting(item, left)
             if shown is None:
                 continue
             if shown is not item:
-                note = f"shortened to {len(shown.text)} of {len(item.text)} characters"
-                shortened.append(LeftOut(item.id, note, item.id))
-            room = left - item_cost(shown, counter)
+                shortened.append(_note(item, shown))
+            room = left - weighing.item(shown)
             kept[place] = shown
         elif history_open and (cost := sum(message_tokens(one, counter) for one in turns[-1 - place])) <= room:
             room -= cost
@@ -91,16 +135,6 @@ def competing(
     newest = [message for turn in turns[len(turns) - told :] for message in turn]
     items = tuple(kept[place] for place in sorted(kept))
     return Chosen((), items, (*system, *newest) if newest else (), tuple(shortened))
-
-
-def item_cost(item: ContextItem, counter: TokenCounter) -> int:
-    """Return what *item* costs by itself: a little more than beside others, so the sum never exceeds the room."""
-    return counter.count(rendered([item], ""))
-
-
-def heading_cost(heading: str, counter: TokenCounter) -> int:
-    """Return what the line above the items costs."""
-    return counter.count(f"{heading} (mark {'0' * 16}):\n")
 
 
 def _value(item: ContextItem, place: int, best: float) -> float:
@@ -113,18 +147,5 @@ def _turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     return [tuple(messages[start:end]) for start, end in pairwise(borders)]
 
 
-def _beginning(item: ContextItem, room: int, counter: TokenCounter) -> ContextItem | None:
-    """Return as many whole sentences of *item*, from its beginning, as fit into *room*; None where too few do."""
-    if room < _LEAST:
-        return None
-    ends = [match.end() for match in _SENTENCE.finditer(item.text)]
-    low, high, found = 0, len(ends) - 1, None
-    while low <= high:
-        middle = (low + high) // 2
-        text = item.text[: ends[middle]]
-        shorter = replace(item, text=text, end=item.start + len(text))
-        if item_cost(shorter, counter) <= room:
-            found, low = shorter, middle + 1
-        else:
-            high = middle - 1
-    return found
+def _note(item: ContextItem, shown: ContextItem) -> LeftOut:
+    return LeftOut(item.id, f"shortened to {len(shown.text)} of {len(item.text)} characters", item.id)

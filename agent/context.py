@@ -7,28 +7,40 @@ data in the user's message, never as the system's words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from agent.choosing import Chosen, competing, first_fitting
+from agent.choosing import Chosen, Weighing, competing, first_fitting
 from agent.items import ContextItem
 from agent.providers.protocol import ToolSpec
-from agent.rendering import RULES, rendered
-from memory import LeftOut, Message, ReadPolicy, TextBlock, TokenCounter, message_tokens
+from agent.rendering import mark_apart, rendered, rules, texts_of
+from memory import (
+    DocumentBlock,
+    LeftOut,
+    Message,
+    ReadPolicy,
+    TextBlock,
+    ThinkingBlock,
+    TokenCounter,
+    ToolCallBlock,
+    ToolResultBlock,
+    message_tokens,
+)
 
 PROFILE = "Pinned memories"
 RECALLED = "Memories and passages found for this message"
 OVER_BUDGET = "over the token budget"
-_PROFILE_SHARE = 4
-"""Pinned memories may take a quarter of the room that system, tools and prompt leave."""
+PROFILE_TOKENS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Ingredients:
     """What there is for a turn, before the budget.
 
-    *prompt* is the user's message; *pinned* and *recalled* come best first; *sequences* are the places of the
-    *history*'s messages in *session*. *doubtful*: what was recalled may not be about the prompt.
+    *prompt* is the user's message; *pinned* and *recalled* come best first, and what is in both is shown as pinned;
+    *sequences* are the places of the *history*'s messages in *session*. *doubtful*: what was recalled may not be about
+    the prompt. *left_out* was found and is not to be shown. *seed* is what no stored text can know: the mark of the
+    items is made from it.
     """
 
     prompt: Message
@@ -39,72 +51,124 @@ class Ingredients:
     sequences: tuple[int, ...] = ()
     pinned: tuple[ContextItem, ...] = ()
     recalled: tuple[ContextItem, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     rules: bool = False
     doubtful: bool = False
+    seed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """What is sent: *system*, *messages*, and the *items* shown in them. *left_out* and *dropped* (messages of
-    history) had no room, *shortened* only in part; *over_budget* says that system, tools and prompt alone exceed it."""
+    """What is sent: *system*, *messages*, and the *items* shown in them, between lines with the *mark*.
+
+    *left_out* and *dropped* (messages of history, with *reasons*) had no room, *shortened* only in part;
+    *over_budget* says that system, tools and prompt alone exceed it.
+    """
 
     system: str
     messages: tuple[Message, ...]
     items: tuple[ContextItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     dropped: int = 0
+    reasons: tuple[str, ...] = ()
     shortened: tuple[LeftOut, ...] = ()
     over_budget: bool = False
+    mark: str = ""
 
 
 def assemble(
     given: Ingredients,
     *,
     budget: int | None = None,
+    profile: int = PROFILE_TOKENS,
     counter: TokenCounter,
     window: ReadPolicy | None = None,
 ) -> Assembled:
-    """Put the context together within *budget* tokens; *window* chooses from history first."""
-    system = "\n\n".join(part for part in (given.system, RULES if given.rules else "") if part)
+    """Put the context together within *budget* tokens, *profile* of them for pinned memories at most; *window*
+    chooses from history first."""
+    mark = mark_apart(_words(given), given.seed)
+    system = "\n\n".join(part for part in (given.system, rules(mark) if given.rules else "") if part)
     history = given.history if window is None else window.apply(given.history).messages
-    if budget is None:
-        return _joined(given, system, Chosen(given.pinned, given.recalled, history))
-    fixed = counter.count(system) + sum(_tool_cost(tool, counter) for tool in given.tools)
-    fixed += message_tokens(given.prompt, counter)
-    room = budget - fixed
-    return replace(_joined(given, system, _fitted(given, history, max(room, 0), counter)), over_budget=room < 0)
+    weighing = Weighing(mark, counter)
+    room = None
+    if budget is not None:
+        fixed = counter.count(system) + sum(_tool_cost(tool, counter) for tool in given.tools)
+        room = budget - fixed - message_tokens(given.prompt, counter)
+    chosen = _chosen(given, history, room, profile, weighing)
+    return _joined(given, system, mark, history, chosen, _Limits(profile, over_budget=room is not None and room < 0))
 
 
-def _fitted(given: Ingredients, history: tuple[Message, ...], room: int, counter: TokenCounter) -> Chosen:
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    profile: int
+    over_budget: bool
+
+
+def _chosen(
+    given: Ingredients, history: tuple[Message, ...], room: int | None, profile: int, weighing: Weighing
+) -> Chosen:
     """Pinned memories first, up to their share; what was recalled and history compete for the rest."""
-    pinned, spent = first_fitting(given.pinned, room // _PROFILE_SHARE, PROFILE, counter)
-    heading = _heading(given)
+    left = profile if room is None else min(profile, max(room, 0))
+    pinned, shortened, spent = first_fitting(given.pinned, left, PROFILE, weighing)
+    shown = {(item.lane, item.id) for item in pinned}
+    recalled = tuple(item for item in given.recalled if (item.lane, item.id) not in shown)
+    if room is None:
+        return Chosen(pinned, recalled, history, shortened)
     found = competing(
-        given.recalled,
+        recalled,
         _from_user(history),
-        room - spent,
-        heading=heading,
+        max(room, 0) - spent,
+        heading=_heading(given),
         doubtful=given.doubtful,
-        counter=counter,
+        weighing=weighing,
     )
-    return replace(found, pinned=pinned)
+    return replace(found, pinned=pinned, shortened=(*shortened, *found.shortened))
 
 
-def _joined(given: Ingredients, system: str, chosen: Chosen) -> Assembled:
+def _joined(
+    given: Ingredients,
+    system: str,
+    mark: str,
+    window: tuple[Message, ...],
+    chosen: Chosen,
+    limits: _Limits,
+) -> Assembled:
     history = _from_user(chosen.history)
-    messages = [*history, _headed(given.prompt, rendered(_unseen(given, chosen, history), _heading(given)))]
+    recalled = rendered(_unseen(given, chosen, history), _heading(given), mark)
+    messages = [*history, _headed(given.prompt, recalled)]
     first = next(place for place, message in enumerate(messages) if message.role == "user")
-    messages[first] = _headed(messages[first], rendered(chosen.pinned, PROFILE))
-    kept = {(item.lane, item.id) for item in (*chosen.pinned, *chosen.recalled)}
-    lost = [item for item in (*given.pinned, *given.recalled) if (item.lane, item.id) not in kept]
+    messages[first] = _headed(messages[first], rendered(chosen.pinned, PROFILE, mark))
     return Assembled(
         system=system,
         messages=_alternating(messages),
         items=(*chosen.pinned, *chosen.recalled),
-        left_out=tuple(LeftOut(item.id, OVER_BUDGET) for item in lost),
+        left_out=(*_lost(given, chosen, limits), *given.left_out),
         dropped=len(given.history) - len(history),
+        reasons=_reasons(given.history, window, history),
         shortened=chosen.shortened,
+        over_budget=limits.over_budget,
+        mark=mark,
     )
+
+
+def _lost(given: Ingredients, chosen: Chosen, limits: _Limits) -> list[LeftOut]:
+    """Return what had no room, each item once: a pinned one that was recalled, too, had two chances."""
+    kept = {(item.lane, item.id) for item in (*chosen.pinned, *chosen.recalled)}
+    unpinned = f"over the {limits.profile} tokens for pinned memories"
+    reasons = {(item.lane, item.id): (item.id, unpinned) for item in given.pinned}
+    reasons.update({(item.lane, item.id): (item.id, OVER_BUDGET) for item in given.recalled})
+    return [LeftOut(id, reason) for key, (id, reason) in reasons.items() if key not in kept]
+
+
+def _reasons(given: Sequence[Message], window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
+    """Say why messages of history are not shown, with how many each reason concerns."""
+    whole = len(_from_user(tuple(window)))
+    counts = {
+        "outside the window": len(given) - len(window),
+        "before the first message of the user": len(window) - whole,
+        OVER_BUDGET: whole - len(shown),
+    }
+    return tuple(f"{count} {reason}" for reason, count in counts.items() if count > 0)
 
 
 def _unseen(given: Ingredients, chosen: Chosen, history: tuple[Message, ...]) -> tuple[ContextItem, ...]:
@@ -116,6 +180,25 @@ def _unseen(given: Ingredients, chosen: Chosen, history: tuple[Message, ...]) ->
 
 def _heading(given: Ingredients) -> str:
     return f"{RECALLED}; none of them may be about it" if given.doubtful else RECALLED
+
+
+def _words(given: Ingredients) -> list[str]:
+    """Return every text of the request that is not ours: none of it may contain the mark."""
+    said = [text for message in (*given.history, given.prompt) for text in _said(message)]
+    return [given.system, *said, *texts_of((*given.pinned, *given.recalled))]
+
+
+def _said(message: Message) -> Iterator[str]:
+    """Yield every text in *message* that a model may be shown."""
+    yield message.name or ""
+    for block in message.blocks:
+        if isinstance(block, (TextBlock, ThinkingBlock, ToolResultBlock)):
+            yield block.text
+        elif isinstance(block, ToolCallBlock):
+            yield str(block.arguments)
+        elif isinstance(block, DocumentBlock):
+            yield block.name or ""
+            yield block.data.decode("latin-1")
 
 
 def _from_user(history: tuple[Message, ...]) -> tuple[Message, ...]:

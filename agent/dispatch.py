@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 from agent.errors import ArgumentError, StopRun, ToolFailed
 from agent.middleware.protocol import Invocation, Proceed, around_tools
+from agent.reading import least
 from agent.results import ToolRun
 from agent.tool_policy import ToolPolicy
 from agent.tools.facets import facets_of
 from agent.tools.protocol import Tool, ToolContext, ToolOutput
 from agent.tools.toolset import Toolset
-from memory import ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock
+from memory import ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
 
 _SHOWN = 500
 
@@ -66,7 +67,11 @@ class Dispatcher:
         return names
 
     async def run(self, calls: Sequence[ToolCallBlock], context: ToolContext) -> Dispatched:
-        """Run *calls* together; cancelled, all of them are, and nothing goes on behind."""
+        """Run *calls* together; cancelled, all of them are, and nothing goes on behind.
+
+        What they write is trusted as far as what the run had read before them; their results are read after it.
+        """
+        context = replace(context, trust=least((Trust.ASSISTANT, context.scope.reading.least)))
         chain = around_tools(self._before, _bounded(self._around, asyncio.Semaphore(self._parallel)))
         tasks = [asyncio.create_task(self._run(call, context, chain)) for call in calls]
         try:
@@ -77,6 +82,8 @@ class Dispatcher:
             await asyncio.gather(*tasks, return_exceptions=True)
         ended = [task.result() for task in tasks]
         runs = tuple(run for run, _ in ended)
+        known = [tool for call in calls if (tool := self._tools.get(call.name)) is not None]
+        context.scope.reading.read(*(facets_of(tool).trust for tool in known))
         return Dispatched(runs, next((stop for _, stop in ended if stop), None), self._answers(runs))
 
     async def _run(self, call: ToolCallBlock, context: ToolContext, chain: Proceed) -> tuple[ToolRun, StopRun | None]:

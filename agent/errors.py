@@ -24,7 +24,7 @@ AgentError
     ├── DeadlinePassed    the time of the whole run was over
     ├── ProviderFailed    the model's endpoint failed (also a ProviderError)
     ├── RunStopped        a tool ended the run
-    └── MemoryUnavailable memory could not be read, and ``on_memory_error`` is "raise"
+    └── MemoryUnavailable memory could not be read or written, and ``on_memory_error`` is "raise"
 """
 
 from __future__ import annotations
@@ -188,7 +188,8 @@ class RunStopped(RunError):
 
 
 class MemoryUnavailable(RunError):
-    """Memory could not be read, and the run was not to go on without it."""
+    """Memory could not be read, and the run was not to go on without it; or the turn could not be written: the result
+    has the answer all the same, and the turn waits to be written with the next one."""
 
 
 def error_of(result: RunResult, problem: str, cause: Exception | None = None) -> RunError | None:

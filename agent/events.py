@@ -22,10 +22,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecalled(Event):
-    """Memory was read: what is shown to the model, what was found and left out, and *notes* on how it was found."""
+    """Memory was read: what is shown to the model, what was found and left out (or shown only in part), how many
+    messages of history were *dropped*, and *notes* on how it was found and why those were."""
 
     items: tuple[ContextItem, ...]
     left_out: tuple[LeftOut, ...] = ()
+    dropped: int = 0
     notes: tuple[str, ...] = ()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Literal, Protocol, TypeVar
 
 from agent.items import ContextItem, item_of, passage_item
@@ -17,6 +18,7 @@ from memory import (
     Found,
     HistoryStorage,
     Hit,
+    LeftOut,
     LongTermMemory,
     Memory,
     Message,
@@ -26,9 +28,14 @@ from memory import (
 
 T = TypeVar("T")
 
-_PINNED_LIMIT = 50
+_PAGE = 200
 _TURNS_BEFORE = 3
 """What the user said last, for a question that leans on it."""
+_UNRATED = 0.5
+"""The importance of a pinned memory that has none."""
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+_BELOW = "below the first {k} of what was found"
+_UNSURE = "found where nothing seemed to be about it, while the other source was sure"
 
 
 class Knowledge(Protocol):
@@ -41,12 +48,14 @@ class Knowledge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was read. *problems* are what could not be, *notes* what recall did differently than asked."""
+    """What was read. *pinned* come most important first, then newest; *recalled* best first, *left_out* is what was
+    found beside them. *problems* are what could not be read, *notes* what recall did differently than asked."""
 
     history: tuple[Message, ...] = ()
     sequences: tuple[int, ...] = ()
     pinned: tuple[ContextItem, ...] = ()
     recalled: tuple[ContextItem, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
     notes: tuple[str, ...] = ()
     problems: tuple[Exception, ...] = ()
@@ -67,7 +76,7 @@ class MemoryReader:
     async def gather(self, question: str, session: str) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named."""
         no_history: tuple[tuple[Message, int], ...] = ()
-        no_memories: tuple[Memory, ...] = ()
+        no_memories: list[Memory] = []
         history, lost = await _tried(lambda: self._conversation(session), no_history)
         before = [message.text for message, _ in history if message.role == "user"][-_TURNS_BEFORE:]
         read = await asyncio.gather(
@@ -77,15 +86,18 @@ class MemoryReader:
         )
         pinned, found, passages = read[0][0], read[1][0], read[2][0]
         problems = tuple(problem for problem in (lost, *(problem for _, problem in read)) if problem is not None)
-        items, abstain = self._merged(found, passages)
-        number = len(items)
-        profile = tuple(item_of(Hit(memory, 0.0), number + place) for place, memory in enumerate(pinned, start=1))
-        seen = {item.id for item in items}
+        recalled, lost_items, abstain = self._merged(found, passages)
+        scores = {item.id: item.score for item in recalled}
+        # Pinned ones are numbered first: so their block stays the same from turn to turn.
+        profile = tuple(
+            item_of(Hit(one, scores.get(one.id, 0.0)), number) for number, one in enumerate(pinned, start=1)
+        )
         return Gathered(
             history=tuple(message for message, _ in history),
             sequences=tuple(sequence for _, sequence in history),
-            pinned=tuple(item for item in profile if item.id not in seen),
-            recalled=items,
+            pinned=profile,
+            recalled=tuple(replace(item, number=n) for n, item in enumerate(recalled, start=len(profile) + 1)),
+            left_out=(*found.left_out, *lost_items),
             abstain=abstain,
             notes=tuple(dict.fromkeys((*found.notes, *passages.notes))),
             problems=problems,
@@ -110,17 +122,21 @@ class MemoryReader:
         texts = {one.id: one.text for one in found if one is not None}
         return tuple((shown_again(one.message).worded(texts), one.sequence) for one in stored)
 
-    async def _pinned(self) -> tuple[Memory, ...]:
+    async def _pinned(self) -> list[Memory]:
+        """Return the pinned memories that hold now, the most important first, then the newest."""
         if self.memory is None:
-            return ()
+            return []
         where = {"pinned": True, "disabled": {"$ne": True}}
-        found = await self.memory.list(where=where, limit=_PINNED_LIMIT, namespace=self.namespace)
+        found: list[Memory] = []
+        while not found or len(found) % _PAGE == 0:
+            after = found[-1].id if found else None
+            page = await self.memory.list(where=where, after=after, limit=_PAGE, namespace=self.namespace)
+            if not page:
+                break
+            found += page
         now = self.clock()
-        return tuple(
-            one
-            for one in found
-            if (one.expires_at is None or one.expires_at > now) and (one.valid_to is None or one.valid_to > now)
-        )
+        newest = sorted((one for one in found if _holds(one, now)), key=_recorded, reverse=True)
+        return sorted(newest, key=lambda one: -(_UNRATED if one.importance is None else one.importance))
 
     async def _memories(self, question: str, before: Sequence[str]) -> Found:
         if self.memory is None or not question.strip():
@@ -134,8 +150,9 @@ class MemoryReader:
 
     def _merged(
         self, found: Found, passages: Passages
-    ) -> tuple[tuple[ContextItem, ...], Literal["nothing", "other"] | None]:
-        """Return items of both, best first, each once. One side that has nothing about it yields to the other."""
+    ) -> tuple[list[ContextItem], list[LeftOut], Literal["nothing", "other"] | None]:
+        """Return items of both, best first, each once, and what is left out of them. One side that has nothing about
+        it yields to the other."""
         sides = []
         if self.memory is not None:
             sides.append(([item_of(hit, 0) for hit in found], found.abstain))
@@ -146,10 +163,24 @@ class MemoryReader:
         by_id: dict[str, ContextItem] = {}
         for item in (item for side, _ in chosen for item in side):
             by_id.setdefault(item.id, item)
-        both = sorted(by_id.values(), key=lambda item: -item.score)[: self.k]
+        ranked = sorted(by_id.values(), key=lambda item: -item.score)
+        lost = {item.id: _BELOW.format(k=self.k) for item in ranked[self.k :]}
+        for item in (item for side in sides if side not in chosen for item in side[0]):
+            if item.id not in by_id:
+                lost[item.id] = _UNSURE
         doubts = [abstain for _, abstain in chosen if abstain is not None]
-        numbered = tuple(replace(item, number=place) for place, item in enumerate(both, start=1))
-        return numbered, None if sure or not doubts else max(doubts)
+        left_out = [LeftOut(id, reason) for id, reason in lost.items()]
+        return ranked[: self.k], left_out, None if sure or not doubts else max(doubts)
+
+
+def _holds(memory: Memory, now: datetime) -> bool:
+    begun = memory.valid_from is None or memory.valid_from <= now
+    ended = any(end is not None and end <= now for end in (memory.valid_to, memory.expires_at))
+    return begun and not ended
+
+
+def _recorded(memory: Memory) -> tuple[datetime, str]:
+    return memory.recorded_at or _EARLIEST, memory.id
 
 
 async def _tried(reading: Callable[[], Awaitable[T]], instead: T) -> tuple[T, Exception | None]:

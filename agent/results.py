@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from agent.items import Citation, ContextItem
-from memory import LeftOut, Message, Report, ToolCallBlock, ToolResultBlock
+from memory import LeftOut, Message, Report, ToolCallBlock, ToolResultBlock, Trust
 
 
 class StopReason(StrEnum):
@@ -45,7 +45,7 @@ class Ending(StrEnum):
     STOPPED = "stopped"
     """A tool or middleware ended the run."""
     MEMORY_ERROR = "memory_error"
-    """Memory could not be read, and the agent was told not to go on without it."""
+    """Memory could not be read or written, and the agent was told not to go on without it."""
 
     @property
     def is_answer(self) -> bool:
@@ -117,7 +117,7 @@ class RunResult:
     kept. *abstain* says why what was found may not answer ("nothing": it is about something else, "other": it is
     about someone else). *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run
     with its sub-agents. *fingerprint* is that of the agent's configuration. *warnings* say what was done differently
-    than asked, *notes* how memory was searched.
+    than asked, *notes* how memory was searched. *trust* is the least trusted word that the run has read.
     """
 
     ending: Ending
@@ -140,3 +140,4 @@ class RunResult:
     notes: tuple[str, ...] = ()
     elapsed: float = 0.0
     fingerprint: str = ""
+    trust: Trust = Trust.USER

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from agent.context import Assembled, Ingredients, assemble
+from agent.context import PROFILE_TOKENS, Assembled, Ingredients, assemble
 from agent.dispatch import Dispatcher
 from agent.errors import RunError, error_of
 from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, Warned
@@ -20,6 +20,7 @@ from agent.ledger import Ledger, Prices, RunLimits
 from agent.loop import Loop, LoopEnded, Outcome
 from agent.providers.protocol import Request
 from agent.providers.settings import ModelSettings
+from agent.reading import Reading, trust_named, trust_of
 from agent.recalling import Gathered, MemoryReader
 from agent.results import Ending, RunResult
 from agent.scope import RunScope
@@ -29,7 +30,7 @@ from agent.tool_policy import ToolPolicy
 from agent.tools.protocol import ToolContext
 from agent.tools.toolset import Toolset
 from agent.turn import Turn
-from memory import Clock, ReadPolicy, Report, TokenCounter
+from memory import ArgumentError, Clock, ReadPolicy, Report, TokenCounter
 
 _SHORTER = 2
 """A request that is too long for the model is made again with this part of its tokens."""
@@ -52,6 +53,7 @@ class Parts:
     counter: TokenCounter
     clock: Clock
     budget: int | None = None
+    profile: int = PROFILE_TOKENS
     window: ReadPolicy | None = None
     limits: RunLimits = field(default_factory=RunLimits)
     prices: Prices | None = None
@@ -59,6 +61,7 @@ class Parts:
     trace: bool = True
     raises: bool = False
     fingerprint: str = ""
+    seed: str = ""
 
 
 class Running:
@@ -80,6 +83,7 @@ class Running:
         self._watch = Watch(parts.hooks, agent=parts.name, session=turn.session, timer=turn.timer)
         above = within.scope.ledger if within is not None else None
         self._ledger = Ledger(parts.limits, prices=parts.prices, parent=above)
+        self._reading = Reading() if within is None else Reading(within.trust, above=within.scope.reading)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield what happens; the last event is ``RunEnded``."""
@@ -87,17 +91,24 @@ class Running:
         turn.begin(self._within.deadline if self._within is not None else None)
         await self._watch.tell("run_started", turn.prompt)
         read, outcome = await self._gathered()
-        for failure in () if parts.raises else read.problems:
-            yield self._warned(f"memory could not be read, so this was answered without: {failure}")
+        for unread in () if parts.raises else read.problems:
+            yield self._warned(f"memory could not be read, so this was answered without: {unread}")
         assembled = Assembled("", (turn.prompt,))
         if outcome is None:
             assembled = self._assembled(read, parts.budget)
+            self._reading.read(*(trust_named(item.trust) for item in assembled.items))
+            self._reading.read(*(trust_of(message) for message in assembled.messages))
             await self._watch.tell("context_built", assembled)
             if assembled.over_budget:
                 yield self._warned("the prompt alone is over the token budget; nothing was added to it")
             if parts.grounded:
-                stamp = turn.stamp(parts.name)
-                yield MemoryRecalled(assembled.items, (*assembled.left_out, *assembled.shortened), read.notes, **stamp)
+                yield MemoryRecalled(
+                    assembled.items,
+                    (*assembled.left_out, *assembled.shortened),
+                    assembled.dropped,
+                    _notes(read, assembled),
+                    **turn.stamp(parts.name),
+                )
             async with aclosing(self._answered(read, assembled)) as events:
                 async for event in events:
                     if isinstance(event, LoopEnded):
@@ -107,11 +118,15 @@ class Running:
         assert outcome is not None
         reports: tuple[Report, ...] = ()
         if turn.stores and outcome.ending.is_stored:
-            reports, unsaved = await self._stored(outcome, assembled.items)
-            if unsaved:
-                yield self._warned(unsaved)
-            else:
+            reports, failure = await self._stored(outcome, assembled.items)
+            if failure is None:
                 yield MemoryStored(reports, **turn.stamp(parts.name))
+            else:
+                waits = "cannot be stored" if isinstance(failure, ArgumentError) else "is not stored yet"
+                yield self._warned(f"this turn {waits}: {failure}")
+                if parts.raises and outcome.ending.is_answer:  # another error says more than this one
+                    problem = f"the answer was given, but the turn {waits}: {failure}"
+                    outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=failure)
         result = self._result(outcome, read, assembled, reports)
         error = error_of(result, outcome.problem, outcome.cause)
         await self._told(result, error)
@@ -144,6 +159,7 @@ class Running:
             streams=self._streams or above.streams,
             lineage=(*above.lineage, *self._lineage),
             timer=turn.timer,
+            reading=self._reading,
         )
         context = ToolContext(session=turn.session, agent=parts.name, deadline=turn.ends, scope=scope)
 
@@ -170,10 +186,12 @@ class Running:
             sequences=read.sequences,
             pinned=read.pinned,
             recalled=read.recalled,
+            left_out=read.left_out,
             rules=parts.grounded,
             doubtful=read.abstain is not None,
+            seed=parts.seed,
         )
-        return assemble(given, budget=budget, counter=parts.counter, window=parts.window)
+        return assemble(given, budget=budget, profile=parts.profile, counter=parts.counter, window=parts.window)
 
     def _request(self, read: Gathered, assembled: Assembled) -> Request:
         return Request(
@@ -187,14 +205,17 @@ class Running:
             remembers=self._turn.stores,
         )
 
-    async def _stored(self, outcome: Outcome, items: Sequence[ContextItem]) -> tuple[tuple[Report, ...], str]:
-        """Keep the turn; what fails is said, and the turn waits for the next one."""
+    async def _stored(
+        self, outcome: Outcome, items: Sequence[ContextItem]
+    ) -> tuple[tuple[Report, ...], Exception | None]:
+        """Keep the turn; what fails is returned, and the turn waits for the next one."""
         messages = kept_messages(
             (self._turn.prompt, *outcome.messages),
             trace=self._parts.trace,
             at=self._parts.clock(),
             kept=outcome.kept,
             citations=outcome.citations,
+            trust=self._reading.least,
         )
         await self._watch.tell("memory_appended", messages)
         used = tuple(dict.fromkeys(item.id for item in items))
@@ -202,9 +223,9 @@ class Running:
             reports = await self._parts.turns.store(KeptTurn(self._turn.session, messages, used))
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
             await self._watch.tell("failed", error)
-            return (), f"this turn is not stored yet: {error}"
+            return (), error
         await self._watch.tell("memory_stored", reports)
-        return reports, ""
+        return reports, None
 
     async def _told(self, result: RunResult, error: RunError | None) -> None:
         if error is not None:
@@ -233,7 +254,13 @@ class Running:
             stored=reports,
             abstain=read.abstain,
             warnings=tuple(self._turn.warnings),
-            notes=read.notes,
+            notes=_notes(read, assembled),
             elapsed=self._turn.timer(),
             fingerprint=self._parts.fingerprint,
+            trust=self._reading.least,
         )
+
+
+def _notes(read: Gathered, assembled: Assembled) -> tuple[str, ...]:
+    reasons = ", ".join(assembled.reasons)
+    return (*read.notes, f"messages of history left out: {reasons}") if reasons else read.notes

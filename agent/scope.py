@@ -9,6 +9,7 @@ from agent.approval import Approver
 from agent.events import Event
 from agent.hooks import Watch
 from agent.ledger import Ledger
+from agent.reading import Reading
 
 
 def _unheard(event: Event) -> None:
@@ -19,7 +20,7 @@ def _unheard(event: Event) -> None:
 class RunScope:
     """*ledger* counts what is used, *watch* tells the hooks, *emit* puts an event into the run's stream, *approver*
     answers requests (None: whoever reads the stream, where *streams*), *lineage* are the agents above, outermost
-    first, *timer* gives the seconds since the run began."""
+    first, *timer* gives the seconds since the run began, *reading* knows whose words were read."""
 
     ledger: Ledger = field(default_factory=Ledger)
     watch: Watch = field(default_factory=Watch)
@@ -28,3 +29,4 @@ class RunScope:
     streams: bool = False
     lineage: tuple[object, ...] = ()
     timer: Callable[[], float] = float
+    reading: Reading = field(default_factory=Reading)

@@ -13,7 +13,8 @@ from typing import Any
 
 from agent.items import Citation
 from agent.providers.protocol import KeptAs
-from memory import ArgumentError, HistoryStorage, LongTermMemory, Message, Report, TextBlock, ToolCallBlock
+from agent.reading import marked
+from memory import ArgumentError, HistoryStorage, LongTermMemory, Message, Report, TextBlock, ToolCallBlock, Trust
 
 QUOTES = "quotes"
 REPLY = "reply"
@@ -92,12 +93,15 @@ def kept_messages(
     at: datetime,
     kept: KeptAs | None = None,
     citations: Sequence[Citation] = (),
+    trust: Trust = Trust.USER,
 ) -> tuple[Message, ...]:
     """Return what is kept of a turn's *messages* (the prompt first): all, or without *trace* prompt and answer.
 
     Thinking goes. An answer that says itself what to keep (*kept*) is kept as that, with pointers to what it quotes.
+    What the model said is marked as trusted no more than *trust*, the least of what it had read.
     """
-    said = [message.without_thinking() for message in messages]
+    prompt, *answered = (message.without_thinking() for message in messages)
+    said = [prompt, *(marked(message, trust) for message in answered)]
     if kept is not None and said[-1].role == "assistant":
         said[-1] = _pointing(said[-1], kept, citations)
     if not trace:

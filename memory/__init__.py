@@ -10,8 +10,12 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.local import LocalEmbedder
+from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
 from memory.embedders.space import embedder_space
@@ -21,6 +25,7 @@ from memory.errors import (
     ArgumentError,
     CannotUndo,
     DuplicateKey,
+    EmbedderChanged,
     EmbedderError,
     EmbedderMismatch,
     HttpConnectError,
@@ -34,6 +39,7 @@ from memory.errors import (
     RejectedText,
     TokenizerUnavailable,
 )
+from memory.estimating_counter import EstimatingCounter
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -47,9 +53,11 @@ from memory.messages import (
     ToolResultBlock,
 )
 from memory.opening import open_memory
+from memory.policies.chain import Chain
 from memory.policies.fixed_window import FixedWindow
 from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy, Window
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
+from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
@@ -59,12 +67,14 @@ from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
+from memory.receipts import read_receipt, receipt_text
 from memory.records import (
     Change,
     Forgotten,
     Found,
     History,
     Hit,
+    Left,
     LeftOut,
     Matched,
     Memory,
@@ -76,42 +86,58 @@ from memory.records import (
     Stage,
     Stats,
     Trust,
+    Unreached,
+    Verified,
     WhyNot,
 )
 from memory.runtime import run_sync
 from memory.scopes import Scopes
 from memory.short_term import ShortTermMemory
+from memory.storage.conversation import Conversation
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
+from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
+from memory.storage.summaries import Summary, SummaryStorage
 from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
-from memory.tokens import EstimatingCounter, TokenCounter, default_counter, message_tokens
+from memory.tokens import TokenCounter, default_counter, message_tokens
+from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.reembedding import Reembedded, ReembeddingProgress
 from memory.write.trust import may_change
 
 __all__ = [
     "ArgumentError",
     "Block",
     "CannotUndo",
+    "Chain",
     "Change",
     "Chunk",
     "Chunker",
     "Citation",
     "Clock",
+    "Conversation",
+    "ConversationPolicy",
     "Decision",
+    "DetailedEmbedder",
     "Document",
     "DocumentBlock",
     "DocumentInfo",
     "DuplicateKey",
     "Embedder",
+    "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
     "EmbeddingKind",
+    "EmbeddingSettings",
+    "Embeddings",
     "EstimatingCounter",
+    "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
     "Found",
+    "FunctionEmbedder",
     "HashingEmbedder",
     "History",
     "HistoryStorage",
@@ -128,6 +154,7 @@ __all__ = [
     "IngestReport",
     "KeepAll",
     "KnowledgeBase",
+    "Left",
     "LeftOut",
     "LoadError",
     "Loaded",
@@ -143,6 +170,7 @@ __all__ = [
     "MinimumLength",
     "NoSuchMemory",
     "NotTrusted",
+    "OllamaEmbedder",
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
@@ -151,8 +179,11 @@ __all__ = [
     "Passages",
     "ReadPolicy",
     "RecallSettings",
+    "Reembedded",
+    "ReembeddingProgress",
     "RejectedText",
     "Report",
+    "Retention",
     "Role",
     "Scopes",
     "SessionInfo",
@@ -163,6 +194,10 @@ __all__ = [
     "Stats",
     "StoreAlways",
     "StoredMessage",
+    "Summarise",
+    "Summary",
+    "SummaryStorage",
+    "SummaryWindow",
     "TextBlock",
     "TextChunker",
     "ThinkingBlock",
@@ -172,20 +207,27 @@ __all__ = [
     "TokenizerUnavailable",
     "ToolCallBlock",
     "ToolResultBlock",
+    "Truncation",
     "Trust",
+    "Unreached",
+    "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
     "WritePolicy",
     "cite",
     "default_counter",
+    "embed_detailed",
     "embedder_space",
     "local_available",
     "may_change",
     "message_tokens",
     "open_memory",
     "passages_of",
+    "read_receipt",
+    "receipt_text",
     "run_sync",
     "system_clock",
     "unreadable",
+    "window_of",
 ]

@@ -4,11 +4,12 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 ├── ArgumentError               a value given by the caller (also a ValueError): argument, value, expected
 ├── DuplicateKey                the same key with another text; nothing was overwritten: key, id
 ├── NoSuchMemory                no memory of that id: id
-├── CannotUndo                  an operation that cannot be taken back: operation, reason, in_the_way
 ├── NotTrusted                  an actor that may not change what is trusted more: id, operation, actor, trust
+├── CannotUndo                  an operation that cannot be taken back: operation, reason, in_the_way
 ├── RejectedText                a correction that a write policy does not let through: reason
 ├── EmbedderError               an embedder failed or answered nonsense
 │   └── EmbedderMismatch        the file was filled with vectors of another embedder: recorded, given
+│       └── EmbedderChanged     the embedder's model was changed under the same name: nearness
 ├── HttpError                   an HTTP exchange failed: url (without secrets), status
 │   ├── HttpConnectError        nothing answered
 │   ├── HttpTimeout             it took too long
@@ -54,16 +55,6 @@ class NoSuchMemory(MemoryLayerError):
         super().__init__(f"no memory {id!r} here; `mneme memories` lists what there is")
 
 
-class CannotUndo(MemoryLayerError):
-    """An operation cannot be taken back, and nothing was changed; *in_the_way* names a later operation that is."""
-
-    def __init__(self, operation: str, reason: str, in_the_way: str | None = None) -> None:
-        self.operation = operation
-        self.reason = reason
-        self.in_the_way = in_the_way
-        super().__init__(f"operation {operation} cannot be undone: {reason}")
-
-
 class NotTrusted(MemoryLayerError):
     """An actor wanted to change what is trusted more than itself; nothing was changed."""
 
@@ -76,6 +67,16 @@ class NotTrusted(MemoryLayerError):
             f"memory {id} is the {trust}'s: {operation} by {actor} needs approval "
             f"(approved_by={str(trust)!r} or whoever is trusted more)"
         )
+
+
+class CannotUndo(MemoryLayerError):
+    """An operation cannot be taken back, and nothing was changed; *in_the_way* names a later operation that is."""
+
+    def __init__(self, operation: str, reason: str, in_the_way: str | None = None) -> None:
+        self.operation = operation
+        self.reason = reason
+        self.in_the_way = in_the_way
+        super().__init__(f"operation {operation} cannot be undone: {reason}")
 
 
 class RejectedText(MemoryLayerError):
@@ -99,6 +100,22 @@ class EmbedderMismatch(EmbedderError):
         super().__init__(
             f"this memory holds vectors of {recorded}, the embedder is {given}; "
             "use the recorded one, or re-embed the memory"
+        )
+
+
+class EmbedderChanged(EmbedderMismatch):
+    """The embedder has the right name, and gives other vectors than when the file was filled."""
+
+    def __init__(self, fingerprint: str, nearness: float) -> None:
+        super().__init__(fingerprint, fingerprint)
+        self.nearness = nearness
+        self.args = (self._said(fingerprint),)
+
+    def _said(self, fingerprint: str) -> str:
+        return (
+            f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
+            f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
+            "the memory"
         )
 
 

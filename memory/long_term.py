@@ -1,9 +1,9 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
 The face over the write path (``memory.write``), conversation history (``memory.storage``) and recall
-(``memory.recall``). What lists, changes and
-erases is in ``listing``, ``revising`` and ``erasing``, parts of the same face. Not conversation windows
-(``short_term``) and not the reading of documents (``rag``).
+(``memory.recall``). What lists, changes and erases, and what is about vectors, is in ``listing``, ``revising``,
+``erasing`` and ``reembedding``, parts of the same face. Not conversation windows (``short_term``) and not the reading
+of documents (``rag``).
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -31,6 +31,7 @@ from memory.recall.query import Query, RecallOptions
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
 from memory.records import Found, Memory, Report, WhyNot
+from memory.reembedding import Reembedding
 from memory.revising import Revising
 from memory.scopes import Scopes, filter_of
 from memory.storage.in_memory import InMemoryHistory
@@ -42,6 +43,8 @@ from memory.write import pending, remembering, turns
 from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
+from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import TimeOrderedIds
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import WritePolicy
@@ -53,7 +56,7 @@ _Notes: TypeAlias = list[str]
 _Answers: TypeAlias = list[Memory | None]
 
 
-class LongTermMemory(Listing, Revising, Erasing):
+class LongTermMemory(Listing, Revising, Erasing, Reembedding):
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
@@ -77,15 +80,15 @@ class LongTermMemory(Listing, Revising, Erasing):
         operation_ids: Callable[[], str] | None = None,
         zone: tzinfo | None = None,
         recall_settings: RecallSettings | None = None,
+        embedding: EmbeddingSettings | None = None,
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
         """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*."""
         conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
-        self.embedder = embedder
         self.word_vectors = word_vectors
-        self.embedding = Embedding(store, embedder)
+        self.embedding = Embedding(store, embedder, settings=embedding)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock
@@ -104,7 +107,9 @@ class LongTermMemory(Listing, Revising, Erasing):
             ids=ids or TimeOrderedIds(clock=clock),
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
+            held=_held_beside(store),
         )
+        self._next_due = self._context.held.next_due()
         self._recaller = Recaller(
             store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
         )
@@ -147,8 +152,8 @@ class LongTermMemory(Listing, Revising, Erasing):
     ) -> list[Report]:
         """Append *messages* to the history of *session* and remember what was said, in one transaction.
 
-        One report a message, in order; tool and system messages, and those without text, are kept in history
-        only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
+        One report a message, in order; tool and system messages, and those without text or media, are kept in
+        history only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
         named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history
         only and is forgotten with what it quotes.
         """
@@ -216,25 +221,14 @@ class LongTermMemory(Listing, Revising, Erasing):
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
         return await asyncio.to_thread(self._get, names(ids, "ids"), namespace)
 
-    async def pending(self, *, namespace: str | None = None) -> int:
-        """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
-        return await asyncio.to_thread(pending.count, self._context, namespace)
-
-    async def flush(self, *, namespace: str | None = None) -> int:
-        """Embed what is pending; return how many got their vector. It stops when the embedder fails."""
-        return await pending.flush(self._context, namespace)
-
     async def complete(self) -> int:
         """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
         return await asyncio.to_thread(self.complete_now)
 
     def complete_now(self) -> int:
-        """As ``complete``, in this thread; ``open_memory`` runs it."""
+        """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
+        self.erase_due()
         return turns.complete(self._context)
-
-    async def close(self) -> None:
-        """Release the store."""
-        await asyncio.to_thread(self.store.close)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
@@ -272,6 +266,9 @@ class LongTermMemory(Listing, Revising, Erasing):
         notes = [f"asked together with what it leans on: {' / '.join(leant_on)}"] if leant_on else []
         return replace(query, vectors=vectors), [*notes, problem] if problem is not None else notes
 
+    async def _found_for(self, query: str, k: int, namespace: str) -> _Notes:
+        return [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+
     def _get(self, ids: Sequence[str], namespace: str) -> _Answers:
         found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}
         if old := [one for one in ids if one not in found and "@" in one]:
@@ -286,11 +283,13 @@ class LongTermMemory(Listing, Revising, Erasing):
 
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
+        if self._something_is_due():
+            await asyncio.to_thread(self.erase_due)
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                filled = await pending.flush(self._context, namespace, limit=pending.BATCH)
+                filled = await pending.flush(self._context, namespace, limit=pending.BATCH, patient=False)
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return
             if not filled:
@@ -312,6 +311,16 @@ def _beside(
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
+
+
+def _held_beside(store: VectorStore) -> Held:
+    """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
+    database = getattr(store, "database", None)
+    if database is None:
+        return InMemoryHeld()
+    from memory.write.held_tables import SqliteHeld
+
+    return SqliteHeld(database)
 
 
 def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:

@@ -13,11 +13,13 @@ from datetime import tzinfo
 from memory.codec import DECLARED_FIELDS
 from memory.embedders.local import LocalEmbedder
 from memory.embedders.protocol import Embedder, WordVectors
+from memory.embedders.space import named_for
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.long_term import LongTermMemory
 from memory.recall.settings import RecallSettings
 from memory.times import Clock, system_clock
+from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import WritePolicy
 from vectorstore import Space, open_store
 
@@ -32,6 +34,7 @@ def open_memory(
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
     recall_settings: RecallSettings | None = None,
+    embedding: EmbeddingSettings | None = None,
     counter: Callable[[str], int] | None = None,
     offline: bool = False,
 ) -> LongTermMemory:
@@ -56,6 +59,7 @@ def open_memory(
             ids=ids,
             zone=zone,
             recall_settings=recall_settings,
+            embedding=embedding,
             counter=counter,
             offline=offline,
         )
@@ -68,4 +72,4 @@ def open_memory(
 
 def _local_for(space: Space | None) -> Embedder | None:
     local = LocalEmbedder()
-    return local if space is None or space.fingerprint == local.fingerprint else None
+    return local if space is None or named_for(space, local) else None

@@ -315,12 +315,31 @@ class WhyNot:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreached:
+    """A copy that a ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time.
+
+    *removed*: it was removed with it, since that was asked for. *note* says why it could not be, or that nothing is
+    at its *path* any more.
+    """
+
+    kind: Literal["export", "backup"]
+    path: str
+    at: datetime | None = None
+    removed: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten:
     """The receipt of a ``forget``: ids and counts, never content.
 
     *memories* and *versions* went; *derived* were made from them alone; *also* hold the same words; *messages*
     counts conversation messages; *named* are answers of a model that used them. *pending*: bytes wait for a
-    reader to leave.
+    reader to leave. *due*: when the bytes go, where a time of grace was given; until then it can be taken back.
+
+    *hashes* are those of the texts, under the secret of the memory's file and the *salt*: they say nothing to anybody
+    else. *parts* counts what else was erased, by who kept it; *unreached* are copies elsewhere. *whole*: all of the
+    namespace went.
     """
 
     memories: tuple[str, ...]
@@ -332,3 +351,44 @@ class Forgotten:
     pending: bool = False
     dry_run: bool = False
     operation: str | None = None
+    namespace: str = ""
+    at: datetime | None = None
+    due: datetime | None = None
+    salt: str = ""
+    hashes: tuple[str, ...] = ()
+    parts: Mapping[str, int] = field(default_factory=dict)
+    unreached: tuple[Unreached, ...] = ()
+    whole: bool = False
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Every memory that went."""
+        return (*self.memories, *self.derived, *self.also)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that ``verify_forgotten`` still found: *where* (a table, a file) and *what*; never the words."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What ``verify_forgotten`` saw: *gone* where nothing is *left*.
+
+    *rows* counts the rows of all tables that were looked through, *files* are those whose bytes were searched, for
+    *texts* texts. *notes* say what could not be told, or is left elsewhere for a reason.
+    """
+
+    left: tuple[Left, ...] = ()
+    rows: int = 0
+    files: tuple[str, ...] = ()
+    texts: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing was found."""
+        return not self.left

@@ -12,6 +12,7 @@ from memory.times import aware, offset_of, to_text
 from memory.write import correcting, ending, marking, merging, undoing
 from memory.write.checking import importance_given, name, names, whole
 from memory.write.context import WriteContext
+from memory.write.grace import restore_forgotten
 from memory.write.versions import all_versions
 from vectorstore import Metadata
 
@@ -184,11 +185,11 @@ class Revising:
 
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
         value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
-        the same one), or where what is needed was forgotten.
+        the same one), or where what is needed was forgotten. A forgetting with a time of grace is taken back while
+        that lasts, as ``restore_forgotten`` does; any other is final.
         """
-        return await asyncio.to_thread(
-            undoing.undo, self._context, operation, namespace, actor=actor, approved_by=approved_by
-        )
+        id = name(operation, "operation")
+        return await asyncio.to_thread(self._undo, id, namespace, actor=actor, approved_by=approved_by)
 
     async def history(self, id: str, *, namespace: str = "") -> History:
         """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
@@ -210,6 +211,11 @@ class Revising:
         versions = all_versions(self._context, id, namespace)
         operations = self._context.operations.list(namespace, memory=id, limit=_ALL)
         return History(tuple(versions), tuple(operations))
+
+    def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
+        if self._context.held.get(namespace, id) is not None:
+            return restore_forgotten(self._context, id, namespace, actor=actor)
+        return undoing.undo(self._context, id, namespace, actor=actor, approved_by=approved_by)
 
     async def _mark(
         self,

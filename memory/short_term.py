@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from memory.errors import ArgumentError
 from memory.messages import Message, Role
 from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy, Window
+from memory.policies.protocol import ReadPolicy, Window, window_of
+from memory.storage.conversation import Conversation
 from memory.storage.protocol import HistoryStorage, StoredMessage
 
 
@@ -65,8 +66,7 @@ class ShortTermMemory:
 
     async def window(self) -> Window:
         """Return what a model should see now."""
-        stored = await self.load()
-        return self._policy.apply([item.message for item in stored])
+        return await window_of(self._policy, Conversation(self._storage, self._session, self._namespace))
 
     async def load(
         self, *, limit: int | None = None, offset: int = 0, roles: Iterable[Role] | None = None

@@ -1,7 +1,7 @@
 """How many tokens a text or a message takes, exactly or by an estimate that says it is one.
 
 >>> EstimatingCounter().count("I moved to Lisbon.")
-6
+8
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from typing import Protocol, runtime_checkable
 
 from memory.errors import TokenizerUnavailable
+from memory.estimating_counter import EstimatingCounter
 from memory.image_size import image_size
 from memory.messages import (
     Block,
@@ -28,7 +29,6 @@ IMAGE_TILE = 64
 TILE_TOKENS = 170
 UNREADABLE_IMAGE_TOKENS = 2500
 DOCUMENT_BYTES_PER_TOKEN = 1500
-ESTIMATED_BYTES_PER_TOKEN = 3
 
 
 @runtime_checkable
@@ -48,17 +48,6 @@ class TokenCounter(Protocol):
     def count(self, text: str) -> int:
         """Return the number of tokens of *text*; 0 for an empty one."""
         ...
-
-
-class EstimatingCounter:
-    """One token for each three bytes of UTF-8, rounded up: enough for prose, code and Japanese alike."""
-
-    name = f"estimate/{ESTIMATED_BYTES_PER_TOKEN}-bytes"
-    exact = False
-
-    def count(self, text: str) -> int:
-        """As the protocol says."""
-        return math.ceil(len(text.encode("utf-8", "surrogatepass")) / ESTIMATED_BYTES_PER_TOKEN)
 
 
 class FallbackCounter:

@@ -11,16 +11,18 @@ from memory.messages import Message
 def groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Cut *messages* into groups that must stay whole, in order.
 
-    An assistant message that calls tools and all tool messages directly after it are one group; each other
-    message is its own.
+    An assistant message that calls tools, all tool messages directly after it, and everything up to the last result
+    of its calls that comes later (others may speak meanwhile) are one group; each other message is its own.
     """
     found: list[tuple[Message, ...]] = []
     position = 0
+    last = _last_results(messages)
     while position < len(messages):
         end = position + 1
-        if messages[position].role == "assistant" and messages[position].tool_calls:
-            while end < len(messages) and messages[end].role == "tool":
-                end += 1
+        reach = last.get(position)
+        while reach is not None and end < len(messages) and (end <= reach or messages[end].role == "tool"):
+            reach = max(reach, last.get(end, reach))
+            end += 1
         found.append(tuple(messages[position:end]))
         position = end
     return found
@@ -31,3 +33,21 @@ def turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     begins = [position for position, message in enumerate(messages) if message.role == "user"]
     borders = sorted({0, *begins, len(messages)})
     return [tuple(messages[start:end]) for start, end in pairwise(borders)]
+
+
+def _last_results(messages: Sequence[Message]) -> dict[int, int]:
+    """Return, by the place of a message that calls tools, the place of the last result of its calls.
+
+    Some servers use an id again: a result belongs to the last call of that id that has none yet.
+    """
+    last: dict[int, int] = {}
+    waiting: dict[str, int] = {}
+    for position, message in enumerate(messages):
+        if message.role == "assistant" and message.tool_calls:
+            last[position] = position
+            waiting.update(dict.fromkeys((call.id for call in message.tool_calls), position))
+        for result in message.tool_results if message.role == "tool" else ():
+            caller = waiting.pop(result.call_id, None)
+            if caller is not None:
+                last[caller] = position
+    return last

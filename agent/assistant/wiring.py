@@ -16,6 +16,7 @@ from vectorstore import NotAStore
 if TYPE_CHECKING:
     from agent.agent import Agent
     from agent.providers.protocol import Provider
+    from agent.tools.protocol import Tool
     from memory.http import HttpClient
 
 SYSTEM = """\
@@ -75,21 +76,29 @@ def open_settings_memory(settings: Settings, *, create: bool = True) -> OpenedMe
 
 
 def open_assistant(
-    settings: Settings, *, create: bool = True, on_memory_error: Literal["degrade", "raise"] = "degrade"
+    settings: Settings,
+    *,
+    create: bool = True,
+    reads_only: bool = False,
+    on_memory_error: Literal["degrade", "raise"] = "degrade",
 ) -> Assistant:
-    """Open the memory file, as ``open_settings_memory`` does, and put the agent together around it."""
+    """Open the memory file, as ``open_settings_memory`` does, and put the agent together around it.
+
+    A model is given tools to search, read, note, correct and forget, the last two with approval each time; with
+    *reads_only* it searches and reads.
+    """
     from agent.agent import Agent
     from agent.tools.knowledge import knowledge_tools
-    from agent.tools.memory import memory_tools
+    from agent.tools.memory import ALL, READING, memory_tools
 
     client = make_client(settings) if settings.model is not None or settings.embedder == "openai" else None
     provider = make_provider(settings, client)
     place = _opened(settings, client, create=create)
-    tools = (
-        (*memory_tools(place.memory, namespace=place.namespace), *knowledge_tools(place.knowledge()))
-        if settings.model is not None
-        else ()
-    )
+    tools: list[Tool] = []
+    if settings.model is not None:
+        include = READING if reads_only else ALL
+        tools += memory_tools(place.memory, namespace=place.namespace, include=include, users_words=True, ask=True)
+        tools += knowledge_tools(place.knowledge())
     agent = Agent(
         provider,
         system=settings.system or SYSTEM,

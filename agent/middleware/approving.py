@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from agent.approval import Approval, ApprovalPolicy, ApprovalRequest, Approver, Decision, as_flagged, decision_of
 from agent.errors import CallRefused
@@ -34,12 +35,16 @@ class Approving:
 
     async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
         """As the protocol says."""
-        if self._policy(invocation.call, invocation.facets.needs_approval):
+        flagged = invocation.facets.wants_approval(invocation.context.trust)
+        if self._policy(invocation.call, flagged):
             decision = await self._asked(invocation)
             if decision.status is not Approval.APPROVED:
                 reason = f": {decision.reason}" if decision.reason else ""
                 raise CallRefused(_TEXTS[decision.status] + reason)
-        return await proceed(invocation)
+        elif not flagged:
+            return await proceed(invocation)
+        # Somebody said yes, or the policy did in their name.
+        return await proceed(replace(invocation, context=replace(invocation.context, approved=True)))
 
     async def _asked(self, invocation: Invocation) -> Decision:
         context = invocation.context

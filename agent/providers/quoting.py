@@ -14,6 +14,7 @@ quotes the present turn.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 
 from agent.errors import ArgumentError
 from agent.items import Citation, ContextItem, cited
@@ -81,7 +82,9 @@ class QuotingProvider:
         top = max((item.score for item in best), default=0.0)
         floor = top * self._share if top > 0 else top
         chosen = [item for item in best if item.score >= floor][: self._quotes]
-        return [citation for item in chosen if (citation := self._quoted(question, item)).quote]
+        quotes = [quote for item in chosen if (quote := self._quoted(question, item)).quote]
+        # Numbered as they are shown: whoever reads the answer sees no other numbers.
+        return [replace(quote, number=number) for number, quote in enumerate(quotes, start=1)]
 
     def _near(self, question: str, item: ContextItem) -> bool:
         wanted = set(self._analyser.terms(question))

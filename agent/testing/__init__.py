@@ -1,10 +1,11 @@
-"""For tests of agents and providers: a scripted provider, scripted servers, and the contract of providers."""
+"""For tests of agents and providers: scripted provider and servers, the contract of providers, what was shown."""
 
 from agent.testing.anthropic_server import AnthropicServer
 from agent.testing.ollama_server import OllamaServer
 from agent.testing.openai_server import OpenAIServer
 from agent.testing.provider_contract import ProviderContract
 from agent.testing.scripted import Reply, ScriptedProvider, call
+from agent.testing.shown import mark_in, shown_items
 from agent.testing.wire_server import RawReply, Seen, WireServer
 
 __all__ = [
@@ -18,4 +19,6 @@ __all__ = [
     "Seen",
     "WireServer",
     "call",
+    "mark_in",
+    "shown_items",
 ]

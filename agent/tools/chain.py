@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 from agent.errors import ArgumentError
 from agent.providers.protocol import ToolSpec
+from agent.reading import least
 from agent.tools.facets import Facets, facets_of
 from agent.tools.protocol import Tool, ToolContext, ToolOutput
 from memory import TextBlock
@@ -28,10 +31,14 @@ class ChainedTool:
         if any(facets.authorise is not None for facets in every[1:]):
             raise ArgumentError("tools", tools, "only the first tool of a chain may have an authoriser")
         self._facets = Facets(
-            needs_approval=any(facets.needs_approval for facets in every),
+            # What a later tool is given is a tool's word, which is what it may want a yes for.
+            needs_approval=any(one.needs_approval for one in every)
+            or any(later.wants_approval(earlier.trust) for earlier, later in combinations(every, 2)),
             authorise=every[0].authorise,
             skip_synthesis=every[-1].skip_synthesis,
             idempotent=all(facets.idempotent for facets in every),
+            approval_below=every[0].approval_below,
+            trust=least(facets.trust for facets in every),
         )
 
     @property
@@ -52,7 +59,8 @@ class ChainedTool:
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """As the protocol says."""
         output = await self._tools[0].call(arguments, context)
-        for tool, parameter in zip(self._tools[1:], self._taking, strict=True):
+        for before, tool, parameter in zip(self._tools, self._tools[1:], self._taking, strict=False):
+            context = replace(context, trust=least((context.trust, facets_of(before).trust)))
             output = await tool.call({parameter: _text(output)}, context)
         return output
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from agent.errors import ArgumentError
+from agent.reading import is_below
 from agent.tools.protocol import ToolContext
+from memory import Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,16 @@ Authoriser: TypeAlias = Callable[[Mapping[str, Any], ToolContext], Verdict | Awa
 @dataclass(frozen=True, slots=True)
 class Facets:
     """*needs_approval*: a person must agree to each call. *authorise* judges each call first. *skip_synthesis*: the
-    result is the answer, the model need not say it again. *idempotent*: repeating a call that failed does no harm."""
+    result is the answer, the model need not say it again. *idempotent*: repeating a call that failed does no harm.
+    *approval_below*: a person must agree where the run has read words that are trusted less than this. *trust*: whose
+    word its results are."""
 
     needs_approval: bool = False
     authorise: Authoriser | None = None
     skip_synthesis: bool = False
     idempotent: bool = False
+    approval_below: Trust | None = None
+    trust: Trust = Trust.TOOL
 
     def __post_init__(self) -> None:
         for name in ("needs_approval", "skip_synthesis", "idempotent"):
@@ -38,6 +44,14 @@ class Facets:
                 raise ArgumentError(name, getattr(self, name), "True or False is needed")
         if self.authorise is not None and not callable(self.authorise):
             raise ArgumentError("authorise", self.authorise, "a function of arguments and context is needed, or None")
+        if not isinstance(self.trust, Trust):
+            raise ArgumentError("trust", self.trust, "a Trust is needed")
+        if self.approval_below is not None and not isinstance(self.approval_below, Trust):
+            raise ArgumentError("approval_below", self.approval_below, "a Trust is needed, or None")
+
+    def wants_approval(self, trust: Trust) -> bool:
+        """Whether a call that speaks for *trust* needs a yes."""
+        return self.needs_approval or (self.approval_below is not None and is_below(trust, self.approval_below))
 
 
 def facets_of(tool: object) -> Facets:

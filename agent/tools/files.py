@@ -11,6 +11,7 @@ from pydantic import Field
 from agent.errors import ToolFailed
 from agent.tools.function import FunctionTool
 from agent.tools.rooted import Root
+from memory import Trust
 
 _LINES = 400
 
@@ -25,7 +26,7 @@ def file_tools(root: str | Path, *, max_bytes: int = 2_000_000) -> tuple[Functio
     read, nor files above *max_bytes*."""
     tools = _FileTools(Root(root, max_bytes=max_bytes))
     functions: tuple[Callable[..., Any], ...] = (tools.list_files, tools.read_file)
-    return tuple(FunctionTool(function, idempotent=True) for function in functions)
+    return tuple(FunctionTool(function, idempotent=True, trust=Trust.DOCUMENT) for function in functions)
 
 
 def note_tools(root: str | Path, *, max_bytes: int = 200_000) -> tuple[FunctionTool, ...]:

@@ -27,7 +27,7 @@ from agent.tools.facets import Authoriser, Facets
 from agent.tools.protocol import ToolContext, ToolOutput
 from agent.tools.schema import Parameters
 from agent.tools.threads import in_thread
-from memory import ImageBlock, TextBlock
+from memory import ImageBlock, TextBlock, Trust
 
 _DONE = "done"
 
@@ -46,6 +46,8 @@ class FunctionTool:
         authorise: Authoriser | None = None,
         skip_synthesis: bool = False,
         idempotent: bool = False,
+        approval_below: Trust | None = None,
+        trust: Trust = Trust.TOOL,
     ) -> None:
         if not callable(function):
             raise ArgumentError("function", function, "a function is needed")
@@ -54,7 +56,7 @@ class FunctionTool:
         self._function = function
         self._parameters = Parameters(function)
         self._timeout = timeout
-        self._facets = Facets(needs_approval, authorise, skip_synthesis, idempotent)
+        self._facets = Facets(needs_approval, authorise, skip_synthesis, idempotent, approval_below, trust)
         said = self._parameters.description if description is None else description
         shown = name if name is not None else getattr(function, "__name__", type(function).__name__)
         self._spec = ToolSpec(shown, said, self._parameters.schema)
@@ -109,6 +111,8 @@ def tool(
     authorise: Authoriser | None = None,
     skip_synthesis: bool = False,
     idempotent: bool = False,
+    approval_below: Trust | None = None,
+    trust: Trust = Trust.TOOL,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -117,7 +121,7 @@ def tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, plainly (``@tool``) or with options (``@tool(timeout=5, needs_approval=True)``).
 
-    The options are those of ``FunctionTool``; what the last four mean is told by ``Facets``.
+    The options are those of ``FunctionTool``; what the last six mean is told by ``Facets``.
     """
 
     def made(given: Callable[..., Any]) -> FunctionTool:

@@ -11,7 +11,7 @@ from pydantic import Field
 from agent.items import passage_item
 from agent.rendering import rendered
 from agent.tools.function import FunctionTool
-from memory import KnowledgeBase
+from memory import KnowledgeBase, Trust
 
 _LISTED = 200
 
@@ -23,7 +23,9 @@ def knowledge_tools(knowledge: KnowledgeBase, *, prefix: str = "") -> tuple[Func
         "search_documents": tools.search_documents,
         "list_documents": tools.list_documents,
     }
-    return tuple(FunctionTool(function, name=prefix + name) for name, function in functions.items())
+    return tuple(
+        FunctionTool(function, name=prefix + name, trust=Trust.DOCUMENT) for name, function in functions.items()
+    )
 
 
 class _KnowledgeTools:

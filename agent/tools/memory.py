@@ -1,27 +1,33 @@
 """Memory as tools: a model searches, reads, notes, corrects and forgets in one user's memory.
 
-What a model writes carries its own trust, never the user's; and it changes or removes nothing that the user said,
-unless that is allowed.
+What a model writes is trusted as the least of what its run has read, and never as the user's word. It changes or
+removes nothing that the user said, unless that is allowed; and on behalf of a document or of a tool's result it changes
+and removes nothing that nobody approved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from agent.errors import ArgumentError, ToolFailed
 from agent.items import item_of
+from agent.reading import is_below
 from agent.rendering import rendered
 from agent.tools.function import FunctionTool
 from agent.tools.protocol import ToolContext
 from memory import Hit, LongTermMemory, Memory, MemoryLayerError, Outcome, Trust
 
 DEFAULT = ("search_memory", "get_memory", "remember")
+READING = ("search_memory", "get_memory")
 ALL = (*DEFAULT, "correct_memory", "forget_memory")
-_OWN = frozenset({Trust.ASSISTANT, Trust.TOOL})
+Writer: TypeAlias = Literal["assistant", "tool", "document"]
+_WRITERS: dict[Trust, Writer] = {Trust.TOOL: "tool", Trust.DOCUMENT: "document"}
+_MODELS = frozenset({"assistant", *_WRITERS.values()})
+_CHANGING = frozenset({"correct_memory", "forget_memory"})
 
 Ids = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
 
@@ -32,10 +38,12 @@ def memory_tools(
     namespace: str = "",
     include: Iterable[str] = DEFAULT,
     users_words: bool = False,
+    ask: bool = False,
 ) -> tuple[FunctionTool, ...]:
     """Return tools over *memory*, those named in *include*; correcting and forgetting only where they are named.
 
-    What the user said (or a document) is corrected or forgotten by a model only with *users_words*.
+    What the user said (or a document) is corrected or forgotten by a model only with *users_words*. Correcting and
+    forgetting need approval where the run has read a document or a tool's result, and with *ask* always.
     """
     tools = _MemoryTools(memory, namespace, users_words)
     functions: dict[str, Callable[..., Any]] = {
@@ -49,7 +57,16 @@ def memory_tools(
     for name in wanted:
         if name not in functions:
             raise ArgumentError("include", name, f"names among {', '.join(ALL)} are needed")
-    return tuple(FunctionTool(functions[name]) for name in wanted)
+    below = Trust.USER if ask else Trust.ASSISTANT  # a model's word is never the user's, so it always asks
+    # What they show is told to be read item by item, so their results have no trust of their own.
+    return tuple(
+        FunctionTool(
+            functions[name],
+            trust=Trust.USER,
+            approval_below=below if name in _CHANGING else None,
+        )
+        for name in wanted
+    )
 
 
 class _MemoryTools:
@@ -61,6 +78,7 @@ class _MemoryTools:
     async def search_memory(
         self,
         question: Annotated[str, Field(min_length=1, description="What to look for, in plain words.")],
+        context: ToolContext,
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
     ) -> str:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
@@ -68,13 +86,13 @@ class _MemoryTools:
         if not found:
             return "Nothing is remembered about this."
         note = "none of these may be about it" if found.abstain is not None else f"{len(found)} found"
-        return _shown(list(found), f"Memories ({note})")
+        return _shown(list(found), f"Memories ({note})", context)
 
-    async def get_memory(self, ids: Ids) -> str:
+    async def get_memory(self, ids: Ids, context: ToolContext) -> str:
         """Read memories whole, by their ids."""
         memories = [one for one in await self._memory.get(ids, namespace=self._namespace) if one is not None]
         gone = [id for id in ids if id not in {one.id for one in memories}]
-        text = _shown([Hit(one, 0.0) for one in memories], "Memories")
+        text = _shown([Hit(one, 0.0) for one in memories], "Memories", context)
         missing = f"No memory has the id {', '.join(gone)}." if gone else ""
         return "\n".join(part for part in (text, missing) if part)
 
@@ -90,8 +108,8 @@ class _MemoryTools:
             kind="note",
             tags=tuple(tags or ()),
             session=context.session or None,
-            trust=Trust.ASSISTANT,
-            actor="assistant",
+            trust=Trust(_actor(context)),
+            actor=_actor(context),
         )
         try:
             report = await self._memory.remember(note, namespace=self._namespace)
@@ -105,33 +123,48 @@ class _MemoryTools:
         self,
         id: Annotated[str, Field(min_length=1, description="Id of the memory.")],
         text: Annotated[str, Field(min_length=1, description="What it should say, whole.")],
+        context: ToolContext,
     ) -> str:
         """Put right what a memory says; the old version stays in its history."""
-        await self._allowed([id])
+        await self._allowed([id], context)
         try:
-            report = await self._memory.correct(id, text, namespace=self._namespace)
+            report = await self._memory.correct(id, text, namespace=self._namespace, actor=_actor(context))
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
         return f"Corrected {report.id}."
 
-    async def forget_memory(self, ids: Ids) -> str:
+    async def forget_memory(self, ids: Ids, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
-        await self._allowed(ids)
+        await self._allowed(ids, context)
         try:
-            receipt = await self._memory.forget(ids, namespace=self._namespace)
+            receipt = await self._memory.forget(ids, namespace=self._namespace, actor=_actor(context))
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
 
-    async def _allowed(self, ids: Sequence[str]) -> None:
-        """Refuse to touch what is not there, and what is not the model's own."""
+    async def _allowed(self, ids: Sequence[str], context: ToolContext) -> None:
+        """Refuse to touch what is not there, what is not the model's own, and anything for a document unasked."""
+        if is_below(context.trust, Trust.ASSISTANT) and not context.approved:
+            raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")
         for id, one in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
             if one is None:
                 raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
-            if one.trust not in _OWN and not self._users_words:
+            if not (_is_own(one) or self._users_words):
                 raise ToolFailed(f"{id} is not a note of yours; only the user can change or remove it")
 
 
-def _shown(hits: Sequence[Hit], heading: str) -> str:
+def _actor(context: ToolContext) -> Writer:
+    """Return who writes: the least trusted that the run has read, the model itself at most."""
+    return _WRITERS.get(context.trust, "assistant")
+
+
+def _is_own(memory: Memory) -> bool:
+    """Whether a model wrote it; passages of documents are nobody's to change here."""
+    is_passage = memory.source is not None and memory.source.document is not None
+    return memory.actor in _MODELS and memory.trust is not Trust.USER and not is_passage
+
+
+def _shown(hits: Sequence[Hit], heading: str, context: ToolContext) -> str:
+    context.scope.reading.read(*(hit.memory.trust for hit in hits))
     items = [item_of(hit, place) for place, hit in enumerate(hits, start=1)]
     return rendered([replace(item, score=0.0) for item in items], heading)

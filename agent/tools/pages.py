@@ -10,7 +10,7 @@ from pydantic import Field
 from agent.errors import ArgumentError, ToolFailed
 from agent.tools.function import FunctionTool
 from agent.tools.protocol import ToolContext, ToolOutput
-from memory import TextBlock
+from memory import TextBlock, Trust
 
 READ_MORE = "read_more"
 
@@ -26,7 +26,7 @@ class ResultPages:
             raise ArgumentError("kept", kept, "0 or more is needed")
         self._limit, self._most = limit, kept
         self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self.tools = (FunctionTool(self._read_more, name=READ_MORE),) if kept else ()
+        self.tools = (FunctionTool(self._read_more, name=READ_MORE, trust=Trust.DOCUMENT),) if kept else ()
 
     def cut(self, output: ToolOutput, context: ToolContext) -> ToolOutput:
         """Return *output* as the model is to read it now."""

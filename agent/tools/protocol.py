@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from agent.providers.protocol import ToolSpec
 from agent.scope import RunScope
-from memory import ImageBlock, TextBlock
+from memory import ImageBlock, TextBlock, Trust
 
 ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock]
 
@@ -16,13 +16,19 @@ ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock]
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """The call that a tool serves: its id, the session, the agent's name, the round, when it must end (*deadline*, in
-    the event loop's time), and the run that it is part of (*scope*)."""
+    the event loop's time), and the run that it is part of (*scope*).
+
+    *trust* is whose word it is what the call writes: the least trusted that the run had read when the model made the
+    call, and the model's own at most. *approved*: somebody agreed to this very call.
+    """
 
     call_id: str = ""
     session: str = ""
     agent: str = ""
     step: int = 0
     deadline: float | None = None
+    trust: Trust = Trust.ASSISTANT
+    approved: bool = False
     scope: RunScope = field(default_factory=RunScope, repr=False, compare=False)
 
     def stamp(self) -> dict[str, Any]:

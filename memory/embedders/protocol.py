@@ -32,9 +32,9 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """Return unit vectors, shape (len(texts), dimension), float32, in the order of *texts*.
 
-        A text without anything to embed gets a row of zeros, which callers store as "no vector". An empty
-        list gives shape (0, dimension). A text with lone surrogates raises ``ArgumentError``, a failing or
-        inconsistent provider ``EmbedderError``.
+        A text without anything to embed (no letter, no digit) may get a row of zeros, which callers store as "no
+        vector"; a blank one always does. An empty list gives shape (0, dimension). A text with lone surrogates raises
+        ``ArgumentError``, a failing or inconsistent provider ``EmbedderError``. Calls may be made at the same time.
         """
         ...
 

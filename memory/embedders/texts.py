@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from memory.errors import ArgumentError
 
@@ -29,17 +29,35 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-def batches(texts: Sequence[str], count: int, characters: int) -> Iterator[Sequence[str]]:
-    """Cut *texts* into runs of bounded count and size; a text above the bound is a run of its own."""
-    start = size = 0
+def batches(
+    texts: Sequence[str], count: int, size: int, measure: Callable[[str], int] = len
+) -> Iterator[Sequence[str]]:
+    """Cut *texts* into runs of bounded count and size by *measure*; a text above the bound is a run of its own."""
+    start = total = 0
     for position, text in enumerate(texts):
-        full = position - start >= count or size + len(text) > characters
+        length = measure(text)
+        full = position - start >= count or total + length > size
         if full and position > start:
             yield texts[start:position]
-            start, size = position, 0
-        size += len(text)
+            start, total = position, 0
+        total += length
     if start < len(texts):
         yield texts[start:]
+
+
+def distinct(texts: Sequence[str]) -> tuple[list[str], dict[str, list[int]]]:
+    """Return each text that is not blank once, in order, and at which places of *texts* it stands."""
+    places: dict[str, list[int]] = {}
+    for position, text in enumerate(texts):
+        if not is_blank(text):
+            places.setdefault(text, []).append(position)
+    return list(places), places
+
+
+def whole_number(name: str, value: object, *, unset: bool = False) -> None:
+    """Raise ``ArgumentError`` unless *value* is a whole number of at least 1 (or None, where it may be *unset*)."""
+    if not (unset and value is None) and (type(value) is not int or value < 1):
+        raise ArgumentError(name, value, "a whole number of at least 1 is needed")
 
 
 def _is_whole(text: str) -> bool:

@@ -70,8 +70,9 @@ def _write(collection: Collection, work: Work) -> IngestLine:
     if manifest.get(record.source) != before or manifest.at(record.location) not in (None, before):
         raise Stale
     new = len(plan.new)
-    vectors, reasons = work.embedded.vectors[:new], work.embedded.reasons[:new]
-    late = zip(plan.vectorless, work.embedded.vectors[new:], strict=True)
+    embedded = collection.memory.embedding.still(work.embedded)
+    vectors, reasons = embedded.vectors[:new], embedded.reasons[:new]
+    late = zip(plan.vectorless, embedded.vectors[new:], strict=True)
     filled = {entry.id: vector for entry, vector in late if vector is not None}
     erased = _store(collection, plan, entries_of(plan, vectors, reasons), filled)
     collection.memory.tombstones.lift(collection.lane, [collection.mark_of(record.location)])
@@ -80,7 +81,7 @@ def _write(collection: Collection, work: Work) -> IngestLine:
     return IngestLine(
         record.source,
         _action(plan),
-        reason=(work.embedded.deferred or "") if pending else "",
+        reason=(embedded.deferred or next(iter(embedded.refused.values()), "")) if pending else "",
         chunks=len(plan.draft.memories) - plan.forgotten,
         embedded=sum(vector is not None for vector in vectors) + len(filled),
         pending=pending,

@@ -18,10 +18,9 @@ from memory.rag.discover import Found, Skipped, check_paths, discover
 from memory.rag.loaders.reading import SIZE_LIMIT
 from memory.rag.loaders.registry import Loaders
 from memory.rag.naming import vanished
-from memory.rag.plan import Draft, Plan
+from memory.rag.plan import Draft
 from memory.rag.preparing import Preparer
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport, OnProgress
-from memory.write.embedding import Embedded
 
 _WAVE_FILES = 64
 _WAVE_CHUNKS = 512
@@ -105,7 +104,7 @@ class Ingester:
         texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
         embedded = await self._collection.memory.embedding.vectors(texts)
         places = {text: place for place, text in enumerate(texts)}
-        works = [Work(plan, _part(embedded, plan, places)) for plan in plans]
+        works = [Work(plan, embedded.part([places[text] for text in plan.texts])) for plan in plans]
         return await asyncio.to_thread(write, self._collection, works)
 
     def _retire(self, roots: Sequence[Path]) -> list[IngestLine]:
@@ -138,12 +137,3 @@ class _Run:
             self._done += counted
             if self._on_progress is not None:
                 self._on_progress(IngestProgress(self._done, self._total, line))
-
-
-def _part(embedded: Embedded, plan: Plan, places: dict[str, int]) -> Embedded:
-    chosen = [places[text] for text in plan.texts]
-    return Embedded(
-        tuple(embedded.vectors[place] for place in chosen),
-        tuple(embedded.reasons[place] for place in chosen),
-        embedded.deferred,
-    )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from memory.captions import beginning
 from memory.messages import Message, Role
 from memory.storage.protocol import SessionInfo, StoredMessage
+from memory.storage.retention import Retention, begins_at, idle_since
 from memory.storage.rows import HistoryRow, ThreadedHistory
 from memory.storage.serialise import (
     all_to_json,
+    check_name,
     check_namespace,
     check_page,
     check_roles,
@@ -21,14 +24,15 @@ from memory.storage.serialise import (
     from_json,
     needle,
 )
+from memory.storage.summaries import Summary, check_summary, same
 from memory.times import Clock, system_clock
 
 
 class InMemoryHistory(ThreadedHistory):
     """``HistoryStorage`` without a file."""
 
-    def __init__(self, *, clock: Clock = system_clock) -> None:
-        super().__init__(InMemoryRows(clock=clock))
+    def __init__(self, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
+        super().__init__(InMemoryRows(clock=clock, retention=retention))
 
 
 @dataclass(slots=True)
@@ -44,6 +48,30 @@ class _Row:
 class _Session:
     rows: dict[int, _Row] = field(default_factory=dict)
     next: int = 1
+    first: int = 1
+    """Below it no message is shown, those of the system apart: a retention hides them."""
+    used_at: datetime | None = None
+    """When something was added last."""
+    over: bool = False
+    summaries: dict[str, Summary] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+    """By memory, the numbers of messages that a retention took and a summary still tells of."""
+
+    def take_hidden(self, *, drop: bool = False) -> None:
+        """Delete what is hidden and settled; with *drop* what is not settled too."""
+        for sequence, row in list(self.rows.items()):
+            if sequence < self.first and row.role != "system" and (drop or row.settled):
+                del self.rows[sequence]
+                if row.memory and any(sequence <= one.through for one in self.summaries.values()):
+                    self.left[row.memory] = sequence
+
+    def forget_summaries(self, sequence: int) -> int:
+        """Delete the summaries that reach to *sequence*; return how many."""
+        before = len(self.summaries)
+        self.summaries = {name: one for name, one in self.summaries.items() if one.through < sequence}
+        if not self.summaries:
+            self.left.clear()
+        return before - len(self.summaries)
 
 
 _Test: TypeAlias = Callable[[tuple[str, str], int, _Row], bool]
@@ -52,8 +80,9 @@ _Test: TypeAlias = Callable[[tuple[str, str], int, _Row], bool]
 class InMemoryRows:
     """``HistoryRows`` in dictionaries; messages are kept as JSON, so nothing is shared with the caller."""
 
-    def __init__(self, *, clock: Clock = system_clock) -> None:
+    def __init__(self, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         self._clock = clock
+        self._retention = retention
         self._lock = threading.RLock()
         self._sessions: dict[tuple[str, str], _Session] = {}
 
@@ -69,7 +98,8 @@ class InMemoryRows:
         place = (check_namespace(namespace), check_session(session))
         texts = all_to_json(messages)
         with self._lock:
-            return self._add(place, messages, texts, memories or [None] * len(texts))
+            kept = [(memory, memory == "") for memory in memories or [None] * len(texts)]
+            return self._add(place, messages, texts, kept)
 
     def load(
         self,
@@ -79,14 +109,15 @@ class InMemoryRows:
         limit: int | None = None,
         offset: int = 0,
         roles: Iterable[Role] | None = None,
+        after: int = 0,
     ) -> list[StoredMessage]:
         """As ``HistoryStorage.load``."""
         place = (check_namespace(namespace), check_session(session))
-        check_page(limit, offset)
+        check_page(limit, offset, after)
         wanted = check_roles(roles)
         with self._lock:
-            held = self._sessions.get(place, _Session())
-            chosen = [item for item in sorted(held.rows.items()) if item[1].role in wanted]
+            shown = self._shown(self._sessions.get(place, _Session()))
+            chosen = [item for item in shown if item[0] > after and item[1].role in wanted]
         end = max(len(chosen) - offset, 0)
         start = 0 if limit is None else max(end - limit, 0)
         return [
@@ -100,17 +131,14 @@ class InMemoryRows:
         texts = all_to_json(messages)
         with self._lock:
             before: dict[str, list[_Row]] = {}
-            held = self._sessions.get(place)
-            for row in held.rows.values() if held is not None else ():
+            held = self._sessions.get(place, _Session())
+            for _, row in sorted(held.rows.items()):
                 before.setdefault(row.text, []).append(row)
-            if held is not None:
-                held.rows.clear()
-            sequences = self._add(place, messages, texts, [None] * len(texts))
-            for sequence, text in zip(sequences, texts, strict=True):
-                if before.get(text):
-                    old, new = before[text].pop(0), self._sessions[place].rows[sequence]
-                    new.memory, new.settled = old.memory, old.settled
-            return sequences
+            held.rows.clear()
+            held.forget_summaries(0)
+            again = [before[text].pop(0) if before.get(text) else None for text in texts]
+            kept = [(one.memory, one.settled) if one is not None else (None, False) for one in again]
+            return self._add(place, messages, texts, kept)
 
     def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
         """As ``HistoryRows.delete``."""
@@ -118,37 +146,68 @@ class InMemoryRows:
         chosen = None if sequences is None else set(check_sequences(sequences))
         with self._lock:
             held = self._sessions.get(place, _Session())
+            shown = {sequence for sequence, _ in self._shown(held)}
             gone = [sequence for sequence in held.rows if chosen is None or sequence in chosen]
             for sequence in gone:
                 del held.rows[sequence]
-            return len(gone)
+            if gone:
+                held.forget_summaries(min(gone))
+            if chosen is None:
+                held.forget_summaries(0)
+            return len(shown.intersection(gone))
 
     def erase(self, rows: Sequence[HistoryRow]) -> None:
         """As ``HistoryRows.erase``."""
         for row in rows:
             self.delete(row.session, [row.sequence], namespace=row.namespace)
 
-    def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
-        """As ``HistoryStorage.sessions``."""
+    def erase_namespace(self, namespace: str) -> int:
+        """As ``HistoryRows.erase_namespace``."""
         name = check_namespace(namespace)
         with self._lock:
-            infos = [
-                SessionInfo(
-                    session,
-                    len(held.rows),
-                    min(row.at for row in held.rows.values()),
-                    max(row.at for row in held.rows.values()),
-                )
-                for (owner, session), held in self._sessions.items()
-                if owner == name and held.rows
-            ]
+            gone = [place for place in self._sessions if place[0] == name]
+            return sum(len(self._sessions.pop(place).rows) for place in gone)
+
+    def place(self, rows: Sequence[HistoryRow]) -> int:
+        """As ``HistoryRows.place``."""
+        texts = all_to_json([row.message for row in rows])
+        placed = 0
+        with self._lock:
+            for row, text in zip(rows, texts, strict=True):
+                held = self._sessions.setdefault((row.namespace, row.session), _Session())
+                if row.sequence not in held.rows:
+                    settled = row.memory is not None
+                    held.rows[row.sequence] = _Row(text, row.message.role, row.at, row.memory, settled)
+                    placed += 1
+                held.next = max(held.next, row.sequence + 1)
+                held.used_at = max(held.used_at or row.at, row.at)
+                held.rows = dict(sorted(held.rows.items()))
+        return placed
+
+    def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
+        """As ``HistoryStorage.sessions``."""
+        name = check_namespace(namespace)
+        check_page(limit)
+        with self._lock:
+            shown = {session: self._shown(held) for (owner, session), held in self._sessions.items() if owner == name}
+        infos = [
+            SessionInfo(
+                session,
+                len(rows),
+                min(row.at for _, row in rows),
+                max(row.at for _, row in rows),
+                beginning(from_json(next((row for _, row in rows if row.role == "user"), rows[0][1]).text)),
+            )
+            for session, rows in shown.items()
+            if rows
+        ]
         infos.sort(key=lambda info: info.session)
-        return sorted(infos, key=lambda info: info.last_at, reverse=True)
+        return sorted(infos, key=lambda info: info.last_at, reverse=True)[:limit]
 
     def namespaces(self) -> list[str]:
         """As ``HistoryStorage.namespaces``."""
         with self._lock:
-            return sorted({namespace for (namespace, _), held in self._sessions.items() if held.rows})
+            return sorted({namespace for (namespace, _), held in self._sessions.items() if self._shown(held)})
 
     def unsettled(self, limit: int) -> list[HistoryRow]:
         """As ``HistoryRows.unsettled``."""
@@ -161,6 +220,9 @@ class InMemoryRows:
     def settle(self, rows: Sequence[HistoryRow]) -> None:
         """As ``HistoryRows.settle``."""
         self._note(rows, settled=True)
+        with self._lock:
+            for place in {(row.namespace, row.session) for row in rows}:
+                self._sessions.get(place, _Session()).take_hidden()
 
     def of_memories(self, ids: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.of_memories``."""
@@ -180,22 +242,90 @@ class InMemoryRows:
             lambda place, _sequence, row: place[0] == namespace and any(part in row.text for part in needles)
         )
 
+    def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
+        """As ``SummaryStorage.summary``; a session that is over has none."""
+        place = (check_namespace(namespace), check_session(session))
+        with self._lock:
+            return self._summary(place, check_name(name, "name"))
+
+    def keep_summary(
+        self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
+    ) -> bool:
+        """As ``SummaryStorage.keep_summary``."""
+        place = (check_namespace(namespace), check_session(session))
+        summary, numbers = check_summary(summary, before, made_of)
+        with self._lock:
+            held = self._sessions.get(place, _Session())
+            if not same(self._summary(place, summary.name), before) or not set(numbers) <= held.rows.keys():
+                return False
+            held.summaries[summary.name] = replace(summary, at=self._clock())
+            return True
+
+    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
+        """As ``HistoryRows.erase_summaries``."""
+        wanted = [text for text in texts if text.strip()]
+        with self._lock:
+            erased = 0
+            for held in [held for (owner, _), held in self._sessions.items() if owner == namespace]:
+                reached = [held.left[one] for one in memories if one in held.left]
+                reached += [one.through for one in held.summaries.values() if any(text in one.text for text in wanted)]
+                erased += held.forget_summaries(min(reached)) if reached else 0
+            return erased
+
+    def _summary(self, place: tuple[str, str], name: str) -> Summary | None:
+        held = self._sessions.get(place)
+        return None if held is None or self._is_over(held) else held.summaries.get(name)
+
+    def _is_over(self, held: _Session) -> bool:
+        since = idle_since(self._retention, self._clock()) if self._retention is not None else None
+        return held.over or (since is not None and held.used_at is not None and held.used_at <= since)
+
+    def _shown(self, held: _Session) -> list[tuple[int, _Row]]:
+        """Return what readings see of a session, in order."""
+        if self._is_over(held):
+            return []
+        return [item for item in sorted(held.rows.items()) if item[0] >= held.first or item[1].role == "system"]
+
     def _add(
         self,
         place: tuple[str, str],
         messages: Sequence[Message],
         texts: Sequence[str],
-        memories: Sequence[str | None],
+        kept: Sequence[tuple[str | None, bool]],
     ) -> list[int]:
+        """Add messages, each with its memory and whether that is settled; then what has to go for them goes."""
         if not texts:
             return []
+        self._end_idle()
         held = self._sessions.setdefault(place, _Session())
-        now = self._clock()
+        now = held.used_at = self._clock()
+        held.over = False
         sequences = list(range(held.next, held.next + len(texts)))
-        for sequence, message, text, memory in zip(sequences, messages, texts, memories, strict=True):
-            held.rows[sequence] = _Row(text, message.role, now, memory, settled=memory == "")
+        for sequence, message, text, (memory, settled) in zip(sequences, messages, texts, kept, strict=True):
+            held.rows[sequence] = _Row(text, message.role, now, memory, settled=settled)
         held.next += len(texts)
+        self._trim(held)
         return sequences
+
+    def _end_idle(self) -> None:
+        if self._retention is None:
+            return
+        for held in self._sessions.values():
+            if not held.over and self._is_over(held):
+                held.first, held.over = held.next, True
+                held.rows = {sequence: row for sequence, row in held.rows.items() if row.role != "system"}
+                held.forget_summaries(0)
+                held.take_hidden(drop=self._retention.unremembered == "drop")
+
+    def _trim(self, held: _Session) -> None:
+        if self._retention is None or self._retention.messages is None:
+            return
+        shown = [(sequence, row) for sequence, row in self._shown(held) if row.role != "system"]
+        excess = len(shown) - self._retention.messages
+        if excess > 0:
+            first = begins_at([(sequence, from_json(row.text)) for sequence, row in shown], excess, whole=True)
+            held.first = first if first is not None else held.first
+            held.take_hidden(drop=self._retention.unremembered == "drop")
 
     def _note(self, rows: Sequence[HistoryRow], *, settled: bool) -> None:
         with self._lock:

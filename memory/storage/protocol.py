@@ -35,12 +35,16 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session that has messages: how many, and when the first and the last of them were stored."""
+    """A session that has messages: how many, when the first and the last were stored, and how it *begins*.
+
+    *begins* are the first words of the user (of anybody, where the user said nothing), on one line.
+    """
 
     session: str
     messages: int
     first_at: datetime
     last_at: datetime
+    begins: str = ""
 
 
 @runtime_checkable
@@ -68,11 +72,12 @@ class HistoryStorage(Protocol):
         limit: int | None = None,
         offset: int = 0,
         roles: Iterable[Role] | None = None,
+        after: int = 0,
     ) -> list[StoredMessage]:
         """Return messages, oldest first.
 
-        Only *roles* are looked at, where given; then the newest *offset* are left out, then the newest
-        *limit* of the rest are kept. A limit of 0 gives none.
+        Only *roles*, where given, and only messages numbered above *after* are looked at; then the newest *offset*
+        are left out, then the newest *limit* of the rest are kept. A limit of 0 gives none.
         """
         ...
 
@@ -88,8 +93,8 @@ class HistoryStorage(Protocol):
         """Remove single messages; return how many there were. A missing one is not an error."""
         ...
 
-    async def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
-        """Return the sessions that have messages, the one used last first, ties by id."""
+    async def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
+        """Return the sessions that have messages, the one used last first, ties by id; at most *limit* of them."""
         ...
 
     async def namespaces(self) -> list[str]:

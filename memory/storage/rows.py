@@ -15,6 +15,7 @@ from typing import Protocol
 
 from memory.messages import Message, Role
 from memory.storage.protocol import SessionInfo, StoredMessage
+from memory.storage.summaries import Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class HistoryRows(Protocol):
         limit: int | None = None,
         offset: int = 0,
         roles: Iterable[Role] | None = None,
+        after: int = 0,
     ) -> list[StoredMessage]:
         """As ``HistoryStorage.load``."""
         ...
@@ -67,7 +69,18 @@ class HistoryRows(Protocol):
         """Remove rows and see to their bytes: at the end of the transaction, or marked as pending."""
         ...
 
-    def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
+    def erase_namespace(self, namespace: str) -> int:
+        """Remove all messages of a namespace, and the names of its sessions, as ``erase``; return how many."""
+        ...
+
+    def place(self, rows: Sequence[HistoryRow]) -> int:
+        """Put rows at their own session and sequence, with their own time; return how many.
+
+        A place that is taken is left as it is. Numbers that are given later are above those placed.
+        """
+        ...
+
+    def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
         ...
 
@@ -99,9 +112,24 @@ class HistoryRows(Protocol):
         """Return rows that may hold one of *texts* in any of their parts; the caller looks closely."""
         ...
 
+    def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
+        """As ``SummaryStorage.summary``."""
+        ...
+
+    def keep_summary(
+        self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
+    ) -> bool:
+        """As ``SummaryStorage.keep_summary``."""
+        ...
+
+    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
+        """Erase summaries made of a message that was one of *memories*, and left by a retention since, and those that
+        hold one of *texts* verbatim; return how many. (``erase`` sees to those of messages that are there.)"""
+        ...
+
 
 class ThreadedHistory:
-    """``HistoryStorage`` over rows: each call is one hop to a worker thread."""
+    """``HistoryStorage`` and ``SummaryStorage`` over rows: each call is one hop to a worker thread."""
 
     def __init__(self, rows: HistoryRows) -> None:
         self.rows = rows
@@ -118,10 +146,11 @@ class ThreadedHistory:
         limit: int | None = None,
         offset: int = 0,
         roles: Iterable[Role] | None = None,
+        after: int = 0,
     ) -> list[StoredMessage]:
         """As ``HistoryStorage.load``."""
         return await asyncio.to_thread(
-            self.rows.load, session, namespace=namespace, limit=limit, offset=offset, roles=roles
+            self.rows.load, session, namespace=namespace, limit=limit, offset=offset, roles=roles, after=after
         )
 
     async def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
@@ -136,10 +165,22 @@ class ThreadedHistory:
         """As ``HistoryStorage.delete``."""
         return await asyncio.to_thread(self.rows.delete, session, sequences, namespace=namespace)
 
-    async def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
+    async def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
-        return await asyncio.to_thread(self.rows.sessions, namespace=namespace)
+        return await asyncio.to_thread(self.rows.sessions, namespace=namespace, limit=limit)
 
     async def namespaces(self) -> list[str]:
         """As ``HistoryStorage.namespaces``."""
         return await asyncio.to_thread(self.rows.namespaces)
+
+    async def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
+        """As ``SummaryStorage.summary``."""
+        return await asyncio.to_thread(self.rows.summary, session, name, namespace=namespace)
+
+    async def keep_summary(
+        self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
+    ) -> bool:
+        """As ``SummaryStorage.keep_summary``."""
+        return await asyncio.to_thread(
+            self.rows.keep_summary, session, summary, before=before, made_of=made_of, namespace=namespace
+        )

@@ -7,7 +7,7 @@ given.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -64,7 +64,7 @@ def needle(text: str) -> str:
 
 def words_of(message: Message) -> Iterator[str]:
     """Yield every text of *message* that somebody wrote: blocks, arguments, metadata; not who or when."""
-    yield from _texts(message.metadata)
+    yield from texts_in(message.metadata)
     for block in message.blocks:
         if isinstance(block, (TextBlock, ThinkingBlock)):
             yield block.text
@@ -75,7 +75,7 @@ def words_of(message: Message) -> Iterator[str]:
             if block.media_type == "text/plain":
                 yield block.data.decode(errors="replace")
         elif isinstance(block, ToolCallBlock):
-            yield from _texts(block.arguments)
+            yield from texts_in(block.arguments)
             yield block.invalid or ""
         else:
             yield from (text for part in block.content for text in _shown(part))
@@ -85,16 +85,17 @@ def _shown(block: TextBlock | ImageBlock) -> tuple[str, ...]:
     return (block.text,) if isinstance(block, TextBlock) else (block.name, block.caption)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text inside a JSON value, names of fields too."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for name, inner in value.items():
             yield name
-            yield from _texts(inner)
+            yield from texts_in(inner)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            yield from _texts(inner)
+            yield from texts_in(inner)
 
 
 def check_session(session: object) -> str:
@@ -111,9 +112,9 @@ def check_namespace(namespace: object) -> str:
     return _name(namespace, "namespace")
 
 
-def check_page(limit: object, offset: object) -> None:
-    """Refuse a *limit* or *offset* that does not count."""
-    for argument, value in (("limit", limit), ("offset", offset)):
+def check_page(limit: object, offset: object = 0, after: object = 0) -> None:
+    """Refuse a *limit*, *offset* or *after* that does not count."""
+    for argument, value in (("limit", limit), ("offset", offset), ("after", after)):
         if argument == "limit" and value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -138,6 +139,13 @@ def check_sequences(sequences: Iterable[int]) -> list[int]:
         if isinstance(sequence, bool) or not isinstance(sequence, int):
             raise ArgumentError("sequences", sequence, "sequence numbers are whole numbers")
     return chosen
+
+
+def check_name(value: object, argument: str) -> str:
+    """Return *value* if it can name something: text, not empty, of bounded length."""
+    if not isinstance(value, str) or not value:
+        raise ArgumentError(argument, value, "a text that is not empty is needed")
+    return _name(value, argument)
 
 
 def _name(value: str, argument: str) -> str:

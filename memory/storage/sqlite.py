@@ -7,15 +7,20 @@ and its record are stored together or not at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import apsw
 
+from memory.captions import beginning
 from memory.messages import Message, Role
+from memory.storage import sqlite_bounds as bounds
 from memory.storage.protocol import SessionInfo, StoredMessage
+from memory.storage.retention import Retention
 from memory.storage.rows import HistoryRow, ThreadedHistory
 from memory.storage.serialise import (
     all_to_json,
+    check_name,
     check_namespace,
     check_page,
     check_roles,
@@ -23,27 +28,32 @@ from memory.storage.serialise import (
     check_session,
     needle,
 )
-from memory.storage.tables import FROM, ROW, HistoryTables, checksum_of, decoded
+from memory.storage.sqlite_summaries import drop_summaries, read_summary, telling, write_summary
+from memory.storage.summaries import Summary, check_summary, same
+from memory.storage.tables import FROM, ROW, SHOWN, SHOWN_FROM, HistoryTables, checksum_of, decoded
 from memory.times import Clock, from_text, system_clock, to_text
 from vectorstore.sqlite import Database
 
 _GROUP = 200
+_MOST = 2**63 - 1
+"""The largest number that SQLite knows."""
 
 
 class SqliteHistory(ThreadedHistory):
     """``HistoryStorage`` in a database's file."""
 
-    def __init__(self, database: Database, *, clock: Clock = system_clock) -> None:
+    def __init__(self, database: Database, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         self.database = database
-        super().__init__(SqliteRows(database, clock=clock))
+        super().__init__(SqliteRows(database, clock=clock, retention=retention))
 
 
 class SqliteRows:
     """``HistoryRows`` in a database's file."""
 
-    def __init__(self, database: Database, *, clock: Clock = system_clock) -> None:
+    def __init__(self, database: Database, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         self._database = database
         self._clock = clock
+        self._retention = retention
         database.attach(HistoryTables())
 
     def append(
@@ -60,7 +70,8 @@ class SqliteRows:
         if not texts:
             return []
         with self._database.write() as connection:
-            return self._add(connection, place, messages, texts, memories or [None] * len(texts))
+            kept = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
+            return self._add(connection, place, messages, texts, kept)
 
     def load(
         self,
@@ -70,18 +81,20 @@ class SqliteRows:
         limit: int | None = None,
         offset: int = 0,
         roles: Iterable[Role] | None = None,
+        after: int = 0,
     ) -> list[StoredMessage]:
         """As ``HistoryStorage.load``."""
         place = (check_namespace(namespace), check_session(session))
-        check_page(limit, offset)
+        check_page(limit, offset, after)
         wanted = check_roles(roles)
         if not wanted:
             return []
         sql = (
-            f"SELECT {ROW} {FROM} WHERE s.namespace = ? AND s.session = ? "
-            f"AND m.role IN ({_marks(wanted)}) ORDER BY m.sequence DESC LIMIT ? OFFSET ?"
+            f"SELECT {ROW} {SHOWN_FROM} WHERE s.namespace = ? AND s.session = ? AND {SHOWN} "
+            f"AND m.role IN ({_marks(wanted)}) AND m.sequence > ? ORDER BY m.sequence DESC LIMIT ? OFFSET ?"
         )
-        bound = (*place, *wanted, -1 if limit is None else limit, offset)
+        most = -1 if limit is None else min(limit, _MOST)
+        bound = (*place, self._over(), *wanted, min(after, _MOST), most, min(offset, _MOST))
         with self._database.read() as connection:
             rows = [decoded(row) for row in connection.execute(sql, bound)]
         return [StoredMessage(row.sequence, row.message, row.at, row.memory or None) for row in reversed(rows)]
@@ -98,21 +111,18 @@ class SqliteRows:
                 place,
             ):
                 before.setdefault(text, []).append((memory, settled))
-            _remove(connection, place, None)
+            self._remove(connection, place, None)
             if not texts:
                 return []
             kept = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
-            sequences = self._add(connection, place, messages, texts, [memory for memory, _ in kept])
-            for sequence, (_, settled) in zip(sequences, kept, strict=True):
-                _note(connection, place, sequence, "settled = ?", (settled,))
-            return sequences
+            return self._add(connection, place, messages, texts, kept)
 
     def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
         """As ``HistoryRows.delete``."""
         place = (check_namespace(namespace), check_session(session))
         chosen = None if sequences is None else check_sequences(sequences)
         with self._database.write() as connection:
-            return _remove(connection, place, chosen)
+            return self._remove(connection, place, chosen)
 
     def erase(self, rows: Sequence[HistoryRow]) -> None:
         """As ``HistoryRows.erase``."""
@@ -120,29 +130,50 @@ class SqliteRows:
             return
         with self._database.write() as connection:
             for row in rows:
-                _remove(connection, (row.namespace, row.session), [row.sequence])
+                self._remove(connection, (row.namespace, row.session), [row.sequence])
             self._database.mark_erasure(connection)
         if not self._database.in_write():
             self._database.finish_erasure()
 
-    def sessions(self, *, namespace: str = "") -> list[SessionInfo]:
+    def erase_namespace(self, namespace: str) -> int:
+        """As ``HistoryRows.erase_namespace``."""
+        name = check_namespace(namespace)
+        with self._database.write() as connection:
+            connection.execute(
+                "DELETE FROM history_messages WHERE session IN (SELECT key FROM history_sessions WHERE namespace = ?)",
+                (name,),
+            )
+            gone = connection.changes()
+            connection.execute("DELETE FROM history_sessions WHERE namespace = ?", (name,))
+            self._database.mark_erasure(connection)
+        return gone
+
+    def place(self, rows: Sequence[HistoryRow]) -> int:
+        """As ``HistoryRows.place``."""
+        texts = all_to_json([row.message for row in rows])
+        with self._database.write() as connection:
+            return sum(_place(connection, row, text) for row, text in zip(rows, texts, strict=True))
+
+    def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
+        check_page(limit)
         sql = (
-            f"SELECT s.session, COUNT(*), MIN(m.at), MAX(m.at) {FROM} "
-            "WHERE s.namespace = ? GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session"
+            "SELECT s.key, s.session, COUNT(*), MIN(m.at), MAX(m.at), "
+            "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) "
+            f"{SHOWN_FROM} WHERE s.namespace = ? AND {SHOWN} GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
         )
+        bound = (check_namespace(namespace), self._over(), -1 if limit is None else min(limit, _MOST))
         with self._database.read() as connection:
-            found = list(connection.execute(sql, (check_namespace(namespace),)))
-        return [SessionInfo(name, count, from_text(first), from_text(last)) for name, count, first, last in found]
+            return [
+                SessionInfo(name, count, from_text(first), from_text(last), _begins(connection, key, sequence))
+                for key, name, count, first, last, sequence in list(connection.execute(sql, bound))
+            ]
 
     def namespaces(self) -> list[str]:
         """As ``HistoryStorage.namespaces``."""
-        sql = (
-            "SELECT DISTINCT namespace FROM history_sessions AS s "
-            "WHERE EXISTS (SELECT 1 FROM history_messages AS m WHERE m.session = s.key) ORDER BY namespace"
-        )
         with self._database.read() as connection:
-            return sorted(name for (name,) in connection.execute(sql))
+            found = connection.execute(f"SELECT DISTINCT s.namespace {SHOWN_FROM} WHERE {SHOWN}", (self._over(),))
+            return sorted(name for (name,) in found)
 
     def unsettled(self, limit: int) -> list[HistoryRow]:
         """As ``HistoryRows.unsettled``."""
@@ -155,6 +186,10 @@ class SqliteRows:
     def settle(self, rows: Sequence[HistoryRow]) -> None:
         """As ``HistoryRows.settle``."""
         self._assign(rows, settled=1)
+        with self._database.write() as connection:
+            for place in dict.fromkeys((row.namespace, row.session) for row in rows):
+                for key in _keys(connection, place):
+                    bounds.take_hidden(connection, key)
 
     def of_memories(self, ids: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.of_memories``."""
@@ -186,14 +221,52 @@ class SqliteRows:
         with self._database.read() as connection:
             return iter([decoded(row) for row in connection.execute(sql, bound)])
 
+    def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
+        """As ``SummaryStorage.summary``; a session that is over has none."""
+        place = (check_namespace(namespace), check_session(session))
+        with self._database.read() as connection:
+            return read_summary(connection, place, check_name(name, "name"), self._over())
+
+    def keep_summary(
+        self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
+    ) -> bool:
+        """As ``SummaryStorage.keep_summary``."""
+        place = (check_namespace(namespace), check_session(session))
+        summary, numbers = check_summary(summary, before, made_of)
+        now = self._clock()
+        with self._database.write() as connection:
+            present = read_summary(connection, place, summary.name, self._over(now))
+            if not same(present, before):
+                return False
+            return write_summary(connection, place, summary, numbers, to_text(now))
+
+    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
+        """As ``HistoryRows.erase_summaries``."""
+        erased = 0
+        with self._database.write() as connection:
+            for session, sequence in telling(connection, namespace, memories, texts):
+                erased += drop_summaries(connection, (namespace, session), sequence)
+            if erased:
+                self._database.mark_erasure(connection)
+        if erased and not self._database.in_write():
+            self._database.finish_erasure()
+        return erased
+
+    def _over(self, now: datetime | None = None) -> str:
+        return bounds.over_before(self._retention, now or self._clock()) if self._retention is not None else ""
+
     def _add(
         self,
         connection: apsw.Connection,
         place: tuple[str, str],
         messages: Sequence[Message],
         texts: Sequence[str],
-        memories: Sequence[str | None],
+        kept: Sequence[tuple[str | None, int]],
     ) -> list[int]:
+        """Add messages, each with its memory and whether that is settled; then what has to go for them goes."""
+        now = self._clock()
+        at = to_text(now)
+        bounds.end_idle(connection, self._retention, now)
         connection.execute(
             "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, 1) ON CONFLICT DO NOTHING",
             place,
@@ -201,27 +274,32 @@ class SqliteRows:
         key, start = next(
             connection.execute("SELECT key, next FROM history_sessions WHERE namespace = ? AND session = ?", place)
         )
-        at = to_text(self._clock())
         sequences = list(range(start, start + len(texts)))
         connection.executemany(
             "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (
-                    key,
-                    sequence,
-                    at,
-                    message.role,
-                    text,
-                    memory,
-                    int(memory == ""),
-                    checksum_of(place, sequence, at, text),
-                )
-                for sequence, message, text, memory in zip(sequences, messages, texts, memories, strict=True)
+                (key, sequence, at, message.role, text, memory, settled, checksum_of(place, sequence, at, text))
+                for sequence, message, text, (memory, settled) in zip(sequences, messages, texts, kept, strict=True)
             ],
         )
         connection.execute("UPDATE history_sessions SET next = ? WHERE key = ?", (start + len(texts), key))
+        bounds.used(connection, key, at)
+        bounds.trim(connection, self._retention, key)
         return sequences
+
+    def _remove(self, connection: apsw.Connection, place: tuple[str, str], sequences: Sequence[int] | None) -> int:
+        """Delete messages (None: all) and the summaries made of them; return how many of them were shown."""
+        gone, over = 0, self._over()
+        for key in _keys(connection, place):
+            for sequence in (None,) if sequences is None else [one for one in sequences if 0 < one <= _MOST]:
+                test, bound = ("1", ()) if sequence is None else ("m.sequence = ?", (sequence,))
+                shown = f"SELECT COUNT(*) {SHOWN_FROM} WHERE m.session = ? AND {SHOWN} AND {test}"
+                gone += next(connection.execute(shown, (key, over, *bound)))[0]
+                connection.execute(f"DELETE FROM history_messages AS m WHERE m.session = ? AND {test}", (key, *bound))
+                if sequence is None or connection.changes():
+                    drop_summaries(connection, place, sequence or 0)
+        return gone
 
     def _assign(self, rows: Sequence[HistoryRow], *, settled: int) -> None:
         with self._database.write() as connection:
@@ -230,18 +308,47 @@ class SqliteRows:
                 _note(connection, place, row.sequence, "memory = ?, settled = ?", (row.memory, settled))
 
 
-def _remove(connection: apsw.Connection, place: tuple[str, str], sequences: Sequence[int] | None) -> int:
-    of_session = "session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)"
-    before = connection.total_changes()
-    if sequences is None:
-        connection.execute(f"DELETE FROM history_messages WHERE {of_session}", place)
-    else:
-        for sequence in sequences:
-            connection.execute(
-                f"DELETE FROM history_messages WHERE {of_session} AND sequence = ?",
-                (*place, sequence),
-            )
-    return connection.total_changes() - before
+def _place(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
+    place, at = (check_namespace(row.namespace), check_session(row.session)), to_text(row.at)
+    connection.execute(
+        "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET next = max(next, excluded.next)",
+        (*place, row.sequence + 1),
+    )
+    connection.execute(
+        "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum)"
+        " SELECT key, ?, ?, ?, ?, ?, ?, ? FROM history_sessions WHERE namespace = ? AND session = ?"
+        " ON CONFLICT DO NOTHING",
+        (
+            row.sequence,
+            at,
+            row.message.role,
+            text,
+            row.memory,
+            int(row.memory is not None),
+            checksum_of(place, row.sequence, at, text),
+            *place,
+        ),
+    )
+    placed = connection.changes()
+    connection.execute(
+        "INSERT INTO history_bounds (session, first, used_at)"
+        " SELECT key, 1, ? FROM history_sessions WHERE namespace = ? AND session = ?"
+        " ON CONFLICT (session) DO UPDATE SET used_at = max(coalesce(used_at, excluded.used_at), excluded.used_at)",
+        (at, *place),
+    )
+    return placed
+
+
+def _keys(connection: apsw.Connection, place: tuple[str, str]) -> list[int]:
+    """Return the key of a session; nothing for one that is unknown."""
+    sql = "SELECT key FROM history_sessions WHERE namespace = ? AND session = ?"
+    return [key for (key,) in connection.execute(sql, place)]
+
+
+def _begins(connection: apsw.Connection, key: int, sequence: int) -> str:
+    sql = f"SELECT {ROW} {FROM} WHERE m.session = ? AND m.sequence = ?"
+    return beginning(decoded(next(connection.execute(sql, (key, sequence)))).message)
 
 
 def _note(

@@ -3,6 +3,10 @@
 history_sessions   namespace, session, the next sequence number; a row stays when its messages go
 history_messages   session, sequence, when, role, the message as JSON, its memory, whether that is settled,
 checksum
+history_bounds     session, the first number that readings show, when it was used last (NULL: it is over); a session
+without a row is shown as a whole
+history_summaries  session, name, the last number summed up, of how many messages, when, the text, checksum
+history_left       session, sequence and memory of messages that a retention took and a summary still tells of
 """
 
 from __future__ import annotations
@@ -15,12 +19,18 @@ import apsw
 
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import from_json
+from memory.storage.summaries import Summary
 from memory.times import from_text
 from vectorstore import DamageError, Finding
 
 ROW: Final = "s.namespace, s.session, m.sequence, m.at, m.message, m.memory, m.checksum"
 _COLUMNS: Final = "session, sequence, at, role, message, memory, settled, checksum"
 FROM: Final = "FROM history_messages AS m JOIN history_sessions AS s ON s.key = m.session"
+SHOWN_FROM: Final = f"{FROM} LEFT JOIN history_bounds AS b ON b.session = m.session"
+SHOWN: Final = "(b.session IS NULL OR (b.used_at > ? AND (m.sequence >= b.first OR m.role = 'system')))"
+"""What readings show; bound is the time at or before which a session must have been used to be over, or ''."""
+SUMMARY: Final = "s.namespace, s.session, y.name, y.through, y.messages, y.at, y.text, y.checksum"
+SUMMARY_FROM: Final = "FROM history_summaries AS y JOIN history_sessions AS s ON s.key = y.session"
 
 
 class HistoryTables:
@@ -31,16 +41,17 @@ class HistoryTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the tables, in order."""
-        return (m001_tables,)
+        return (m001_tables, m002_bounds_and_summaries)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
-        """Compare each message with its checksum, and the numbers with the next one to be given."""
+        """Compare messages and summaries with their checksums, the numbers with the next one to be given."""
         findings: list[Finding] = []
-        for row in connection.execute(f"SELECT {ROW} {FROM}"):
-            try:
-                decoded(row)
-            except DamageError as error:
-                findings.extend(error.findings)
+        for columns, source, decode in ((ROW, FROM, decoded), (SUMMARY, SUMMARY_FROM, decoded_summary)):
+            for row in connection.execute(f"SELECT {columns} {source}"):
+                try:
+                    decode(row)
+                except DamageError as error:
+                    findings.extend(error.findings)
         for namespace, session in connection.execute(
             f"SELECT s.namespace, s.session {FROM} GROUP BY s.key HAVING MAX(m.sequence) >= s.next"
         ):
@@ -48,11 +59,14 @@ class HistoryTables:
         return findings
 
     def rebuild(self, connection: apsw.Connection) -> None:
-        """Set the next sequence numbers from the messages; nothing else is derived."""
+        """Set the next sequence numbers from the messages, and drop summaries that are damaged."""
         connection.execute(
             "UPDATE history_sessions SET next = MAX(next, 1 + COALESCE("
             "(SELECT MAX(sequence) FROM history_messages AS m WHERE m.session = history_sessions.key), 0))"
         )
+        for row in list(connection.execute(f"SELECT {SUMMARY}, y.session {SUMMARY_FROM}")):
+            if _summary_checksum(row) != row[7]:
+                connection.execute("DELETE FROM history_summaries WHERE session = ? AND name = ?", (row[8], row[2]))
 
     def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
         """Copy every session, and every message that is what was written."""
@@ -66,7 +80,25 @@ class HistoryTables:
                 insert = f"INSERT INTO history_messages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 target.execute(insert, row)
                 copied += 1
-        return copied
+        return copied + _salvage_second(source, target, names)
+
+
+def _salvage_second(source: apsw.Connection, target: apsw.Connection, names: dict[int, tuple[str, str]]) -> int:
+    """Copy bounds and summaries, which a file of an earlier version does not have."""
+    tables = {name for (name,) in source.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    copied = 0
+    if "history_bounds" in tables:
+        rows = source.execute("SELECT session, first, used_at FROM history_bounds")
+        known = [row for row in rows if row[0] in names]
+        target.executemany("INSERT INTO history_bounds (session, first, used_at) VALUES (?, ?, ?)", known)
+        rows = source.execute("SELECT session, sequence, memory FROM history_left")
+        known = [row for row in rows if row[0] in names]
+        target.executemany("INSERT INTO history_left (session, sequence, memory) VALUES (?, ?, ?)", known)
+        for row in source.execute(f"SELECT {SUMMARY}, y.session {SUMMARY_FROM}"):
+            if _summary_checksum(row) == row[7]:
+                target.execute("INSERT INTO history_summaries VALUES (?, ?, ?, ?, ?, ?, ?)", (row[8], *row[2:8]))
+                copied += 1
+    return copied
 
 
 def m001_tables(connection: apsw.Connection) -> None:
@@ -101,6 +133,45 @@ def m001_tables(connection: apsw.Connection) -> None:
         connection.execute(statement)
 
 
+def m002_bounds_and_summaries(connection: apsw.Connection) -> None:
+    """Make room for what a retention hides and for summaries."""
+    for statement in (
+        """
+        CREATE TABLE history_bounds (
+            session INTEGER PRIMARY KEY REFERENCES history_sessions (key) ON DELETE CASCADE,
+            first INTEGER NOT NULL,
+            used_at TEXT
+        ) STRICT
+        """,
+        """
+        CREATE TABLE history_summaries (
+            session INTEGER NOT NULL REFERENCES history_sessions (key) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            through INTEGER NOT NULL,
+            messages INTEGER NOT NULL,
+            at TEXT NOT NULL,
+            text TEXT NOT NULL,
+            checksum INTEGER NOT NULL,
+            PRIMARY KEY (session, name)
+        ) STRICT
+        """,
+        """
+        CREATE TABLE history_left (
+            session INTEGER NOT NULL REFERENCES history_sessions (key) ON DELETE CASCADE,
+            sequence INTEGER NOT NULL,
+            memory TEXT NOT NULL,
+            PRIMARY KEY (session, sequence)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX history_left_memories ON history_left (memory)",
+        """
+        INSERT INTO history_bounds (session, first, used_at)
+        SELECT session, 1, MAX(at) FROM history_messages GROUP BY session
+        """,
+    ):
+        connection.execute(statement)
+
+
 def decoded(row: tuple[Any, ...]) -> HistoryRow:
     """Return a row of ``ROW``, or raise when it is not what was written."""
     namespace, session, sequence, at, text, memory, checksum = row
@@ -109,8 +180,21 @@ def decoded(row: tuple[Any, ...]) -> HistoryRow:
     return HistoryRow(namespace, session, sequence, from_json(text), from_text(at), memory)
 
 
-def checksum_of(place: tuple[str, str], sequence: int, at: str, text: str) -> int:
-    """Return the checksum of a message in its place."""
+def decoded_summary(row: tuple[Any, ...]) -> Summary:
+    """Return a row of ``SUMMARY``, or raise when it is not what was written."""
+    _, session, name, through, messages, at, text, checksum = row
+    if _summary_checksum(row) != checksum:
+        raise DamageError([Finding("history", "a summary is not what was written", f"{session} {name}")])
+    return Summary(name, text, through, messages, from_text(at))
+
+
+def _summary_checksum(row: tuple[Any, ...]) -> int:
+    namespace, session, name, through, messages, at, text = row[:7]
+    return checksum_of((namespace, session, name, str(messages)), through, at, text)
+
+
+def checksum_of(place: tuple[str, ...], sequence: int, at: str, text: str) -> int:
+    """Return the checksum of a message, or of a summary, in its place."""
     parts = [part.encode() for part in (*place, str(sequence), at, text)]
     digest = blake2b(",".join(str(len(part)) for part in parts).encode(), digest_size=8)
     for part in parts:

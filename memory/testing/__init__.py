@@ -2,7 +2,17 @@
 
 from memory.testing.chunker_contract import ChunkerContract
 from memory.testing.embedder_contract import EmbedderContract
-from memory.testing.policy_contract import ReadPolicyContract
+from memory.testing.policy_contract import ConversationPolicyContract, ReadPolicyContract
+from memory.testing.retention_contract import RetentionContract
 from memory.testing.storage_contract import HistoryStorageContract
+from memory.testing.summary_contract import SummaryStorageContract
 
-__all__ = ["ChunkerContract", "EmbedderContract", "HistoryStorageContract", "ReadPolicyContract"]
+__all__ = [
+    "ChunkerContract",
+    "ConversationPolicyContract",
+    "EmbedderContract",
+    "HistoryStorageContract",
+    "ReadPolicyContract",
+    "RetentionContract",
+    "SummaryStorageContract",
+]

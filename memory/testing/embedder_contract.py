@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -80,6 +81,56 @@ class EmbedderContract:
         kept = first.copy()
         first[:] = 7
         assert (_embed(embedder, TEXTS[:1]) == kept).all()
+
+    @pytest.mark.parametrize("kind", ["document", "query"])
+    def test_each_kind_is_taken_and_gives_the_same_space(self, embedder: Embedder, kind: EmbeddingKind) -> None:
+        vectors = _embed(embedder, [*TEXTS[:3], *BLANK[:1]], kind)
+        assert vectors.shape == (4, embedder.dimension)
+        assert vectors.dtype == np.float32
+        assert not vectors[3].any()
+
+    def test_equal_texts_have_equal_vectors_in_their_own_rows(self, embedder: Embedder) -> None:
+        vectors = _embed(embedder, [TEXTS[0], TEXTS[1], TEXTS[0], "", TEXTS[0]])
+        assert np.array_equal(vectors[0], vectors[2])
+        assert np.array_equal(vectors[0], vectors[4])
+        assert not np.array_equal(vectors[0], vectors[1])
+        vectors[0] = 7
+        assert not np.array_equal(vectors[0], vectors[2])
+
+    def test_the_fingerprint_stays(self, embedder: Embedder) -> None:
+        before = embedder.fingerprint
+        _embed(embedder, TEXTS[:1])
+        _embed(embedder, TEXTS[:1], "query")
+        assert embedder.fingerprint == before
+        assert embedder.dimension > 0
+
+    def test_many_calls_at_once_get_their_own_answers(self, embedder: Embedder) -> None:
+        texts = [[f"call {call}, note {note}" for note in range(3)] for call in range(12)]
+
+        async def together() -> list[NDArray[np.float32]]:
+            return await asyncio.gather(*(embedder.embed(some) for some in texts))
+
+        answers = asyncio.run(together())
+        assert np.allclose(
+            np.concatenate(answers), _embed(embedder, [one for some in texts for one in some]), atol=1e-5
+        )
+
+    def test_it_works_in_one_event_loop_after_another(self, embedder: Embedder) -> None:
+        first = _embed(embedder, TEXTS[:2])
+        assert np.allclose(_embed(embedder, TEXTS[:2]), first, atol=1e-5)
+
+    def test_a_call_that_is_cancelled_leaves_it_usable(self, embedder: Embedder) -> None:
+        texts = [f"note number {number} of a call that is given up" for number in range(500)]
+
+        async def given_up() -> NDArray[np.float32]:
+            call = asyncio.ensure_future(embedder.embed(texts))
+            await asyncio.sleep(0)
+            call.cancel()
+            with suppress(asyncio.CancelledError):
+                await call
+            return await embedder.embed(TEXTS[:2])
+
+        assert np.allclose(asyncio.run(given_up()), _embed(embedder, TEXTS[:2]), atol=1e-5)
 
     @pytest.mark.parametrize("texts", [["\ud800"], ["fine", 7], "one text"])
     def test_what_is_no_list_of_whole_texts_is_an_argument_error(self, embedder: Embedder, texts: object) -> None:

@@ -8,12 +8,16 @@ class TestMyPolicy(ReadPolicyContract):
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Iterator
 
 import pytest
 
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.policies.protocol import ReadPolicy
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window
+from memory.storage.conversation import Conversation
+from memory.storage.in_memory import InMemoryHistory
 from memory.turns import groups
 
 
@@ -57,11 +61,64 @@ class ReadPolicyContract:
             called |= {call.id for call in message.tool_calls}
             assert {result.call_id for result in message.tool_results} <= called
 
+    @pytest.mark.parametrize("seed", range(12))
+    def test_the_messages_of_a_window_give_the_same_window(self, policy: ReadPolicy, seed: int) -> None:
+        window = policy.apply(conversation(seed))
+        again = policy.apply(window.messages)
+        assert (again.messages, again.dropped, again.over_budget) == (window.messages, 0, window.over_budget)
+
     def test_the_messages_given_are_left_alone(self, policy: ReadPolicy) -> None:
         messages = conversation(1)
         before = list(messages)
         policy.apply(messages)
         assert messages == before
+
+
+class ConversationPolicyContract:
+    """The same rules for a policy that reads a conversation; the fixture ``policy`` gives one, whatever it keeps."""
+
+    def test_an_empty_conversation_gives_an_empty_window(self, policy: ConversationPolicy) -> None:
+        window = asyncio.run(policy.window(Conversation(InMemoryHistory(), "s")))
+        assert (window.messages, window.dropped, window.summary) == ((), 0, None)
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_what_is_shown_are_system_messages_a_summary_and_whole_groups_from_the_end(
+        self, policy: ConversationPolicy, seed: int
+    ) -> None:
+        for said, window in growing(policy, seed):
+            system = [message for message in said if message.role == "system"]
+            assert list(window.messages[: len(system)]) == system, seed
+            rest = list(window.messages[len(system) :])
+            if window.summary is not None:
+                assert rest.pop(0) is window.summary, seed
+            found = groups([message for message in said if message.role != "system"])
+            suffixes = [[message for group in found[start:] for message in group] for start in range(len(found))]
+            assert rest in (suffixes or [[]]), seed
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_what_is_not_shown_is_counted_however_the_conversation_grew(
+        self, policy: ConversationPolicy, seed: int
+    ) -> None:
+        for said, window in growing(policy, seed):
+            shown = len(window.messages) - (window.summary is not None)
+            assert shown + window.dropped == len(said), seed
+
+    def test_the_storage_keeps_every_message(self, policy: ConversationPolicy) -> None:
+        history = InMemoryHistory()
+        said = conversation(3)
+        asyncio.run(history.append("s", said))
+        asyncio.run(policy.window(Conversation(history, "s")))
+        assert [one.message for one in asyncio.run(history.load("s"))] == said
+
+
+def growing(policy: ConversationPolicy, seed: int) -> Iterator[tuple[list[Message], Window]]:
+    """Yield what was said so far and its window, group by group, as a conversation of *seed* grows."""
+    history = InMemoryHistory()
+    said: list[Message] = []
+    for group in groups(conversation(seed)):
+        asyncio.run(history.append("s", group))
+        said += group
+        yield said, asyncio.run(policy.window(Conversation(history, "s")))
 
 
 def conversation(seed: int) -> list[Message]:

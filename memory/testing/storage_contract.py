@@ -9,7 +9,8 @@ class TestMyHistory(HistoryStorageContract):
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -61,6 +62,21 @@ class HistoryStorageContract:
         assert stored.message == message
         assert stored.message.model_dump_json() == message.model_dump_json()
 
+    def test_times_keep_their_offset_and_calls_their_ids(self, history: HistoryStorage) -> None:
+        said = [
+            Message.user(
+                "ten past nine in Delhi", at=datetime(2026, 3, 1, 9, 10, 0, 7, timezone(timedelta(hours=5.5)))
+            ),
+            Message.assistant([ToolCallBlock(id="call/1 é", name="look", arguments={"b": 1, "a": 2.0})]),
+            Message.tool([ToolResultBlock(call_id="call/1 é", content=(TextBlock(text=" found \n"),))]),
+        ]
+        asyncio.run(history.append("s", said))
+        stored = [one.message for one in asyncio.run(history.load("s"))]
+        assert [one.model_dump_json() for one in stored] == [one.model_dump_json() for one in said]
+        assert stored[0].at is not None
+        assert stored[0].at.utcoffset() == timedelta(hours=5.5)
+        assert list(stored[1].tool_calls[0].arguments) == ["b", "a"]
+
     def test_what_json_cannot_carry_is_refused_and_nothing_is_stored(self, history: HistoryStorage) -> None:
         for bad in ({"x": float("nan")}, {"x": (1, 2)}, {"x": {1: "a"}}, {"x": "\ud800"}, {"x": object()}):
             with pytest.raises(ArgumentError, match=r"messages\[1\]"):
@@ -103,12 +119,33 @@ class HistoryStorageContract:
         assert [one.message.text for one in found] == ["q1", "q2"]
         assert asyncio.run(history.load("s", roles=[])) == []
 
+    def test_only_messages_after_a_number_are_looked_at(self, history: HistoryStorage) -> None:
+        asyncio.run(history.append("s", [Message.user(str(i)) for i in range(1, 6)]))
+
+        def shown(after: int, limit: int | None = None) -> str:
+            found = asyncio.run(history.load("s", after=after, limit=limit))
+            return "".join(one.message.text for one in found)
+
+        assert (shown(0), shown(3), shown(5), shown(10**30)) == ("12345", "45", "", "")
+        assert shown(1, limit=2) == "45"
+
+    def test_numbers_beyond_all_counting_are_no_error(self, history: HistoryStorage) -> None:
+        asyncio.run(history.append("s", [Message.user("a")]))
+        assert len(asyncio.run(history.load("s", limit=10**30))) == 1
+        assert asyncio.run(history.load("s", offset=10**30)) == []
+        assert asyncio.run(history.delete("s", [10**30, -1, 0])) == 0
+        assert len(asyncio.run(history.sessions(limit=10**30))) == 1
+
     def test_bad_limits_roles_and_names_are_refused(self, history: HistoryStorage) -> None:
         for limit in (-1, True, 1.5):
             with pytest.raises(ArgumentError, match="limit"):
                 asyncio.run(history.load("s", limit=limit))  # type: ignore[arg-type]  # bad on purpose
+            with pytest.raises(ArgumentError, match="limit"):
+                asyncio.run(history.sessions(limit=limit))  # type: ignore[arg-type]  # bad on purpose
         with pytest.raises(ArgumentError, match="offset"):
             asyncio.run(history.load("s", offset=-1))
+        with pytest.raises(ArgumentError, match="after"):
+            asyncio.run(history.load("s", after=-1))
         with pytest.raises(ArgumentError, match="roles"):
             asyncio.run(history.load("s", roles=["robot"]))  # type: ignore[list-item]  # bad on purpose
         for session in ("", "a\0b", "\ud800", "x" * 1025):
@@ -162,3 +199,57 @@ class HistoryStorageContract:
         (info,) = asyncio.run(history.sessions())
         assert (info.session, info.messages) == ("s", 2)
         assert info.first_at <= info.last_at
+
+    def test_a_session_begins_with_the_first_words_of_the_user(self, history: HistoryStorage) -> None:
+        image = ImageBlock(media_type="image/png", data=b"x", caption="a harbour")
+        asyncio.run(history.append("words", [Message.system("be brief"), Message.user("Where is\n  the boat?")]))
+        asyncio.run(history.append("long", [Message.user("word " * 100)]))
+        asyncio.run(history.append("image", [Message.user([image])]))
+        asyncio.run(history.append("silent", [Message.assistant("Good morning")]))
+        begins = {one.session: one.begins for one in asyncio.run(history.sessions())}
+        assert (begins["words"], begins["image"], begins["silent"]) == (
+            "Where is the boat?",
+            "a harbour",
+            "Good morning",
+        )
+        assert begins["long"].startswith("word word")
+        assert len(begins["long"]) <= 80
+
+    def test_the_sessions_used_last_are_listed_first_and_no_more_than_asked_for(self, history: HistoryStorage) -> None:
+        for session in ("a", "b", "a"):
+            asyncio.run(history.append(session, [Message.user("x")]))
+            time.sleep(0.002)
+        assert [one.session for one in asyncio.run(history.sessions(limit=1))] == ["a"]
+        assert asyncio.run(history.sessions(limit=0)) == []
+
+    def test_many_writers_at_once_lose_nothing_and_share_no_number(self, history: HistoryStorage) -> None:
+        async def all_at_once() -> list[list[int]]:
+            return await asyncio.gather(
+                *(history.append(f"s{i % 2}", [Message.user(f"{i}a"), Message.user(f"{i}b")]) for i in range(40))
+            )
+
+        given = asyncio.run(all_at_once())
+        for session in (0, 1):
+            numbers = [number for pair in given[session::2] for number in pair]
+            stored = asyncio.run(history.load(f"s{session}"))
+            assert sorted(numbers) == [one.sequence for one in stored] == list(range(1, 41))
+            texts = [one.message.text for one in stored]
+            assert all(one[:-1] == other[:-1] for one, other in zip(texts[::2], texts[1::2], strict=True))
+
+    def test_replacing_while_others_read_shows_the_old_or_the_new_and_nothing_between(
+        self, history: HistoryStorage
+    ) -> None:
+        asyncio.run(history.append("s", [Message.user("0")] * 5))
+
+        seen: list[set[str]] = []
+
+        async def reading() -> None:
+            seen.append({one.message.text for one in await history.load("s")})
+
+        async def both() -> None:
+            writing = [history.replace("s", [Message.user(str(i))] * 5) for i in range(1, 11)]
+            await asyncio.gather(*(job for write in writing for job in (write, reading())))
+
+        asyncio.run(both())
+        assert [len(texts) for texts in seen] == [1] * 10
+        assert len(asyncio.run(history.load("s"))) == 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
@@ -12,9 +12,12 @@ from memory.records import Actor, Change, Operation
 from memory.storage.rows import HistoryRows
 from memory.times import Clock, aware
 from memory.write.embedding import Embedding
+from memory.write.erasers import Eraser
+from memory.write.held import Held, InMemoryHeld
 from memory.write.operations import Operations
 from memory.write.policies import WritePolicy
 from memory.write.tombstones import Tombstones
+from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
 
 
@@ -32,6 +35,15 @@ class WriteContext:
     ids: Callable[[], str]
     operation_ids: Callable[[], str]
     zone: tzinfo | None
+    held: Held = field(default_factory=InMemoryHeld)
+    """What is forgotten and has a time of grace."""
+    erasers: list[Eraser] = field(default_factory=list)
+    """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""
+
+    @property
+    def under_way(self) -> UnderWay:
+        """The writes that have begun and not ended."""
+        return self.embedding.under_way
 
     def transaction(self) -> AbstractContextManager[None]:
         """One transaction over the store's whole file; on a data-only store each call stands alone."""

@@ -14,16 +14,19 @@ from memory.records import Actor, Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
+from memory.write.marking import hide
 from memory.write.policies import judge
 from memory.write.remembering import embedded
 from memory.write.trust import check_may_change, trust_after
+from memory.write.under_way import counted
 from memory.write.versions import UNVERSIONED, begun, live, retired
-from memory.write.writer import Draft
+from memory.write.writer import Draft, current
 from vectorstore import Entry, RevisionConflict
 
 ATTEMPTS = 5
 
 
+@counted
 async def correct(
     context: WriteContext,
     id: str,
@@ -62,7 +65,7 @@ async def correct(
             return Report(Outcome.DUPLICATE, id, "nothing differs")
         (ready,) = await embedded(context, [draft])
         try:
-            await asyncio.to_thread(swap, context, "correct", [before], ready, namespace)
+            ready = await asyncio.to_thread(swap, context, "correct", [before], ready, namespace)
         except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
             if expect is not None or attempt == ATTEMPTS - 1:
                 raise
@@ -86,23 +89,31 @@ def drafted(context: WriteContext, before: Entry, wanted: Memory, *, argument: s
     return Draft(memory, judged.outcome, judged.reason)
 
 
-def swap(context: WriteContext, kind: str, before: Sequence[Entry], new: Draft, namespace: str) -> None:
-    """Archive *before* and put *new* in the place of its first, in one transaction; the others are there no more."""
+def swap(context: WriteContext, kind: str, before: Sequence[Entry], new: Draft, namespace: str) -> Draft:
+    """Archive *before* and put *new* in the place of its first, in one transaction; the others are there no more.
+
+    What is returned is *new* as it was stored: without its vector when the space was left meanwhile.
+    """
     store = context.lifecycle(kind)
     lane, archive = store_namespace(namespace, CONVERSATION), store_namespace(namespace, ARCHIVE)
     first, *others = before
     at, begins = new.memory.recorded_at or aware(context.clock(), context.zone), begun(new.memory)
-    entry = to_entry(new.memory, vector=new.vector, no_vector=new.no_vector)
     changes = [_changed(first, new.memory), *(Change(one.id, one.revision, gone=True) for one in others)]
     with store.transaction():
-        for seen, now in zip(others, store.get([one.id for one in others], namespace=lane), strict=True):
+        (new,) = current(context, [new])
+        old = []  # as they are now: they may have been embedded anew since they were read
+        for seen, now in zip(before, store.get([one.id for one in before], namespace=lane), strict=True):
             if now is None or now.revision != seen.revision:
                 raise RevisionConflict(seen.id, lane, seen.revision, 0 if now is None else now.revision)
+            old.append(now)
+        entry = to_entry(new.memory, vector=new.vector, no_vector=new.no_vector)
         store.upsert([entry], namespace=lane, expect={first.id: first.revision})
-        store.upsert([retired(one, at, counts_to=begins) for one in before], namespace=archive)
+        store.upsert([retired(one, at, counts_to=begins) for one in old], namespace=archive)
         if others:
             store.delete([one.id for one in others], namespace=lane)
+        hide(context, first.id, first.metadata, changes[0].new, namespace)
         context.log(namespace, new.memory.operation or "", kind, new.memory.actor, changes)
+    return new
 
 
 def _changed(before: Entry, new: Memory) -> Change:

@@ -1,101 +1,286 @@
-"""Vectors for what is written: an embedder that fails never fails a write.
+"""Vectors for what is written: an embedder that fails, hangs or talks nonsense never fails a write.
 
-What could not be embedded is stored without a vector, found by its words, and embedded later.
+What could not be embedded is stored without a vector, found by its words, and embedded later. Which space a vector is
+of is looked at before it is stored, so that a switch to other vectors, here or in another process, mixes nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
+from memory.embedders.details import Embeddings, Truncation, embed_detailed
+from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
-from memory.errors import EmbedderError, EmbedderMismatch
-from vectorstore import LifecycleStore, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore
+from memory.embedders.space import named_for
+from memory.errors import EmbedderChanged, EmbedderError, EmbedderMismatch
+from memory.redaction import redacted
+from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.probe_tables import SqliteProbes
+from memory.write.probes import InMemoryProbes, Probes, Rows
+from memory.write.under_way import UnderWay
+from vectorstore import LifecycleStore, Space, SpaceChanged, SpaceMismatch, UnsupportedError, Vector, VectorStore
 
 NOTHING_TO_EMBED = "nothing to embed"
 NO_EMBEDDER = "no embedder is configured"
+SWITCHED = "the memory was switched to another embedder meanwhile"
+_WORDS_ALONE = "searched by words alone"
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """A vector for each text or None; *reasons* say why one never has one, *deferred* why all must wait."""
+    """A vector for each text or None; *reasons* say why one never has one, *deferred* why all must wait.
+
+    By place: *refused* says which texts the embedder refused and why (they wait, by themselves), *truncated* which it
+    cut. *space* is that of the vectors.
+    """
 
     vectors: tuple[Vector | None, ...]
     reasons: tuple[str | None, ...]
     deferred: str | None = None
+    refused: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
+    space: Space | None = None
 
     @classmethod
     def later(cls, count: int, why: str) -> Embedded:
         """Return *count* texts whose vectors are still to come."""
         return cls((None,) * count, (None,) * count, why)
 
+    def waits(self, place: int) -> str | None:
+        """Return why the text at *place* has no vector yet; None when it has one or never will."""
+        return self.refused.get(place) or self.deferred
+
+    def part(self, places: Sequence[int]) -> Embedded:
+        """Return the same of some of the texts, in the order of *places*."""
+        return replace(
+            self,
+            vectors=tuple(self.vectors[place] for place in places),
+            reasons=tuple(self.reasons[place] for place in places),
+            refused={new: self.refused[old] for new, old in enumerate(places) if old in self.refused},
+            truncated={new: self.truncated[old] for new, old in enumerate(places) if old in self.truncated},
+        )
+
 
 class Embedding:
-    """An embedder (or none) for one store; sets the store's space on first use."""
+    """An embedder (or none) for one store; sets the store's space on first use. Any task may call.
 
-    def __init__(self, store: VectorStore, embedder: Embedder | None) -> None:
+    *problem* is why the last try to embed failed, None where it did not. *under_way* knows the writes that have begun.
+    """
+
+    def __init__(
+        self,
+        store: VectorStore,
+        embedder: Embedder | None,
+        *,
+        settings: EmbeddingSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.embedder = embedder
+        self.settings = settings or EmbeddingSettings()
+        self.problem: str | None = None
+        self.under_way = UnderWay()
         self._store = store
-        if embedder is None:
-            return
-        if store.space is not None and store.space.fingerprint != embedder.fingerprint:
-            raise EmbedderMismatch(store.space.fingerprint, embedder.fingerprint)
-        if store.space is None and not isinstance(store, LifecycleStore):
-            reason = "a store without the lifecycle part needs its space when it is made"
-            raise UnsupportedError("embedder", reason)
+        self._clock = clock
+        self._rests_until = -1.0
+        self._trusted: Space | None = None
+        if embedder is not None:
+            if store.space is None and not isinstance(store, LifecycleStore):
+                reason = "a store without the lifecycle part needs its space when it is made"
+                raise UnsupportedError("embedder", reason)
+            if self.settings.mismatch == "raise":
+                _check_name(store.space, embedder)
+        self.probes: Probes = _probes_beside(store)
 
-    async def vectors(self, texts: Sequence[str]) -> Embedded:
-        """Return the vectors of *texts* for storing; raises nothing but cancellation."""
+    @property
+    def resting(self) -> bool:
+        """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
+        return self._clock() < self._rests_until or self.under_way.closing
+
+    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> Embedded:
+        """Return the vectors of *texts* for storing; raises nothing but cancellation. *patient*: without a limit."""
         if not texts:
             return Embedded((), ())
         if self.embedder is None:
             return Embedded.later(len(texts), NO_EMBEDDER)
+        patience = None if patient else self.settings.write_patience + self.settings.per_text * len(texts)
         try:
-            rows = await self._embed(self.embedder, texts, "document")
+            made, space = await self._asked(self.embedder, texts, "document", patience)
         except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
-            _log.warning("embedding failed, vectors are pending: %s", type(error).__name__)
-            return Embedded.later(len(texts), f"the embedder failed: {str(error) or type(error).__name__}")
-        filled = [bool(row.any()) for row in rows]
-        return Embedded(
-            tuple(row.copy() if some else None for row, some in zip(rows, filled, strict=True)),
-            tuple(None if some else NOTHING_TO_EMBED for some in filled),
-        )
+            return Embedded.later(len(texts), self._failed(error))
+        return embedded(made, space)
 
     async def queries(self, texts: Sequence[str]) -> tuple[dict[str, Vector], str | None]:
         """Return the vectors of a question's wordings, and a note where words alone must do."""
         if self.embedder is None:
-            return {}, "searched by words alone: no embedder is configured"
+            return {}, f"{_WORDS_ALONE}: {NO_EMBEDDER}"
         if not texts or self._store.space is None:
-            return {}, None if not texts else "searched by words alone: nothing has a vector yet"
+            return {}, None if not texts else f"{_WORDS_ALONE}: nothing has a vector yet"
         try:
-            rows = await self._embed(self.embedder, texts, "query")
+            made, _ = await self._asked(self.embedder, texts, "query", self.settings.question_patience)
         except Exception as error:  # as in vectors(): a failing embedder degrades the recall and says so
-            return {}, f"searched by words alone: the embedder failed: {str(error) or type(error).__name__}"
-        return {text: row for text, row in zip(texts, rows, strict=True) if row.any()}, None
+            return {}, f"{_WORDS_ALONE}: {self._failed(error)}"
+        found = {text: row for text, row in zip(texts, made.vectors, strict=True) if row.any()}
+        refused = next(iter(made.refused.values()), None)
+        return found, f"{_WORDS_ALONE}: the embedder refused: {refused}" if refused and not found else None
 
-    async def _embed(self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind) -> Vector:
-        rows = np.asarray(await embedder.embed(texts, kind), dtype=np.float32)
-        if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
-            raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
-        if self._store.space is None and isinstance(self._store, LifecycleStore):
-            await asyncio.to_thread(self._set_space, self._store, Space(embedder.fingerprint, rows.shape[1]))
-        space = self._store.space
-        if space is not None and (space.fingerprint, space.dimension) != (
-            embedder.fingerprint,
-            rows.shape[1],
-        ):
-            raise EmbedderMismatch(str(space), f"{embedder.fingerprint} ({rows.shape[1]} dimensions)")
-        return rows
+    async def mismatch(self) -> str | None:
+        """Ask the embedder for the probes; return why its vectors are not the memory's, None where they are.
 
-    @staticmethod
-    def _set_space(store: LifecycleStore, space: Space) -> None:
+        Nothing is written. One that fails raises what it raised.
+        """
+        embedder, space = self.embedder, self._store.space
+        if embedder is None or space is None:
+            return None
         try:
-            store.set_space(space)
-        except SpaceMismatch as error:
-            raise EmbedderMismatch(str(error.recorded), str(space)) from error
+            _check_name(space, embedder)
+            known = await asyncio.to_thread(self.probes.get, space.fingerprint)
+            if known is not None:
+                _check_probes(embedder, known, await probe(embedder))
+        except EmbedderMismatch as error:
+            return str(error)
+        return None
+
+    def follow(self) -> Space | None:
+        """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
+        space = self._store.space
+        if space is None or not isinstance(self._store, LifecycleStore):
+            return space
+        try:
+            self._store.search(np.eye(1, space.dimension, dtype=np.float32)[0], 0)
+        except SpaceChanged as changed:
+            if changed.recorded is not None:
+                self._store.set_space(changed.recorded)
+            self._trusted = None
+        return self._store.space
+
+    def still(self, made: Embedded) -> Embedded:
+        """Return *made* if its vectors may be stored, else as still to come; in the transaction that stores them."""
+        if made.space is None or self.follow() == made.space:
+            return made
+        return Embedded.later(len(made.vectors), SWITCHED)
+
+    def use(self, embedder: Embedder, space: Space) -> None:
+        """Go on with *embedder*, whose vectors the store has now."""
+        self.embedder, self._trusted, self.problem = embedder, space, None
+        self._rests_until = -1.0
+
+    def _failed(self, error: Exception) -> str:
+        self._trusted = None  # what comes back may be another model
+        said = redacted(str(error)) or type(error).__name__
+        self.problem = said if isinstance(error, EmbedderMismatch) else f"the embedder failed: {said}"
+        _log.warning("embedding failed: %s", type(error).__name__)
+        return self.problem
+
+    async def _asked(
+        self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind, patience: float | None
+    ) -> tuple[Embeddings, Space]:
+        if self.under_way.closing:
+            raise EmbedderError("the memory is being closed")
+        if self.resting and patience is not None:
+            raise EmbedderError(f"it did not answer in time, and is left alone for {self.settings.rest:g} s")
+        try:
+            async with self.under_way.embedding(patience) as limit:
+                made, space = await self._embed(embedder, texts, kind)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            if self.under_way.closing:
+                raise EmbedderError("the memory is being closed") from error
+            self._rests_until = self._clock() + self.settings.rest
+            raise EmbedderError(f"no answer within {patience:g} s") from error
+        self.problem = None
+        return made, space
+
+    async def _embed(self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind) -> tuple[Embeddings, Space]:
+        space = await asyncio.to_thread(self.follow)
+        _check_name(space, embedder)
+        async with _beside(probe(embedder) if self._trusted is None or self._trusted != space else None) as probing:
+            made = checked(await embed_detailed(embedder, texts, kind), texts)
+            seen = None if probing is None else await probing
+        if seen is not None or space is None:
+            return made, await asyncio.to_thread(self._settle, embedder, made.vectors.shape[1], seen)
+        _check_length(space, embedder, made.vectors.shape[1])
+        return made, space
+
+    def _settle(self, embedder: Embedder, dimension: int, seen: Rows | None) -> Space:
+        """Hold what the embedder gave against what the memory was filled with; the first to come is recorded."""
+        if self._store.space is None and isinstance(self._store, LifecycleStore):
+            try:
+                self._store.set_space(Space(embedder.fingerprint, dimension))
+            except SpaceMismatch as error:
+                raise EmbedderMismatch(str(error.recorded), f"{embedder.fingerprint} ({dimension})") from error
+        space = self._store.space
+        assert space is not None
+        _check_name(space, embedder)
+        _check_length(space, embedder, dimension)
+        if seen is not None:
+            _check_probes(embedder, self.probes.first(space.fingerprint, seen), seen)
+            self._trusted = space
+        return space
+
+
+def embedded(made: Embeddings, space: Space) -> Embedded:
+    """Return an embedder's answer as it is stored."""
+    filled = [bool(row.any()) for row in made.vectors]
+    never = [None if some or place in made.refused else NOTHING_TO_EMBED for place, some in enumerate(filled)]
+    vectors = tuple(row.copy() if some else None for row, some in zip(made.vectors, filled, strict=True))
+    refused = {place: f"the embedder refused it: {redacted(why)}" for place, why in made.refused.items()}
+    return Embedded(vectors, tuple(never), None, refused, dict(made.truncated), space)
+
+
+def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:
+    """Return *made* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
+    rows = np.asarray(made.vectors, dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
+        raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
+    empty = {
+        place: "it gave a vector of zeros"
+        for place in np.flatnonzero(~rows.any(axis=1)).tolist()
+        if any(map(str.isalnum, texts[place]))
+    }
+    return Embeddings(rows, made.truncated, {**empty, **made.refused})
+
+
+def _check_name(space: Space | None, embedder: Embedder) -> None:
+    if space is not None and not named_for(space, embedder):
+        raise EmbedderMismatch(space.fingerprint, embedder.fingerprint)
+
+
+def _check_length(space: Space, embedder: Embedder, dimension: int) -> None:
+    if space.dimension != dimension:
+        raise EmbedderMismatch(str(space), f"{embedder.fingerprint} ({dimension} dimensions)")
+
+
+def _check_probes(embedder: Embedder, known: Rows, seen: Rows) -> None:
+    if not agree(known, seen):
+        raise EmbedderChanged(embedder.fingerprint, nearness(known, seen))
+
+
+@asynccontextmanager
+async def _beside(work: Any) -> AsyncIterator[asyncio.Task[Rows] | None]:
+    """Run *work* beside the block; it does not outlive it, and its failure is the block's to see."""
+    if work is None:
+        yield None
+        return
+    task: asyncio.Task[Rows] = asyncio.ensure_future(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _probes_beside(store: VectorStore) -> Probes:
+    database = getattr(store, "database", None)
+    return InMemoryProbes() if database is None else SqliteProbes(database)

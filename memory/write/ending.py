@@ -45,6 +45,7 @@ def end(
             operation=context.operation_ids(),
             actor=actor,
         )
-        draft = Draft(new, vector=before.vector, no_vector=before.no_vector)
+        space = context.embedding.follow()
+        draft = Draft(new, vector=before.vector, no_vector=before.no_vector, space=space)
         swap(context, "end", [before], draft, namespace)
     return draft.report()

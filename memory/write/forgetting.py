@@ -1,218 +1,228 @@
-"""Forgetting: a memory with all its versions, what was made of it alone, and every copy of its words.
+"""Forgetting, carried out: what the plan says goes in one transaction, from every part of the file.
 
-Planned and carried out in one transaction; a dry run is the plan alone. What is left is a tombstone: ids
-and a keyed hash, never words.
+A dry run is the plan alone. What is left is a tombstone: ids and a keyed hash, never words. With a time of grace all
+of it is put aside instead (``grace``), and the bytes go when that is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Final
 
 from memory.codec import from_entry
-from memory.errors import NoSuchMemory
-from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
-from memory.records import Actor, Change, Forgotten
-from memory.storage.rows import HistoryRow
-from memory.storage.serialise import words_of
+from memory.errors import ArgumentError
+from memory.lanes import ARCHIVE, lane_of, quoted
+from memory.records import Actor, Forgotten
 from memory.times import aware
-from memory.write.checking import actor_named, names
+from memory.write.checking import actor_named
 from memory.write.context import WriteContext
-from memory.write.turns import USED, quotes
+from memory.write.erasers import Gone, Returning
+from memory.write.erasure_plan import PAGE, Plan, loosened, pages_of, plan_of
+from memory.write.held import Package
+from memory.write.selecting import Selection, selected, selected_messages
+from memory.write.unreached import unreached, without_backups
 from vectorstore import Entry
 
-_SHORT = 8
-_FREE = ("title", "heading", "tags")
+_HASH: Final = 16
 
 
-@dataclass(slots=True)
-class _Plan:
-    targets: list[str]
-    gone: dict[str, list[str]] = field(default_factory=dict)
-    """By lane, the ids that go."""
-    derived: list[str] = field(default_factory=list)
-    also: list[str] = field(default_factory=list)
-    named: list[str] = field(default_factory=list)
-    words: set[str] = field(default_factory=set)
-    messages: list[HistoryRow] = field(default_factory=list)
-
-    def changes(self) -> list[Change]:
-        """Return what the log says of it: which memories went, live ones only."""
-        live = {one: None for lane, ids in self.gone.items() if lane_of(lane)[1] != ARCHIVE for one in ids}
-        return [Change(one, gone=True) for one in live]
-
-    def receipt(self, *, dry_run: bool, pending: bool = False, operation: str | None = None) -> Forgotten:
-        versions = sum(len(ids) for lane, ids in self.gone.items() if lane_of(lane)[1] == ARCHIVE)
-        return Forgotten(
-            memories=tuple(self.targets),
-            versions=versions,
-            derived=tuple(self.derived),
-            also=tuple(self.also),
-            messages=len(self.messages),
-            named=tuple(self.named),
-            pending=pending,
-            dry_run=dry_run,
-            operation=operation,
-        )
-
-
-def forget(context: WriteContext, ids: Sequence[str], namespace: str, *, dry_run: bool, actor: Actor) -> Forgotten:
-    """Forget the memories *ids*; one that is forgotten already is passed over, an unknown one raises."""
+def forget(
+    context: WriteContext,
+    chosen: Selection,
+    namespace: str,
+    *,
+    dry_run: bool,
+    actor: Actor,
+    grace: timedelta | None = None,
+    remove_backups: bool = False,
+) -> Forgotten:
+    """Forget what is *chosen*; a memory that is forgotten already is passed over, an unknown one raises."""
     store = context.lifecycle("forget")
     actor_named(actor, "actor")
-    wanted = list(dict.fromkeys(names(ids, "ids")))
+    _check_grace(grace, remove_backups)
     if dry_run:
-        return _plan(context, wanted, namespace).receipt(dry_run=True)
+        plan = _planned(context, chosen, namespace)
+        return replace(_receipt(plan, namespace), dry_run=True, unreached=tuple(unreached(context, namespace)))
     now = aware(context.clock(), context.zone)
+    due = None if grace is None else _later(now, grace)
     with store.transaction():
-        plan = _plan(context, wanted, namespace)
-        for lane, gone in plan.gone.items():
-            store.erase(gone, namespace=lane)
-            if lane_of(lane)[1] != ARCHIVE:
-                context.tombstones.add(lane, gone, now)
-        context.tombstones.add_words(namespace, plan.words, now)
-        context.rows.erase(plan.messages)
-        changes, operation = plan.changes(), context.operation_ids()
-        context.operations.erase(namespace, [one.id for one in changes])
+        plan = _planned(context, chosen, namespace)
+        operation = context.operation_ids()
+        copies = tuple(unreached(context, namespace))
+        entries = [
+            (lane, entry) for lane, ids in plan.gone.items() for page in pages_of(context, lane, ids) for entry in page
+        ]
+        gone = Gone(namespace, now, plan.gone, frozenset(entry.text for _, entry in entries), plan.messages)
+        if due is not None and (entries or plan.messages):
+            _put_aside(context, gone, plan, entries, operation, due)
+        parts = _erase(context, plan, gone)
+        changes = plan.changes()
         context.log(namespace, operation, "forget", actor, changes)
-    done = operation if changes else None
-    return plan.receipt(dry_run=False, pending=store.pending_erasure(), operation=done)
+    if remove_backups:
+        copies = without_backups(context, copies)
+    return replace(
+        _receipt(plan, namespace),
+        pending=store.pending_erasure(),
+        operation=operation if changes or due is not None else None,
+        at=now,
+        due=due,
+        salt=operation,
+        hashes=hashes_of(context, operation, (from_entry(entry).text for _, entry in entries)),
+        parts=parts,
+        unreached=copies,
+    )
 
 
-def holds(text: str, words: Iterable[str]) -> bool:
-    """Whether *text* holds one of *words* verbatim.
-
-    A text of fewer than eight letters must stand by itself: forgetting "ok" does not take "book".
-    """
-    return any(_holds(text, one) for one in words)
-
-
-def _holds(text: str, words: str) -> bool:
-    at = text.find(words)
-    while at >= 0:
-        before, after = text[at - 1 : at], text[at + len(words) : at + len(words) + 1]
-        if len(words) >= _SHORT or not (_is_letter(before) or _is_letter(after)):
-            return True
-        at = text.find(words, at + 1)
-    return False
-
-
-def _is_letter(character: str) -> bool:
-    return character.isalnum() or character == "_"
-
-
-def _plan(context: WriteContext, ids: list[str], namespace: str) -> _Plan:
-    conversation, archive = (store_namespace(namespace, lane) for lane in (CONVERSATION, ARCHIVE))
-    lanes = [conversation, *context.document_lanes(namespace)]
-    found = context.find(ids, namespace)
-    for one in ids:
-        if one not in found and not any(context.tombstones.which(lane, [one]) for lane in lanes):
-            raise NoSuchMemory(one)
-    plan = _Plan([one for one in ids if one in found])
-    if not plan.targets:
-        return plan
-    roots = [*(entry for _, entry in found.values()), *context.versions(plan.targets, namespace)]
-    plan.words = {from_entry(entry).text.strip() for entry in roots}
-    live = {lane: {one for one, (at, _) in found.items() if at == lane} for lane in lanes}
-    survey = _survey(context, lanes, plan)
-    plan.derived = _derived(survey, set(plan.targets), set(plan.targets))
-    rows = _messages(context, plan, roots, namespace)
-    recorded = [row.memory for row in rows if row.memory]
-    live[conversation].update(entry.id for entry in context.store.get(recorded, namespace=conversation) if entry)
-    for surveyed in survey:
-        if surveyed.copy or surveyed.id in plan.derived:
-            live[surveyed.lane].add(surveyed.id)
-    chosen = set().union(*live.values())
-    plan.also = sorted(chosen - set(plan.targets) - set(plan.derived))
-    plan.named = sorted(one.id for one in survey if one.id not in chosen and one.leans_on(set(plan.targets)))
-    plan.messages = _unique([*rows, *context.rows.of_memories(sorted(chosen), namespace=namespace)])
-    old = {
-        entry.id
-        for entry in context.store.scan(namespace=archive)
-        if entry.id.rpartition("@")[0] in live[conversation] or _is_copy(entry, plan.words)
-    }
-    plan.gone = {lane: sorted(gone) for lane, gone in {**live, archive: old}.items() if gone}
-    return plan
+def forget_namespace(
+    context: WriteContext, namespace: str, *, dry_run: bool, actor: Actor, remove_backups: bool = False
+) -> Forgotten:
+    """Forget everything of a namespace: all lanes, history, operations, and what any part keeps of it."""
+    store = context.lifecycle("forget_namespace")
+    actor_named(actor, "actor")
+    copies = tuple(unreached(context, namespace))
+    lanes = [lane for lane in store.namespaces() if lane.startswith(quoted(namespace) + "/")]
+    if dry_run:
+        ids = {lane: [entry.id for entry in store.scan(namespace=lane)] for lane in lanes}
+        messages = sum(info.messages for info in context.rows.sessions(namespace=namespace))
+        whole = _whole(namespace, ids, messages)
+        return replace(whole, dry_run=True, unreached=copies)
+    now, operation = aware(context.clock(), context.zone), context.operation_ids()
+    found: dict[str, list[str]] = {lane: [] for lane in lanes}
+    hashes: set[str] = set()
+    parts: dict[str, int] = {}
+    with store.transaction():
+        for lane in lanes:
+            while page := _first(context, lane):
+                names = [entry.id for entry in page]
+                found[lane] += names
+                hashes.update(hashes_of(context, operation, (from_entry(entry).text for entry in page)))
+                store.erase(names, namespace=lane)
+                if lane_of(lane)[1] != ARCHIVE:
+                    context.tombstones.add(lane, names, now)
+                gone = Gone(namespace, now, {lane: names}, frozenset(entry.text for entry in page))
+                _ask(context, gone, parts)
+        messages = context.rows.erase_namespace(namespace)
+        _ask(context, Gone(namespace, now, {}, frozenset(), everything=True), parts)
+        parts["operations"] = context.operations.clear(namespace)
+        parts["held"] = sum(context.held.erase(namespace, one) for one in context.held.of(namespace))
+    if remove_backups:
+        copies = without_backups(context, copies)
+    return replace(
+        _whole(namespace, found, messages),
+        pending=store.pending_erasure(),
+        at=now,
+        salt=operation,
+        hashes=tuple(sorted(hashes)),
+        parts={part: count for part, count in parts.items() if count},
+        unreached=copies,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Surveyed:
-    """An entry that has to do with what is forgotten, and how."""
-
-    lane: str
-    id: str
-    copy: bool
-    parents: frozenset[str]
-    used: frozenset[str]
-
-    def leans_on(self, ids: set[str]) -> bool:
-        return bool((self.parents | self.used) & ids)
+def hashes_of(context: WriteContext, salt: str, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the hashes of *texts* for a receipt: under the file's secret, so that they say nothing elsewhere."""
+    return tuple(sorted({_hash(context.tombstones.key, salt, text) for text in texts}))
 
 
-def _survey(context: WriteContext, lanes: Sequence[str], plan: _Plan) -> list[_Surveyed]:
-    found = []
-    for lane in lanes:
-        for entry in context.store.scan(namespace=lane):
-            parents = frozenset(_ids(entry.metadata.get("derived_from")))
-            used = frozenset(_ids(entry.metadata.get(f"meta.{USED}")))
-            copy = _is_copy(entry, plan.words)
-            if copy or parents or used:
-                found.append(_Surveyed(lane, entry.id, copy, parents, used))
-    return found
+def _hash(key: bytes, salt: str, text: str) -> str:
+    digest = blake2b(digest_size=_HASH, key=key, person=b"receipt")
+    digest.update(len(salt.encode()).to_bytes(8, "little") + salt.encode())
+    digest.update(text.strip().encode())
+    return digest.hexdigest()
 
 
-def _derived(survey: Sequence[_Surveyed], targets: set[str], gone: set[str]) -> list[str]:
-    """Return what was made from *gone* alone, and from that alone, until nothing more follows."""
-    while True:
-        more = {one.id for one in survey if one.parents and one.parents <= gone and one.id not in gone}
-        if not more:
-            return sorted(gone - targets)
-        gone = gone | more
+def _planned(context: WriteContext, chosen: Selection, namespace: str) -> Plan:
+    targets = selected(context, chosen, namespace)
+    return plan_of(context, targets, [*selected_messages(context, chosen, namespace)], namespace)
 
 
-def _messages(context: WriteContext, plan: _Plan, roots: Sequence[Entry], namespace: str) -> list[HistoryRow]:
-    """Return the messages that the memories come from, and those that hold their words or quote them."""
-    places = []
-    for entry in roots:
-        source = from_entry(entry).source
-        if source is not None and source.session is not None and source.sequence is not None:
-            places.append((source.session, source.sequence))
-    suspects = context.rows.holding([*plan.words, *plan.targets], namespace=namespace)
-    holders = [
-        row
-        for row in suspects
-        if any(holds(text, plan.words) for text in words_of(row.message))
-        or not set(quotes(row.message)).isdisjoint(plan.targets)
-    ]
-    own = context.rows.of_memories([*plan.targets, *plan.derived], namespace=namespace)
-    return _unique([*own, *context.rows.at(places, namespace=namespace), *holders])
+def _erase(context: WriteContext, plan: Plan, gone: Gone) -> dict[str, int]:
+    """Take what is *gone* out of the store, history and log, and out of what every other part keeps."""
+    store, namespace = context.lifecycle("forget"), gone.namespace
+    for lane, ids in plan.gone.items():
+        store.erase(ids, namespace=lane)
+        if lane_of(lane)[1] != ARCHIVE:
+            context.tombstones.add(lane, ids, gone.at)
+    context.tombstones.add_words(namespace, plan.words.texts, gone.at)
+    context.rows.erase(plan.messages)
+    context.operations.erase(namespace, plan.live)
+    mentions = frozenset(plan.live)
+    for lane, ids in plan.leaning.items():
+        for page in pages_of(context, lane, ids):
+            store.patch({entry.id: loosened(entry, mentions) for entry in page}, namespace=lane)
+    parts: dict[str, int] = {}
+    if plan.gone or plan.messages:
+        _ask(context, gone, parts)
+    return {part: count for part, count in parts.items() if count}
 
 
-def _unique(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
-    return list({(row.session, row.sequence): row for row in rows}.values())
+def _ask(context: WriteContext, gone: Gone, parts: dict[str, int]) -> None:
+    for eraser in context.erasers:
+        parts[eraser.name] = parts.get(eraser.name, 0) + eraser.erase(gone)
 
 
-def _is_copy(entry: Entry, words: Iterable[str]) -> bool:
-    """Whether *entry* repeats the words: in its text, title, headings or the caller's own fields.
+def _put_aside(
+    context: WriteContext,
+    gone: Gone,
+    plan: Plan,
+    entries: Sequence[tuple[str, Entry]],
+    operation: str,
+    due: datetime,
+) -> None:
+    kept = [(one.name, one.put_away(gone)) for one in context.erasers if isinstance(one, Returning)]
+    context.held.put(
+        Package(
+            operation=operation,
+            namespace=gone.namespace,
+            due=due,
+            space="" if context.store.space is None else context.store.space.fingerprint,
+            entries=tuple(entries),
+            messages=tuple(plan.messages),
+            words=tuple(sorted(plan.words.texts)),
+            parts=tuple((name, text) for name, text in kept if text is not None),
+        )
+    )
 
-    Not in roles, speakers or dates: forgetting "Ann" does not take all that Ann has said.
-    """
-    own = (value for field, value in entry.metadata.items() if field in _FREE or field.startswith("meta."))
-    return holds(entry.text, words) or any(holds(text, words) for value in own for text in _texts(value))
+
+def _receipt(plan: Plan, namespace: str) -> Forgotten:
+    return Forgotten(
+        memories=tuple(plan.targets),
+        versions=plan.versions,
+        derived=tuple(plan.derived),
+        also=tuple(plan.also),
+        messages=len(plan.messages),
+        named=tuple(plan.named),
+        namespace=namespace,
+    )
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield key
-            yield from _texts(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _texts(inner)
+def _whole(namespace: str, found: dict[str, list[str]], messages: int) -> Forgotten:
+    plan = Plan([], gone=found)
+    return Forgotten(
+        memories=tuple(plan.live), versions=plan.versions, messages=messages, namespace=namespace, whole=True
+    )
 
 
-def _ids(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, (list, tuple)) else []
+def _first(context: WriteContext, lane: str) -> list[Entry]:
+    page = []
+    for entry in context.store.scan(namespace=lane):
+        page.append(entry)
+        if len(page) == PAGE:
+            break
+    return page
+
+
+def _check_grace(grace: object, remove_backups: bool) -> None:
+    if grace is not None and (not isinstance(grace, timedelta) or grace <= timedelta(0)):
+        raise ArgumentError("grace", grace, "a length of time above zero is needed")
+    if grace is not None and remove_backups:
+        raise ArgumentError("remove_backups", remove_backups, "backups are removed for good; not with a time of grace")
+
+
+def _later(now: datetime, grace: timedelta) -> datetime:
+    try:
+        return now + grace
+    except OverflowError as error:
+        raise ArgumentError("grace", grace, "a time of grace that ends before the year 10000 is needed") from error

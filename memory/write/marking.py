@@ -57,12 +57,23 @@ def given(context: WriteContext, entry: Entry, fields: Fields, namespace: str) -
         return []
     lane = store_namespace(namespace, CONVERSATION)
     context.store.patch({entry.id: patched(entry.metadata, fields)}, namespace=lane, expect={entry.id: entry.revision})
-    hiding = {name: value for name, value in fields.items() if name in _OF_ALL_VERSIONS}
-    old = {one.id: patched(one.metadata, hiding) for one in context.versions([entry.id], namespace)} if hiding else {}
-    if old:
-        context.store.patch(old, namespace=store_namespace(namespace, ARCHIVE))
+    hide(context, entry.id, entry.metadata, fields, namespace)
     before = {name: entry.metadata.get(name) for name in fields}
     return [Change(entry.id, entry.revision, old=before, new=fields)]
+
+
+def hide(context: WriteContext, id: str, old: Metadata, new: Fields, namespace: str) -> None:
+    """Let what hides a memory hide its earlier versions too: those that had the *old* value get the *new* one."""
+    hiding = {name: new[name] for name in _OF_ALL_VERSIONS if name in new}
+    if not hiding:
+        return
+    changed = {}
+    for version in context.versions([id], namespace):
+        fields = {name: value for name, value in hiding.items() if version.metadata.get(name) == old.get(name)}
+        if fields:
+            changed[version.id] = patched(version.metadata, fields)
+    if changed:
+        context.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
 
 
 def patched(metadata: Metadata, fields: Fields) -> dict[str, Any]:

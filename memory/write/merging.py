@@ -15,10 +15,12 @@ from memory.write.context import WriteContext
 from memory.write.correcting import ATTEMPTS, drafted, swap
 from memory.write.remembering import embedded
 from memory.write.trust import check_may_change, least, trust_of
+from memory.write.under_way import counted
 from memory.write.versions import live
 from vectorstore import Entry, RevisionConflict
 
 
+@counted
 async def merge(
     context: WriteContext,
     ids: Sequence[str],
@@ -43,7 +45,7 @@ async def merge(
         draft = drafted(context, before[0], merged, argument="merged")
         (ready,) = await embedded(context, [draft])
         try:
-            await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
+            ready = await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
         except RevisionConflict:  # one of them was changed meanwhile
             if attempt == ATTEMPTS - 1:
                 raise

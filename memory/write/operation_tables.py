@@ -90,6 +90,16 @@ class SqliteOperations:
                 [(one, namespace) for one in ids],
             )
 
+    def clear(self, namespace: str) -> int:
+        """As ``Operations.clear``."""
+        of_user = "number IN (SELECT number FROM operations WHERE namespace = ?)"
+        with self._database.write() as connection:
+            connection.execute(f"DELETE FROM operation_changes WHERE {of_user}", (namespace,))
+            connection.execute("DELETE FROM operations WHERE namespace = ?", (namespace,))
+            gone = connection.changes()
+            self._database.mark_erasure(connection)
+        return gone
+
 
 class OperationTables:
     """The tables as a component of a database."""

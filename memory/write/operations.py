@@ -42,6 +42,10 @@ class Operations(Protocol):
         """Take the field values of memories out of the log: they were forgotten."""
         ...
 
+    def clear(self, namespace: str) -> int:
+        """Remove a user's whole log, which was forgotten; return how many operations it had."""
+        ...
+
 
 def least_trusted(actors: Iterable[Actor]) -> Actor:
     """Return that of *actors* whose word counts least: it answers for what they write together."""
@@ -94,6 +98,11 @@ class InMemoryOperations:
                 if any(change.id in gone and (change.old or change.new) for change in one.changes):
                     changes = tuple(replace(c, old={}, new={}) if c.id in gone else c for c in one.changes)
                     log[id] = replace(one, changes=changes)
+
+    def clear(self, namespace: str) -> int:
+        """As ``Operations.clear``."""
+        with self._lock:
+            return len(self._logs.pop(namespace, {}))
 
 
 def unknown_operation(id: str) -> ArgumentError:

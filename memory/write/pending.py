@@ -13,6 +13,12 @@ from memory.write.embedding import Embedded
 from vectorstore import Entry, RevisionConflict
 
 BATCH = 256
+_BLAMED = 16
+"""Texts that the embedder failed at one by one, after which it is the embedder that is to blame."""
+
+
+class _Stopped(Exception):
+    """It is the embedder that does not work."""
 
 
 def lanes_of(context: WriteContext, namespace: str | None) -> list[str]:
@@ -26,24 +32,61 @@ def count(context: WriteContext, namespace: str | None) -> int:
     return sum(1 for lane in lanes_of(context, namespace) for _ in context.store.scan(namespace=lane, embedded=False))
 
 
-async def flush(context: WriteContext, namespace: str | None, *, limit: int | None = None) -> int:
+async def flush(context: WriteContext, namespace: str | None, *, limit: int | None = None, patient: bool = True) -> int:
     """Embed what is pending, batch by batch (at most *limit* entries); return how many got their vector.
 
-    It stops when the embedder fails; what was corrected meanwhile is passed over.
+    It stops when the embedder fails; a text that it cannot embed, and what was corrected meanwhile, is passed over.
     """
-    filled = 0
+    filler = _Filler(context, patient=patient)
     for lane in await asyncio.to_thread(lanes_of, context, namespace):
         after: str | None = None
-        while limit is None or filled < limit:
+        while limit is None or filler.filled < limit:
             batch = await asyncio.to_thread(_page, context, lane, after)
             if not batch:
                 break
             after = batch[-1].id
-            made = await context.embedding.vectors([entry.text for entry in batch])
-            if made.deferred is not None:
-                return filled
-            filled += await asyncio.to_thread(_fill, context, lane, batch, made)
-    return filled
+            try:
+                await filler.fill(lane, batch)
+            except _Stopped:
+                return filler.filled
+    return filler.filled
+
+
+class _Filler:
+    """Fills batches; finds the text that is to blame where one of them fails as a whole."""
+
+    def __init__(self, context: WriteContext, *, patient: bool) -> None:
+        self.filled = 0
+        self._context = context
+        self._patient = patient
+        self._blamed = 0
+
+    async def fill(self, lane: str, batch: Sequence[Entry]) -> None:
+        """Give *batch* its vectors; raise where nothing can be embedded."""
+        if await self._filled(lane, batch):
+            return
+        shortest = min(batch, key=lambda entry: len(entry.text))
+        if len(batch) == 1 or self._context.embedding.resting or not await self._filled(lane, [shortest]):
+            raise _Stopped
+        await self._halves(lane, [entry for entry in batch if entry is not shortest])
+
+    async def _halves(self, lane: str, batch: Sequence[Entry]) -> None:
+        half = (len(batch) + 1) // 2
+        for part in filter(None, (batch[:half], batch[half:])):
+            if await self._filled(lane, part):
+                continue
+            self._blamed += len(part) == 1
+            if self._blamed >= _BLAMED:
+                raise _Stopped
+            if len(part) > 1:
+                await self._halves(lane, part)
+
+    async def _filled(self, lane: str, batch: Sequence[Entry]) -> bool:
+        with self._context.under_way.write():
+            made = await self._context.embedding.vectors([entry.text for entry in batch], patient=self._patient)
+            if made.deferred is None:
+                self.filled += await asyncio.to_thread(_fill, self._context, lane, batch, made)
+        return made.deferred is None
 
 
 def _page(context: WriteContext, lane: str, after: str | None) -> list[Entry]:
@@ -56,19 +99,19 @@ def _fill(context: WriteContext, lane: str, batch: Sequence[Entry], made: Embedd
     except RevisionConflict:  # one was corrected meanwhile; the others are still to be filled
         if len(batch) == 1:
             return 0
-    single = zip(batch, made.vectors, made.reasons, strict=True)
-    return sum(_fill(context, lane, [entry], Embedded((vector,), (reason,))) for entry, vector, reason in single)
+    return sum(_fill(context, lane, [entry], made.part([place])) for place, entry in enumerate(batch))
 
 
 def _put(context: WriteContext, lane: str, batch: Sequence[Entry], made: Embedded) -> int:
     expect = {entry.id: entry.revision for entry in batch}
-    vectors = {entry.id: vector for entry, vector in zip(batch, made.vectors, strict=True) if vector is not None}
-    without = [
-        replace(entry, no_vector=reason)
-        for entry, reason in zip(batch, made.reasons, strict=True)
-        if reason is not None
-    ]
     with context.transaction():
+        made = context.embedding.still(made)
+        vectors = {entry.id: vector for entry, vector in zip(batch, made.vectors, strict=True) if vector is not None}
+        without = [
+            replace(entry, no_vector=reason)
+            for entry, reason in zip(batch, made.reasons, strict=True)
+            if reason is not None
+        ]
         if vectors:
             known = {one: expect[one] for one in vectors}
             context.store.put_vectors(vectors, namespace=lane, expect=known)

@@ -13,11 +13,13 @@ from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
 from memory.write.context import WriteContext
 from memory.write.policies import judge
+from memory.write.under_way import counted
 from memory.write.writer import Draft, draft, known, put
 
 BATCH = 256
 
 
+@counted
 async def remember_batch(
     context: WriteContext, items: Sequence[object], namespace: str, names: Sequence[str]
 ) -> list[Report | DuplicateKey]:
@@ -60,8 +62,8 @@ async def embedded(context: WriteContext, drafts: Sequence[Draft]) -> list[Draft
     """Return *drafts* with their vectors, or with the reason why there are none."""
     made = await context.embedding.vectors([to_entry(one.memory).text for one in drafts])
     return [
-        replace(one, vector=vector, no_vector=reason, deferred=made.deferred)
-        for one, vector, reason in zip(drafts, made.vectors, made.reasons, strict=True)
+        replace(one, vector=vector, no_vector=reason, deferred=made.waits(place), space=made.space)
+        for place, (one, vector, reason) in enumerate(zip(drafts, made.vectors, made.reasons, strict=True))
     ]
 
 

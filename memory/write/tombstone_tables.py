@@ -83,6 +83,25 @@ class SqliteTombstones:
                 [(store_namespace, one) for one in ids],
             )
 
+    def lift_words(self, namespace: str, texts: Iterable[str]) -> None:
+        """As ``Tombstones.lift_words``."""
+        with self._database.write() as connection:
+            connection.executemany(
+                "DELETE FROM tombstone_words WHERE namespace = ? AND hash = ?",
+                [(namespace, words_hash(self.key, text)) for text in texts],
+            )
+
+    def ids(self, store_namespace: str, *, after: str = "", limit: int = 1000) -> list[tuple[str, datetime]]:
+        """As ``Tombstones.ids``."""
+        sql = "SELECT id, at FROM tombstones WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?"
+        with self._database.read() as connection:
+            return [(one, from_text(at)) for one, at in connection.execute(sql, (store_namespace, after, limit))]
+
+    def lanes(self) -> list[str]:
+        """As ``Tombstones.lanes``."""
+        with self._database.read() as connection:
+            return sorted(lane for (lane,) in connection.execute("SELECT DISTINCT namespace FROM tombstones"))
+
 
 class TombstoneTables:
     """The tables as a component of a database."""

@@ -41,6 +41,18 @@ class Tombstones(Protocol):
         """Take ids back: their owner has said the thing afresh."""
         ...
 
+    def lift_words(self, namespace: str, texts: Iterable[str]) -> None:
+        """Take words back: what was forgotten with them is there again."""
+        ...
+
+    def ids(self, store_namespace: str, *, after: str = "", limit: int = 1000) -> list[tuple[str, datetime]]:
+        """Return ids forgotten in a lane with when, in order, those after the id *after*."""
+        ...
+
+    def lanes(self) -> list[str]:
+        """Return the lanes in which something was forgotten, sorted."""
+        ...
+
 
 def words_hash(key: bytes, text: str) -> bytes:
     """Return the keyed hash of *text*, blanks at its ends not counted."""
@@ -82,3 +94,20 @@ class InMemoryTombstones:
         with self._lock:
             for one in ids:
                 self._ids.pop((store_namespace, one), None)
+
+    def lift_words(self, namespace: str, texts: Iterable[str]) -> None:
+        """As ``Tombstones.lift_words``."""
+        with self._lock:
+            for text in texts:
+                self._words.pop((namespace, words_hash(self.key, text)), None)
+
+    def ids(self, store_namespace: str, *, after: str = "", limit: int = 1000) -> list[tuple[str, datetime]]:
+        """As ``Tombstones.ids``."""
+        with self._lock:
+            held = [(one, at) for (lane, one), at in self._ids.items() if lane == store_namespace and one > after]
+        return sorted(held)[:limit]
+
+    def lanes(self) -> list[str]:
+        """As ``Tombstones.lanes``."""
+        with self._lock:
+            return sorted({lane for lane, _ in self._ids})

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from memory.captions import captions, stand_in
 from memory.codec import to_entry
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
@@ -24,7 +25,8 @@ from memory.write.checking import checked, names
 from memory.write.context import WriteContext
 from memory.write.policies import judge
 from memory.write.remembering import embedded
-from memory.write.writer import Draft, draft, logged
+from memory.write.under_way import counted
+from memory.write.writer import Draft, current, draft, logged
 from vectorstore import RevisionConflict
 
 QUOTES: Final = "quotes"
@@ -32,6 +34,8 @@ QUOTES: Final = "quotes"
 corrected does not live on in it, and it is forgotten with them."""
 USED: Final = "used"
 """Metadata of a memory: ids of memories that the answer was made with; named when one is forgotten."""
+TRUST: Final = "trust"
+"""Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
 _BATCH: Final = 256
 
 
@@ -41,25 +45,34 @@ def memory_of(
     """Return what is to be remembered of *message*, or the reason why nothing is."""
     if message.role not in ("user", "assistant"):
         return f"{message.role} messages are kept in history only"
-    if not message.text.strip():
+    text = message.text if message.text.strip() else stand_in(message)
+    if not text:
         return "no text; kept in history only"
     actor: Actor = "user" if message.role == "user" else "assistant"
     if actor == "assistant" and quotes(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
+    trust = _trust(message, Trust(actor))
     return Memory(
-        text=message.text,
+        text=text,
+        caption=captions(message) if message.text.strip() else "",
         kind="turn",
         role=message.role,
         speaker=message.name,
         session=session,
         sequence=sequence,
         source=Source(session=session, sequence=sequence),
-        trust=Trust(actor),
-        actor=actor,
+        trust=trust,
+        actor=actor if trust == actor else trust.value,
         occurred_at=message.at or at,
         metadata=metadata,
     )
+
+
+def _trust(message: Message, own: Trust) -> Trust:
+    """Return how far *message* is trusted: its role's *own*, or less where its metadata says so."""
+    said = message.metadata.get(TRUST)
+    return max(own, Trust(said), key=list(Trust).index) if said in tuple(Trust) else own
 
 
 def quotes(message: Message) -> tuple[str, ...]:
@@ -71,6 +84,7 @@ def quotes(message: Message) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in ids if isinstance(one, str) and one))
 
 
+@counted
 async def remember_turn(
     context: WriteContext, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
 ) -> list[Report]:
@@ -126,7 +140,8 @@ def _put(
 ) -> list[Report]:
     ids = [line.memory.id if isinstance(line, Draft) else "" for line in lines]
     with context.transaction():
-        kept = iter(logged(context, "remember", [line for line in lines if isinstance(line, Draft)], namespace))
+        drafts = current(context, [line for line in lines if isinstance(line, Draft)])
+        kept = iter(logged(context, "remember", drafts, namespace))
         lines = [next(kept) if isinstance(line, Draft) else line for line in lines]
         sequences = context.rows.append(session, messages, namespace=namespace, memories=ids)
         entries, settled = [], []

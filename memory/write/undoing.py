@@ -6,7 +6,7 @@ stands changed the same memory or the same field, and where what it needs was er
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memory.codec import from_entry
@@ -16,7 +16,7 @@ from memory.records import Actor, Change, Operation
 from memory.times import aware
 from memory.write.checking import actor_named, name
 from memory.write.context import WriteContext
-from memory.write.marking import MARKS, given, patched
+from memory.write.marking import MARKS, given, hide, patched
 from memory.write.operations import unknown_operation
 from memory.write.trust import check_may_change
 from memory.write.versions import archived, brought_back, retired, unversioned
@@ -36,11 +36,14 @@ def undo(
     name(id, "operation")
     actor_named(actor, "actor")
     with store.transaction():
+        context.embedding.follow()
         operation = context.operations.get(namespace, id)
         if operation is None:
             raise unknown_operation(id)
         _check_open(operation)
         log = _Log(context, namespace)
+        if log.root(operation).kind == FORGET:
+            raise CannotUndo(operation.id, "what was brought back is forgotten again by forget")
         for change in operation.changes:
             log.check_last(operation, change)
         made, now = context.operation_ids(), aware(context.clock(), context.zone)
@@ -55,10 +58,10 @@ def undo(
 
 
 def _check_open(operation: Operation) -> None:
-    if operation.kind == FORGET:
-        raise CannotUndo(operation.id, "what was forgotten is gone for good")
     if operation.undone_by is not None:
         raise CannotUndo(operation.id, f"it was taken back by {operation.undone_by}; undo that to do it again")
+    if operation.kind == FORGET:
+        raise CannotUndo(operation.id, "what was forgotten is gone for good")
 
 
 class _Log:
@@ -81,7 +84,7 @@ class _Log:
         touched = self._touched(operation, change)
         standing: dict[str, Operation] = {}
         for later in reversed(self._after(operation, change.id)):
-            if later.kind == FORGET:
+            if later.kind == FORGET and later.undone_by is None:
                 raise CannotUndo(operation.id, f"memory {change.id} was forgotten since, by {later.id}", later.id)
             root = self.root(later).id
             if standing.pop(root, None) is None:  # an operation and its undoing cancel out, whichever came first
@@ -168,16 +171,16 @@ class _Inverse:
     def _replaced(self, change: Change, here: Entry) -> Change:
         """A version that was replaced: the present one again; marks that were set since stay."""
         version = self._version(change)
-        marks = unversioned(from_entry(here))
-        if change.old:
-            old = unversioned(from_entry(version))
-            marks.update({name: old[name] for name in change.old if name in old})
+        back = brought_back(version, change.id, **unversioned(from_entry(here)), **self._written())
         self._archive(here)
-        self._write(brought_back(version, change.id, **marks, **self._written()), here.revision)
+        self._write(replace(back, metadata=patched(back.metadata, change.old)), here.revision)
+        hide(self.context, here.id, here.metadata, change.old, self.namespace)
         self._flag(change.id)
         return Change(change.id, here.revision, old=change.new, new=change.old)
 
     def _unmarked(self, change: Change, here: Entry) -> Change:
+        if not change.old:
+            raise CannotUndo(self.operation.id, f"what memory {change.id} had before was erased")
         differs = [name for name, value in change.new.items() if here.metadata.get(name) != value]
         if differs:
             raise CannotUndo(self.operation.id, f"{', '.join(differs)} of memory {change.id} changed beside the log")

@@ -11,9 +11,10 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.context import WriteContext
+from memory.write.embedding import SWITCHED
 from memory.write.ids import keyed_id
 from memory.write.operations import least_trusted
-from vectorstore import RevisionConflict, Vector
+from vectorstore import RevisionConflict, Space, Vector
 
 _ATTEMPTS = 5
 
@@ -28,6 +29,8 @@ class Draft:
     vector: Vector | None = None
     no_vector: str | None = None
     deferred: str | None = None
+    space: Space | None = None
+    """That of the vector."""
     named: bool = False
     """Whether the caller chose the id; a forgotten one is then not brought back."""
 
@@ -73,6 +76,15 @@ def known(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dic
     return settled
 
 
+def current(context: WriteContext, drafts: Sequence[Draft]) -> list[Draft]:
+    """Return *drafts* without vectors of a space that was left meanwhile; in the transaction that stores them."""
+    space = context.embedding.follow()
+    return [
+        one if one.vector is None or one.space == space else replace(one, vector=None, deferred=SWITCHED)
+        for one in drafts
+    ]
+
+
 def logged(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
     """Put one operation for new memories into the log; return them with its id."""
     if not drafts:
@@ -94,6 +106,7 @@ def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[
                 written = dict(
                     zip(written, logged(context, "remember", list(written.values()), namespace), strict=True)
                 )
+                written = dict(zip(written, current(context, list(written.values())), strict=True))
                 fresh = list(written.values())
                 keyed = [one.memory.id for one in fresh if one.memory.key is not None and not one.named]
                 if keyed:

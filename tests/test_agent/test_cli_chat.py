@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent.assistant.cli.app import run
-from agent.testing import OpenAIServer, RawReply, Reply
+from agent.testing import OpenAIServer, RawReply, Reply, call
 
 CITATION_KEYS = {
     "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
@@ -113,3 +113,31 @@ def test_an_answer_of_a_model_cannot_command_the_terminal(mneme: Mneme, monkeypa
         monkeypatch.setenv("MNEME_MODEL", "any")
         assert mneme("ask", "What is it?").out == "\\x1b]0;owned\\x07It is.\n"
         assert "\x1b" not in mneme("chat", text="What is it?\n").out
+
+
+def test_where_nobody_sits_at_a_terminal_a_model_corrects_and_forgets_nothing(
+    mneme: Mneme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = mneme.json("remember", "The shed has the code 2580.")["id"]
+    calls = (call("forget_memory", ids=[id]), call("correct_memory", id=id, text="It has none."))
+    with OpenAIServer(Reply(calls=calls), Reply("I could not.")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("MNEME_MODEL", "any")
+        done = mneme("chat", text="Forget the code.\n")
+    results = [one["content"] for one in server.requests[1].body["messages"] if one["role"] == "tool"]
+    assert done.out.startswith("I could not.")
+    assert len(results) == 2
+    assert all("nobody sits at a terminal" in one for one in results)
+    assert "The shed has the code 2580." in [one["text"] for one in mneme.json("memories")["memories"]]
+
+
+def test_a_question_that_is_only_asked_gives_a_model_no_tool_that_writes(
+    mneme: Mneme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mneme.json("remember", "The shed has the code 2580.")
+    with OpenAIServer(Reply("2580.")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("MNEME_MODEL", "any")
+        mneme("ask", "What is the code?")
+    names = {one["function"]["name"] for one in server.requests[0].body["tools"]}
+    assert names == {"search_memory", "get_memory", "search_documents", "list_documents"}

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent.assistant.cli.app import run
-from agent.testing import OpenAIServer, RawReply, Reply
+from agent.testing import OpenAIServer, RawReply, Reply, call
 
 pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
 
@@ -194,6 +194,27 @@ def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
         released.set()
     run(["--memory", str(path), "memories"])
     assert "How late" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1), ("\x03", 1)])
+def test_a_model_forgets_what_the_person_at_the_terminal_lets_it_forget(
+    path: Path, capsys: pytest.CaptureFixture[str], answer: str, left: int
+) -> None:
+    id, _ = known(path, capsys)
+    with OpenAIServer(Reply(calls=(call("forget_memory", ids=[id]),)), Reply("Very well.")) as server:
+        terminal = Terminal("--memory", path, "chat", OPENAI_BASE_URL=server.url, MNEME_MODEL="m")
+        terminal.until("> ")
+        terminal.type("Forget the plumber.\n")
+        shown = terminal.until("Allow it? [y/N]")
+        assert "The model wants to call forget_memory" in shown
+        assert "The plumber comes on Friday." in shown
+        terminal.type(answer)
+        terminal.until("Very well.")
+        terminal.type("/quit\n")
+        assert terminal.ended() == 0
+    run(["--memory", str(path), "memories", "--json"])
+    texts = [one["text"] for one in json.loads(capsys.readouterr().out)["memories"]]
+    assert texts.count("The plumber comes on Friday.") == left
 
 
 def test_ingest_shows_a_bar_and_leaves_no_trace_of_it(path: Path, tmp_path: Path) -> None:

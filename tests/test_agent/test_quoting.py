@@ -30,9 +30,10 @@ def test_it_is_a_provider() -> None:
     assert isinstance(QuotingProvider(), Provider)
 
 
-def test_a_question_is_answered_by_a_quote_with_its_number() -> None:
+def test_a_question_is_answered_by_a_quote_numbered_from_one_whatever_its_place_in_the_context() -> None:
     response = answer("Where do I live?", item(3, "I moved to Lisbon."))
-    assert response.text == "“I moved to Lisbon.” [3]"
+    assert response.text == "“I moved to Lisbon.” [1]"
+    assert [one.number for one in response.citations] == [1]
     assert [(one.id, one.quote, one.span) for one in response.citations] == [("m3", "I moved to Lisbon.", (0, 18))]
 
 

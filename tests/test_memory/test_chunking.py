@@ -13,8 +13,8 @@ from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker, with_pages
 from memory.chunking.text import TextChunker
 from memory.errors import ArgumentError
+from memory.estimating_counter import EstimatingCounter
 from memory.testing.chunker_contract import ChunkerContract, uncovered
-from memory.tokens import EstimatingCounter
 
 LOREM = "Lorem ipsum dolor sit amet, consectetur adipiscing elit. "
 

@@ -305,7 +305,7 @@ def test_blank_texts_are_not_sent(server: Asked) -> None:
 
 def test_many_texts_go_in_batches(server: Asked) -> None:
     run_sync(over_http(server, batch_texts=3).embed([f"text {n}" for n in range(7)]))
-    assert [len(payload["input"]) for payload in server.payloads] == [3, 3, 1]
+    assert sorted(len(payload["input"]) for payload in server.payloads) == [1, 3, 3]
 
 
 def test_the_order_is_that_of_the_indices(server: Asked) -> None:

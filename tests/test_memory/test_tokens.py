@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from memory import tiktoken_counter
 from memory.errors import ArgumentError, TokenizerUnavailable
+from memory.estimating_counter import EstimatingCounter
 from memory.image_size import image_size
 from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.tiktoken_counter import TiktokenCounter
 from memory.tokens import (
     MESSAGE_OVERHEAD,
     UNREADABLE_IMAGE_TOKENS,
-    EstimatingCounter,
     FallbackCounter,
     TokenCounter,
     default_counter,
@@ -81,9 +81,22 @@ def silent_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("", 0), ("a", 1), ("abc", 1), ("abcd", 2), ("記憶", 2), ("é", 1), ("🙂", 2), ("\ud800", 1)],
+    [
+        ("", 0),
+        ("a", 1),
+        ("abc", 1),
+        ("abcd", 2),
+        ("two words", 3),
+        ("10:30", 5),
+        ("HTTP", 4),
+        ("記憶", 4),
+        ("é", 2),
+        ("🙂", 4),
+        ("\n\n    x", 4),
+        ("\ud800", 2),
+    ],
 )
-def test_the_estimate_is_a_token_for_three_bytes_rounded_up(text: str, tokens: int) -> None:
+def test_the_estimate_adds_up_words_signs_digits_and_other_letters(text: str, tokens: int) -> None:
     assert EstimatingCounter().count(text) == tokens
 
 

@@ -38,6 +38,46 @@ def test_a_result_without_its_call_is_a_group() -> None:
     assert groups([RESULT, ANSWER, RESULT]) == [(RESULT,), (ANSWER,), (RESULT,)]
 
 
+def called(*ids: str) -> Message:
+    return Message.assistant([ToolCallBlock(id=id, name="look") for id in ids])
+
+
+def answered(*ids: str) -> Message:
+    return Message.tool([ToolResultBlock(call_id=id) for id in ids])
+
+
+def test_a_result_that_comes_later_belongs_to_its_call_all_the_same() -> None:
+    late = [USER, called("a", "b"), answered("a"), USER, answered("b"), ANSWER]
+    assert groups(late) == [(USER,), tuple(late[1:5]), (ANSWER,)]
+
+
+def test_calls_that_overlap_are_one_group() -> None:
+    overlapping = [called("a"), USER, called("b"), answered("a"), ANSWER, answered("b"), USER]
+    assert groups(overlapping) == [tuple(overlapping[:6]), (USER,)]
+
+
+def test_an_id_that_is_used_again_means_the_newest_call() -> None:
+    again = [called("a"), answered("a"), USER, called("a"), answered("a"), USER]
+    assert groups(again) == [tuple(again[:2]), (USER,), tuple(again[3:5]), (USER,)]
+
+
+def test_a_result_whose_call_was_answered_already_is_on_its_own() -> None:
+    repeated = [called("a"), answered("a"), USER, answered("a")]
+    assert groups(repeated) == [tuple(repeated[:2]), (USER,), tuple(repeated[3:])]
+
+
+@given(
+    st.lists(st.sampled_from([USER, ANSWER, *(make(id) for make in (called, answered) for id in "abc")]), max_size=25)
+)
+def test_no_call_and_result_are_ever_apart(messages: list[Message]) -> None:
+    waiting: dict[str, int] = {}
+    for number, group in enumerate(groups(messages)):
+        for message in group:
+            waiting.update((call.id, number) for call in message.tool_calls)
+            for result in message.tool_results:
+                assert waiting.pop(result.call_id, number) == number
+
+
 def test_a_turn_begins_with_what_the_user_says() -> None:
     assert turns([USER, CALL, RESULT, ANSWER, USER, ANSWER]) == [(USER, CALL, RESULT, ANSWER), (USER, ANSWER)]
 

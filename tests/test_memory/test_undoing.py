@@ -204,6 +204,42 @@ def test_erasure_is_final(memory):
     assert get(memory, one) is None
 
 
+def test_what_was_undone_or_merged_away_can_still_be_forgotten(memory):
+    undone, one, other = (run_sync(memory.remember(Memory(f"The {what} secret.", session=what))) for what in "abc")
+    run_sync(memory.undo(undone.operation))
+    merge = run_sync(memory.merge([one.id, other.id], "Both are known.")).operation
+    receipt = run_sync(memory.forget([undone.id]))
+    assert (receipt.memories, receipt.versions) == ((undone.id,), 1)
+    run_sync(memory.forget(session="c"))
+    assert memory.store.count(namespace="/archive") == 1
+    with pytest.raises(CannotUndo, match="forgotten since"):
+        run_sync(memory.undo(merge))
+    for id in (undone.id, other.id):
+        with pytest.raises(NoSuchMemory):
+            run_sync(memory.history(id))
+        assert run_sync(memory.operations(memory=id, limit=1))[0].kind == "forget"
+    assert run_sync(memory.forget([undone.id])).memories == ()
+
+
+def test_a_forgetting_is_taken_back_while_its_time_of_grace_lasts(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    correction = run_sync(memory.correct(one, "I live in Porto.")).operation
+    pin = run_sync(memory.pin(one)).id
+    forgotten = run_sync(memory.forget([one], grace=timedelta(days=90)))
+    with pytest.raises(CannotUndo, match="forgotten since"):
+        run_sync(memory.undo(correction))
+    back = run_sync(memory.undo(forgotten.operation))
+    assert get(memory, one).text == "I live in Porto."
+    with pytest.raises(CannotUndo, match="forgotten again by forget"):
+        run_sync(memory.undo(back.id))
+    with pytest.raises(CannotUndo, match=f"taken back by {back.id}"):
+        run_sync(memory.undo(forgotten.operation))
+    with pytest.raises(CannotUndo, match="had before was erased"):
+        run_sync(memory.undo(pin))
+    run_sync(memory.undo(correction))
+    assert (get(memory, one).text, get(memory, one).pinned) == ("I live in Lisbon.", True)
+
+
 def test_a_version_whose_words_were_erased_does_not_come_back(memory):
     one = run_sync(memory.remember("The code of the safe is 4711.")).id
     correction = run_sync(memory.correct(one, "The safe was sold.")).operation

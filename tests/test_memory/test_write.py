@@ -12,8 +12,8 @@ import pytest
 from memory.errors import ArgumentError, EmbedderMismatch
 from memory.records import Memory, Outcome, Source, Trust
 from memory.write.checking import checked
+from memory.write.copies import holds
 from memory.write.embedding import NO_EMBEDDER, NOTHING_TO_EMBED, Embedding
-from memory.write.forgetting import holds
 from memory.write.ids import TimeOrderedIds, keyed_id
 from memory.write.policies import Action, Decision, MinimumLength, StoreAlways, judge
 from memory.write.tombstone_tables import SqliteTombstones

@@ -99,6 +99,8 @@ def test_a_backup_is_complete_and_for_its_owner_alone(database, tmp_path):
         assert opened.verify() == []
         with opened.read() as connection:
             assert connection.pragma("journal_mode") == "wal"
+    with database.write() as connection:
+        connection.execute("DELETE FROM file_facts WHERE name LIKE 'backup %'")
     database.close()
     assert everything(copy) == everything(tmp_path / "m.db")
 
@@ -119,6 +121,7 @@ def test_a_backup_holds_what_is_only_in_the_log_and_nothing_uncommitted(database
     database.backup(tmp_path / "b.db")
     leave.set()
     thread.join()
+    assert list(database.backups()) == [str(tmp_path / "b.db")]  # recorded with the commit that was under way
     with Database(tmp_path / "b.db", create=False) as copy:
         assert texts(copy)[-1] == "committed"
 

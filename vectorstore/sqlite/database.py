@@ -16,8 +16,8 @@ from typing import Final, Self
 
 import apsw
 
-from vectorstore.errors import ArgumentError, NotAStore, UnsupportedError
-from vectorstore.sqlite import erasure
+from vectorstore.errors import ArgumentError, BusyError, NotAStore, UnsupportedError
+from vectorstore.sqlite import backups, erasure
 from vectorstore.sqlite.border import system_border
 from vectorstore.sqlite.compaction import size_of
 from vectorstore.sqlite.component import Component
@@ -155,6 +155,16 @@ class Database:
             return not self.pending_erasure()
         return self._transactions.finish_erasure(wait=_ERASURE_WAIT)
 
+    def empty_log(self) -> bool:
+        """Move the log into the file and cut it to nothing; False where a reader prevents that for now."""
+        if self.read_only or self.in_write():
+            raise UnsupportedError("empty_log", "it needs a file that can be written, and no write() of this thread")
+        try:
+            self._transactions.empty_log(wait=_ERASURE_WAIT)
+        except BusyError:
+            return False
+        return True
+
     def pending_erasure(self) -> bool:
         """Whether deleted bytes may still be in the file or its log."""
         with self.read() as connection:
@@ -176,13 +186,38 @@ class Database:
             return Compaction(before, size_of(self.path), pending=not done)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing."""
+        """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing.
+
+        That it was made is recorded in this file (``backups``): at once, or where somebody else is writing with the
+        next commit; not in a file that can only be read.
+        """
         target = self._free_path(path, "backup")
         with self.read() as connection:
             try:
                 back_up(connection, target, token=self._token)
             except FileExistsError as error:
                 raise _taken(path) from error
+        at = self._clock().isoformat()
+        self._transactions.write_soon(lambda connection: backups.record_backup(connection, target, at))
+
+    def backups(self) -> dict[str, str]:
+        """Return where copies of this file were made, and when (ISO 8601); they may have been moved since."""
+        with self.read() as connection:
+            return backups.recorded_backups(connection)
+
+    def remove_backup(self, path: str) -> bool:
+        """Remove a recorded copy and its record; say whether the copy was still there.
+
+        What stands at *path* and is no copy of this file raises ``NotAStore`` and is left.
+        """
+        if path not in self.backups():
+            raise ArgumentError("path", path, "the path of a recorded backup of this file is needed")
+        removed = False
+        with system_border(Path(path)):
+            removed = backups.remove_copy(Path(path), of=self.identity, original=self.path)
+        with self.write() as connection:
+            backups.drop_record(connection, path)
+        return removed
 
     def verify(self) -> list[Finding]:
         """Check pages, references, header and every component's tables; an empty list means all is well."""

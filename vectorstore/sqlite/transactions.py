@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import apsw
@@ -16,6 +16,7 @@ from vectorstore.errors import BusyError, StorageUnwritable, UnsupportedError
 from vectorstore.sqlite import erasure
 from vectorstore.sqlite.border import border
 from vectorstore.sqlite.compaction import emptied, vacuum
+from vectorstore.sqlite.connection import milliseconds
 from vectorstore.sqlite.opening import Opened, check_place
 from vectorstore.sqlite.read_pool import ReadPool
 from vectorstore.sqlite.transaction import Reading, Writing, run_all
@@ -42,6 +43,7 @@ class Transactions:
         self._check = check
         self._busy_timeout = busy_timeout
         self._turn_of = threading.Lock()
+        self._notes: list[Callable[[apsw.Connection], object]] = []
         self._here = _Here()
         self._usage = Usage(opened.place, self._shut, self._connections)
 
@@ -106,14 +108,22 @@ class Transactions:
                         self._here.writing = writing
                         self._check(connection)
                         yield connection
+                        noted = self._note(connection)
                         marked = erasure.mark(connection) is not None
                         writing.commit()
+                        del self._notes[:noted]
                     finally:
                         self._here.writing = None
                         writing.end()
                 if marked:
                     self._erase_quietly(connection)
             run_all(writing.callbacks)
+
+    def write_soon(self, note: Callable[[apsw.Connection], object]) -> None:
+        """Write *note* at once where nobody else writes, else with the next commit, or on closing; never wait."""
+        self._notes.append(note)
+        if not self._turn_of.locked():
+            self._write_notes()
 
     def present_write(self, operation: str) -> Writing:
         """Return this thread's present transaction that writes; *operation* makes no sense without one."""
@@ -173,11 +183,32 @@ class Transactions:
         finally:
             self._turn_of.release()
 
+    def _note(self, connection: apsw.Connection) -> int:
+        count = len(self._notes)
+        for note in self._notes[:count]:
+            note(connection)
+        return count
+
+    def _write_notes(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.set_busy_timeout(0)
+        try:
+            with suppress(BusyError), self.write():
+                pass
+        finally:
+            self._writer.set_busy_timeout(milliseconds(self._busy_timeout))
+
     def _erase_quietly(self, connection: apsw.Connection) -> None:
         try:
             erasure.finish(connection, wait=0.0, busy_timeout=self._busy_timeout)
         except apsw.Error:
             return  # the commit stands, and so does the mark: whatever ails the file is not the commit's error
+
+    def _last_notes(self, connection: apsw.Connection) -> None:
+        if self._notes and not connection.in_transaction:
+            with suppress(apsw.Error), connection:
+                self._note(connection)
 
     def _connections(self) -> list[apsw.Connection]:
         return [*([] if self._writer is None else [self._writer]), *self._readers.connections()]
@@ -185,6 +216,7 @@ class Transactions:
     def _shut(self) -> None:
         self._readers.close()
         if self._writer is not None:
+            self._last_notes(self._writer)
             self._erase_quietly(self._writer)
             with border(self._path, self._writer):
                 self._writer.close(True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent.assistant.cli.agreeing import agree
 from agent.assistant.cli.failures import described, reported
 from agent.assistant.cli.inputs import piped_lines
 from agent.assistant.cli.opened import opened_assistant
@@ -82,7 +83,7 @@ class _Talk:
         """Answer one line; a turn that fails is said, and the conversation goes on."""
         from memory import run_sync
 
-        turn = _Turn(silent=self.json)
+        turn = _Turn(silent=self.json, interactive=self.interactive)
         try:
             run_sync(turn.run(self.assistant, line, self.session))
         except KeyboardInterrupt:
@@ -102,22 +103,29 @@ class _Talk:
 
 @dataclass(slots=True)
 class _Turn:
-    """One answer as it comes in: printed at once, or (*silent*) kept for its JSON object."""
+    """One answer as it comes in: printed at once, or (*silent*) kept for its JSON object. *interactive*: somebody can
+    be asked whether a tool may be called."""
 
     silent: bool
+    interactive: bool
     result: RunResult | None = None
     problem: Exception | None = None
     warnings: list[str] = field(default_factory=list)
 
     async def run(self, assistant: Assistant, line: str, session: str) -> None:
         """Answer *line*."""
-        from agent.events import RunEnded, TextDelta, Warned
+        from agent.events import ApprovalRequested, RunEnded, TextDelta, Warned
 
         midway = False
         async for event in assistant.agent.stream(line, session=session):
             if isinstance(event, TextDelta) and not self.silent:
                 say_piece(event.text)
                 midway = not event.text.endswith("\n")
+            elif isinstance(event, ApprovalRequested):
+                if midway:
+                    say()
+                midway = False
+                await agree(event.request, assistant.place, interactive=self.interactive)
             elif isinstance(event, Warned):
                 self.warnings.append(event.text)
             elif isinstance(event, RunEnded):

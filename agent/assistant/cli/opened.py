@@ -39,7 +39,12 @@ def opened_assistant(context: typer.Context, *, reads_only: bool) -> Iterator[As
     from agent.assistant.wiring import open_assistant
     from memory import run_sync
 
-    assistant = open_assistant(settings, create=not reads_only, on_memory_error="raise" if reads_only else "degrade")
+    assistant = open_assistant(
+        settings,
+        create=not reads_only,
+        reads_only=reads_only,
+        on_memory_error="raise" if reads_only else "degrade",
+    )
     try:
         yield assistant
     finally:

@@ -1,0 +1,65 @@
+"""Whose words a run has read: what it writes is trusted no more than the least of them.
+
+A document that a model has read may speak through it; so a note made after reading one is the document's word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from memory import Message, Trust
+
+TRUST = "trust"
+"""Metadata of a message: the least trusted word that was read when it was made, where that is not its role's own."""
+_MOST_FIRST = tuple(Trust)
+_OF_ROLES = {"user": Trust.USER, "system": Trust.USER, "assistant": Trust.ASSISTANT, "tool": Trust.TOOL}
+
+
+class Reading:
+    """What a run has read so far, as the least trusted of it; a sub-agent's reading is told to that of its caller."""
+
+    def __init__(self, trust: Trust = Trust.USER, *, above: Reading | None = None) -> None:
+        self._least, self._above = trust, above
+
+    @property
+    def least(self) -> Trust:
+        """The least trusted word that was read."""
+        return self._least
+
+    def read(self, *trusts: Trust) -> None:
+        """Note that words of these were read."""
+        self._least = least((self._least, *trusts))
+        if self._above is not None:
+            self._above.read(*trusts)
+
+
+def least(trusts: Iterable[Trust]) -> Trust:
+    """Return the least of *trusts*; of none, the most."""
+    return max(trusts, key=_MOST_FIRST.index, default=Trust.USER)
+
+
+def is_below(trust: Trust, other: Trust) -> bool:
+    """Whether *trust* is less than *other*."""
+    return _MOST_FIRST.index(trust) > _MOST_FIRST.index(other)
+
+
+def trust_named(value: object) -> Trust:
+    """Return the trust that *value* names; what names none is trusted least."""
+    return Trust(value) if isinstance(value, str) and value in tuple(Trust) else Trust.DOCUMENT
+
+
+def trust_of(message: Message) -> Trust:
+    """Return how far the words of *message* are trusted: its role, what was read for it, and what is attached."""
+    trusts = [_OF_ROLES[message.role]]
+    if TRUST in message.metadata:
+        trusts.append(trust_named(message.metadata[TRUST]))
+    if message.role == "user" and any(block.type in ("document", "image") for block in message.blocks):
+        trusts.append(Trust.DOCUMENT)
+    return least(trusts)
+
+
+def marked(message: Message, trust: Trust) -> Message:
+    """Return *message* as it is kept, with what was read for it, where that is less than its role says."""
+    if not is_below(trust, _OF_ROLES[message.role]):
+        return message
+    return message.model_copy(update={"metadata": {**message.metadata, TRUST: trust.value}})

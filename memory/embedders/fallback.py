@@ -1,0 +1,107 @@
+"""Several ways to the same vectors: the next is asked where one fails.
+
+embedder = FallbackEmbedder(OllamaEmbedder(model, base_url="http://gpu:11434"), OllamaEmbedder(model))
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedders.details import Embeddings, embed_detailed
+from memory.embedders.probe import agree, nearness, probe
+from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.texts import check_input
+from memory.errors import ArgumentError, EmbedderError
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class FallbackEmbedder:
+    """Asks *first*, and *others* in their order where it fails.
+
+    All must have one fingerprint: vectors of another model cannot stand in for these, so another embedder is refused.
+    (While one is down, a memory finds by words, and embeds later; to change models for good, re-embed it.) And the
+    name alone is not believed: each is asked for the probes before its first answer is used, and passed over where
+    they are not what the first of them that answered had given.
+    """
+
+    def __init__(self, first: Embedder, *others: Embedder) -> None:
+        if not others:
+            raise ArgumentError("others", others, "an embedder to fall back on is needed")
+        for other in others:
+            if other.fingerprint != first.fingerprint:
+                raise ArgumentError(
+                    "others",
+                    other.fingerprint,
+                    f"an embedder of the same space, {first.fingerprint}, is needed (give two names of one model the "
+                    "same fingerprint=)",
+                )
+        self._members = (first, *others)
+        self._known: NDArray[np.float32] | None = None
+        self._trusted: set[int] = set()
+
+    @property
+    def fingerprint(self) -> str:
+        """The one that all have."""
+        return self._members[0].fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors; 0 until one of them knows."""
+        return next((one.dimension for one in self._members if one.dimension), 0)
+
+    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
+        """As the protocol says; raises the last error when all fail."""
+        check_input(texts, kind)
+        return await self._first_of(lambda one: one.embed(texts, kind))
+
+    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+        """As ``DetailedEmbedder``."""
+        check_input(texts, kind)
+        return await self._first_of(lambda one: embed_detailed(one, texts, kind))
+
+    async def probe(self) -> NDArray[np.float32]:
+        """Return the probes of the one that answers now."""
+        return await self._first_of(probe)
+
+    async def _first_of(self, ask: Callable[[Embedder], Awaitable[T]]) -> T:
+        for place, member in enumerate(self._members):
+            try:
+                await self._check(place, member)
+                return await ask(member)
+            except ArgumentError:
+                raise
+            except Exception as error:
+                if place == len(self._members) - 1:
+                    raise
+                _log.warning(
+                    "embedder %d of %d failed (%s), asking the next", place + 1, len(self._members), _kind(error)
+                )
+        raise AssertionError("unreachable")
+
+    async def _check(self, place: int, member: Embedder) -> None:
+        if place in self._trusted:
+            return
+        found = await probe(member)
+        if self._known is None:
+            self._known = found
+        elif not agree(self._known, found):
+            raise EmbedderError(
+                f"embedder {place + 1} of {self.fingerprint} is another model than the one that answered first "
+                f"(nearness {nearness(self._known, found):.2f})"
+            )
+        self._trusted.add(place)
+
+    def __repr__(self) -> str:
+        return f"FallbackEmbedder({self.fingerprint!r}, {len(self._members)} of them)"
+
+
+def _kind(error: Exception) -> str:
+    return type(error).__name__

@@ -1,0 +1,109 @@
+"""Any function as an embedder: of one text or of a list, synchronous or not.
+
+embedder = FunctionEmbedder(model.encode, fingerprint="my-model/1")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedders.bounded import bounded
+from memory.embedders.protocol import EmbeddingKind
+from memory.embedders.texts import batches, check_input, distinct, whole_number
+from memory.embedders.vectors import nonsense, unit_rows
+from memory.errors import ArgumentError
+
+TextFunction: TypeAlias = Callable[[Any], Any]
+"""From a text to a vector, or from a list of texts to as many vectors; the answer may be awaitable."""
+
+BATCH_TEXTS = 256
+BATCH_CHARACTERS = 200_000
+
+
+class FunctionEmbedder:
+    """Calls *function* with lists of texts (*takes* "texts") or with one text at a time ("text").
+
+    *fingerprint* names the model and what is done with it: change it when they change. *queries* is the function for
+    questions, where they are embedded otherwise. A synchronous function runs in a worker thread, at most *concurrency*
+    calls at a time. Equal texts are given once, blank ones not at all; vectors of any length are brought to length 1,
+    and an answer that is no vectors raises ``EmbedderError``. What the function raises is raised.
+    """
+
+    def __init__(
+        self,
+        function: TextFunction,
+        *,
+        fingerprint: str,
+        takes: Literal["texts", "text"] = "texts",
+        queries: TextFunction | None = None,
+        dimension: int | None = None,
+        batch_texts: int = BATCH_TEXTS,
+        concurrency: int = 1,
+    ) -> None:
+        for name, value in (("function", function), ("queries", queries)):
+            if not callable(value) and not (name == "queries" and value is None):
+                raise ArgumentError(name, value, "a function of texts is needed")
+        if not isinstance(fingerprint, str) or not fingerprint.strip():
+            raise ArgumentError("fingerprint", fingerprint, "a name for the model and its settings is needed")
+        if takes not in ("texts", "text"):
+            raise ArgumentError("takes", takes, "'texts' or 'text' is needed")
+        whole_number("dimension", dimension, unset=True)
+        whole_number("batch_texts", batch_texts)
+        whole_number("concurrency", concurrency)
+        self._functions = {"document": function, "query": queries or function}
+        self._fingerprint = fingerprint
+        self._single = takes == "text"
+        self._dimension = dimension or 0
+        self._batch_texts = batch_texts
+        self._concurrency = concurrency
+
+    @property
+    def fingerprint(self) -> str:
+        """The name that was given."""
+        return self._fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors; 0 until the function has told."""
+        return self._dimension
+
+    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
+        """As the protocol says."""
+        check_input(texts, kind)
+        asked, places = distinct(texts)
+        runs = [[text] for text in asked] if self._single else batches(asked, self._batch_texts, BATCH_CHARACTERS)
+        function = self._functions[kind]
+        answers = await bounded([partial(self._called, function, run) for run in runs], self._concurrency)
+        vectors = np.zeros((len(texts), self._dimension), np.float32)
+        for text, row in zip(asked, (row for answer in answers for row in answer), strict=True):
+            vectors[places[text]] = row
+        return vectors
+
+    async def _called(self, function: TextFunction, run: Sequence[str]) -> NDArray[np.float32]:
+        argument: Any = run[0] if self._single else list(run)
+        if inspect.iscoroutinefunction(function):
+            answer = await function(argument)
+        else:
+            answer = await asyncio.to_thread(function, argument)
+            if isinstance(answer, Awaitable):
+                answer = await answer
+        who = f"the function of {self._fingerprint}"
+        try:
+            rows = [answer] if self._single else list(answer)
+        except TypeError as error:
+            raise nonsense(who, "no list of vectors") from error
+        if len(rows) != len(run):
+            raise nonsense(who, f"{len(rows)} vectors for {len(run)} texts")
+        found = unit_rows(rows, expected=self._dimension, who=who)
+        self._dimension = found.shape[1]
+        return found
+
+    def __repr__(self) -> str:
+        return f"FunctionEmbedder({self._fingerprint!r})"

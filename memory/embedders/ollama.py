@@ -1,0 +1,83 @@
+"""Embeddings from Ollama in its own format (``/api/embed``): the models of this machine, without a key.
+
+embedder = OllamaEmbedder("nomic-embed-text")  # at http://127.0.0.1:11434
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory.embedders.endpoint import BATCH_TEXTS, BATCH_TOKENS, Answered, Asking, EndpointEmbedder
+from memory.http import HttpClient
+from memory.tokens import TokenCounter
+
+BASE_URL = "http://127.0.0.1:11434"
+CONCURRENCY = 2
+"""A server on one machine has one processor to share."""
+
+
+class OllamaEmbedder(EndpointEmbedder):
+    """Asks Ollama at *base_url* (without ``/api``) for vectors of *model*.
+
+    Ollama by itself cuts what is too long and says nothing; here it is told not to, and only a text that it then
+    refuses is sent once more to be cut, and told as cut. *keep_alive* ("10m", "-1") and *options* (``num_ctx``) are
+    passed on where they are given. *api_key* is for a server behind a guard; Ollama itself wants none. The rest as in
+    ``OpenAICompatibleEmbedder``.
+    """
+
+    _server_cuts = True
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str = BASE_URL,
+        api_key: str | None = None,
+        dimensions: int | None = None,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        fingerprint: str | None = None,
+        keep_alive: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        batch_texts: int = BATCH_TEXTS,
+        batch_tokens: int = BATCH_TOKENS,
+        max_tokens: int | None = None,
+        concurrency: int = CONCURRENCY,
+        counter: TokenCounter | None = None,
+        client: HttpClient | None = None,
+    ) -> None:
+        name = str(model).removesuffix(":latest")  # the same model, for Ollama
+        super().__init__(
+            base_url.rstrip("/") + "/api/embed",
+            model,
+            names=("ollama", name),
+            fingerprint=fingerprint,
+            api_key=api_key,
+            dimensions=dimensions,
+            prefixes=(query_prefix, document_prefix),
+            asking=Asking(batch_texts, batch_tokens, max_tokens, concurrency, counter),
+            client=client,
+        )
+        self._keep_alive = keep_alive
+        self._options = dict(options or {})
+
+    def _payload(self, batch: Sequence[str], *, cut: bool) -> dict[str, Any]:
+        payload: dict[str, Any] = {"model": self._model, "input": list(batch), "truncate": cut}
+        if self._dimensions is not None:
+            payload["dimensions"] = self._dimensions
+        if self._keep_alive is not None:
+            payload["keep_alive"] = self._keep_alive
+        if self._options:
+            payload["options"] = self._options
+        return payload
+
+    def _answered(self, answer: Any, count: int) -> Answered:
+        vectors = answer.get("embeddings") if isinstance(answer, dict) else None
+        if not isinstance(vectors, list):
+            raise self._nonsense("no list of embeddings")
+        tokens = answer.get("prompt_eval_count")
+        return Answered(vectors, tokens if type(tokens) is int and tokens > 0 else None)
+
+    def __repr__(self) -> str:
+        return f"OllamaEmbedder({self.fingerprint!r})"

@@ -1,0 +1,51 @@
+"""A few fixed texts by whose vectors an embedder is known again: a model changed under the same name is noticed."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedders.protocol import Embedder
+from memory.embedders.vectors import unit_rows
+
+PROBES = (
+    "The lighthouse keeper wrote down the weather every evening.",
+    "def area(width, height): return width * height",
+    "Morgen früh fährt der Zug nach Köln um sieben Uhr ab.",
+)
+"""Never changed: files hold their vectors."""
+
+NEAR = 0.99
+"""Cosine from which two vectors of one text count as the same model's: other hardware, batches or a half-precision
+table differ by less than .001, another model or another quantisation of a small one by more than .01."""
+
+
+@runtime_checkable
+class ProbedEmbedder(Protocol):
+    """One that is not known again by ``embed``: a cache, which must not answer the probes itself."""
+
+    async def probe(self) -> NDArray[np.float32]:
+        """Return the vectors of ``PROBES``, shape (len(PROBES), dimension), as what is really asked gives them now."""
+        ...
+
+
+async def probe(embedder: Embedder) -> NDArray[np.float32]:
+    """Return *embedder*'s vectors of ``PROBES``; one that is no vector raises ``EmbedderError``."""
+    if isinstance(embedder, ProbedEmbedder):
+        return await embedder.probe()
+    answer = await embedder.embed(PROBES)
+    return unit_rows(list(np.asarray(answer)), expected=0, who=f"the embedder {embedder.fingerprint}")
+
+
+def nearness(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
+    """Return the least cosine between two answers to ``PROBES``, in [-1, 1]; -1 where they cannot be compared."""
+    if before.shape != now.shape:
+        return -1.0
+    return float(np.einsum("ij,ij->i", before, now, dtype=np.float64).min())
+
+
+def agree(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
+    """Whether two answers to ``PROBES`` are the same model's."""
+    return nearness(before, now) >= NEAR

@@ -1,0 +1,89 @@
+"""What holds the same words: texts that are looked for in others, verbatim.
+
+A text of fewer than eight letters must stand by itself: forgetting "ok" does not take "book".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from memory.messages import Message
+from memory.storage.serialise import texts_in, words_of
+from vectorstore import Entry
+
+_SHORT: Final = 8
+_FEW: Final = 24
+_FREE: Final = ("title", "heading", "tags")
+
+
+class Words:
+    """Texts to look for. However many they are, a text is gone through once."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.texts = frozenset(text for text in texts if text)
+        self._short: dict[int, set[str]] = {}
+        self._long: dict[str, list[str]] = {}
+        for text in self.texts:
+            if len(text) < _SHORT:
+                self._short.setdefault(len(text), set()).add(text)
+            else:
+                self._long.setdefault(text[:_SHORT], []).append(text)
+
+    def __bool__(self) -> bool:
+        return bool(self.texts)
+
+    def held_by(self, text: str) -> bool:
+        """Whether *text* holds one of them verbatim."""
+        if len(self.texts) <= _FEW:
+            return any(_holds(text, one) for one in self.texts)
+        return self._starts_somewhere(text) or any(
+            text[at : at + length] in texts and _stands_alone(text, at, length)
+            for length, texts in self._short.items()
+            for at in range(len(text) - length + 1)
+        )
+
+    def in_entry(self, entry: Entry) -> bool:
+        """Whether *entry* repeats them: in its text, title, headings, tags or the caller's own fields.
+
+        Not in roles, speakers or dates: forgetting "Ann" does not take all that Ann has said.
+        """
+        if self.held_by(entry.text):
+            return True
+        own = (value for field, value in entry.metadata.items() if field in _FREE or field.startswith("meta."))
+        return any(self.held_by(text) for value in own for text in texts_in(value))
+
+    def in_message(self, message: Message) -> bool:
+        """Whether *message* repeats them, in any text that somebody wrote."""
+        return any(self.held_by(text) for text in words_of(message))
+
+    def _starts_somewhere(self, text: str) -> bool:
+        if not self._long:
+            return False
+        for at in range(len(text) - _SHORT + 1):
+            found = self._long.get(text[at : at + _SHORT])
+            if found is not None and any(text.startswith(one, at) for one in found):
+                return True
+        return False
+
+
+def holds(text: str, words: Iterable[str]) -> bool:
+    """Whether *text* holds one of *words* verbatim."""
+    return Words(words).held_by(text)
+
+
+def _holds(text: str, words: str) -> bool:
+    at = text.find(words)
+    while at >= 0:
+        if len(words) >= _SHORT or _stands_alone(text, at, len(words)):
+            return True
+        at = text.find(words, at + 1)
+    return False
+
+
+def _stands_alone(text: str, at: int, length: int) -> bool:
+    return not (_is_letter(text[at - 1 : at] if at else "") or _is_letter(text[at + length : at + length + 1]))
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalnum() or character == "_"

@@ -1,0 +1,34 @@
+"""How long a write or a question waits for an embedder, and what holds where it is not the memory's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from memory.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSettings:
+    """Limits in seconds. ``flush`` and ``reembed`` have none: they do nothing else, and can be cancelled.
+
+    A write waits *write_patience* and *per_text* for each of its texts, and is then stored without vectors; a question
+    waits *question_patience*, and is then answered by words alone. After such a wait the embedder is left alone for
+    *rest*. *mismatch*: an embedder whose vectors are not those of the memory is refused at opening ("raise"), or
+    taken and not used ("words"): everything is found by words, new things wait, and ``reembed`` mends it.
+    """
+
+    write_patience: float = 60.0
+    per_text: float = 1.0
+    question_patience: float = 10.0
+    rest: float = 30.0
+    mismatch: Literal["raise", "words"] = "raise"
+
+    def __post_init__(self) -> None:
+        for name in ("write_patience", "per_text", "question_patience", "rest"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+                raise ArgumentError(name, value, "a number of seconds, at least 0, is needed")
+        if self.mismatch not in ("raise", "words"):
+            raise ArgumentError("mismatch", self.mismatch, "'raise' or 'words' is needed")

@@ -1,0 +1,56 @@
+"""Erasers: parts of the memory's file that keep something of memories and let it go in the same transaction.
+
+A part (summaries, caches, lists of documents) adds itself to ``WriteContext.erasers``; forgetting asks each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from memory.storage.rows import HistoryRow
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What goes from a user's *namespace* in one forgetting, in one transaction with it.
+
+    *entries* are ids by lane (a namespace of the store), archived versions among them; *texts* what was embedded of
+    them; *messages* the rows of history. *everything*: nothing of the namespace stays, and each part lets go of all
+    that it has there, whether it is named here or not.
+    """
+
+    namespace: str
+    at: datetime
+    entries: Mapping[str, Sequence[str]]
+    texts: frozenset[str]
+    messages: Sequence[HistoryRow] = ()
+    everything: bool = False
+
+
+class Eraser(Protocol):
+    """A part that keeps something of memories. It writes inside the forgetting's own transaction."""
+
+    @property
+    def name(self) -> str:
+        """What it keeps, as the receipt calls it ("summaries")."""
+        ...
+
+    def erase(self, gone: Gone) -> int:
+        """Remove all that it keeps of what is gone, so that the bytes go too; return how many things."""
+        ...
+
+
+@runtime_checkable
+class Returning(Protocol):
+    """An eraser whose part comes back when a forgetting is taken back within its time of grace."""
+
+    def put_away(self, gone: Gone) -> str | None:
+        """Return as text what ``erase`` is about to remove and nothing else could make again; None for nothing."""
+        ...
+
+    def put_back(self, namespace: str, kept: str) -> None:
+        """Put back what ``put_away`` returned."""
+        ...

@@ -1,0 +1,186 @@
+"""What a forgetting takes: every version and copy, what was made of it alone, the messages it comes from. Only looks.
+
+A memory that was made of more than what goes stays, is named, and loses the mention of what went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from memory.codec import from_entry
+from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
+from memory.messages import Message
+from memory.records import Change
+from memory.storage.rows import HistoryRow
+from memory.write.context import WriteContext
+from memory.write.copies import Words
+from memory.write.turns import USED, quotes
+from vectorstore import Entry
+
+PAGE: Final = 256
+_FEW: Final = 64
+_MADE_OF: Final = ("derived_from", f"meta.{USED}")
+
+
+@dataclass(slots=True)
+class Plan:
+    """What goes: *targets* were named, the others follow from them. *gone* has the ids by lane."""
+
+    targets: list[str]
+    gone: dict[str, list[str]] = field(default_factory=dict)
+    derived: list[str] = field(default_factory=list)
+    also: list[str] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    leaning: dict[str, list[str]] = field(default_factory=dict)
+    """By lane, what stays and mentions what goes."""
+    words: Words = field(default_factory=Words)
+    messages: list[HistoryRow] = field(default_factory=list)
+
+    @property
+    def live(self) -> list[str]:
+        """The memories that go, without their old versions."""
+        return list({one: None for lane, ids in self.gone.items() if lane_of(lane)[1] != ARCHIVE for one in ids})
+
+    @property
+    def versions(self) -> int:
+        """How many old versions go."""
+        return sum(len(ids) for lane, ids in self.gone.items() if lane_of(lane)[1] == ARCHIVE)
+
+    def changes(self) -> list[Change]:
+        """Return what the log says of it."""
+        return [Change(one, gone=True) for one in self.live]
+
+
+def plan_of(context: WriteContext, targets: Sequence[str], messages: Sequence[HistoryRow], namespace: str) -> Plan:
+    """Return the plan for forgetting the live memories *targets*, and *messages* whether remembered or not."""
+    conversation, archive = (store_namespace(namespace, lane) for lane in (CONVERSATION, ARCHIVE))
+    lanes = [conversation, *context.document_lanes(namespace)]
+    plan = Plan(list(targets), messages=list(messages))
+    if not targets and not messages:
+        return plan
+    found = context.find(targets, namespace)
+    roots = [*(entry for _, entry in found.values()), *context.versions(targets, namespace)]
+    plan.words = Words(from_entry(entry).text.strip() for entry in roots)
+    live = {lane: {one for one, (at, _) in found.items() if at == lane} for lane in lanes}
+    live[conversation].update(one for one in targets if one not in found)  # of which only old versions are left
+    survey = _survey(context, lanes, plan.words)
+    plan.derived = _derived(survey, set(targets))
+    rows = _unique([*messages, *_messages(context, plan, roots, namespace)])
+    recorded = [row.memory for row in rows if row.memory]
+    live[conversation].update(entry.id for entry in context.store.get(recorded, namespace=conversation) if entry)
+    derived = set(plan.derived)
+    for one in survey:
+        if one.copy or one.id in derived:
+            live[one.lane].add(one.id)
+    chosen = set().union(*live.values())
+    plan.also = sorted(chosen - set(targets) - derived)
+    plan.named = sorted(one.id for one in survey if one.id not in chosen and one.leans_on(set(targets)))
+    plan.messages = _unique([*rows, *context.rows.of_memories(sorted(chosen), namespace=namespace)])
+    for one in survey:
+        if one.id not in chosen and one.leans_on(chosen):
+            plan.leaning.setdefault(one.lane, []).append(one.id)
+    old = set()
+    for entry in context.store.scan(namespace=archive):
+        if entry.id.rpartition("@")[0] in live[conversation] or plan.words.in_entry(entry):
+            old.add(entry.id)
+        elif not chosen.isdisjoint(_made_of(entry)):
+            plan.leaning.setdefault(archive, []).append(entry.id)
+    plan.gone = {lane: sorted(gone) for lane, gone in {**live, archive: old}.items() if gone}
+    return plan
+
+
+def pages_of(context: WriteContext, lane: str, ids: Sequence[str]) -> Iterator[list[Entry]]:
+    """Yield the entries *ids* of a lane, a page at a time."""
+    for start in range(0, len(ids), PAGE):
+        yield [one for one in context.store.get(ids[start : start + PAGE], namespace=lane) if one is not None]
+
+
+def loosened(entry: Entry, gone: frozenset[str]) -> dict[str, Any]:
+    """Return the metadata of *entry* without the mention of what is *gone*."""
+    metadata = dict(entry.metadata)
+    for name in _MADE_OF:
+        if name in metadata:
+            kept = [one for one in metadata[name] if one not in gone]
+            metadata[name] = kept
+            if not kept:
+                del metadata[name]
+    return metadata
+
+
+@dataclass(frozen=True, slots=True)
+class _Surveyed:
+    """An entry that has to do with what is forgotten, and how."""
+
+    lane: str
+    id: str
+    copy: bool
+    parents: frozenset[str]
+    used: frozenset[str]
+
+    def leans_on(self, ids: set[str]) -> bool:
+        return not (self.parents.isdisjoint(ids) and self.used.isdisjoint(ids))
+
+
+def _survey(context: WriteContext, lanes: Sequence[str], words: Words) -> list[_Surveyed]:
+    found = []
+    for lane in lanes:
+        for entry in context.store.scan(namespace=lane):
+            parents, used = (frozenset(_ids(entry.metadata.get(name))) for name in _MADE_OF)
+            copy = words.in_entry(entry)
+            if copy or parents or used:
+                found.append(_Surveyed(lane, entry.id, copy, parents, used))
+    return found
+
+
+def _derived(survey: Sequence[_Surveyed], targets: set[str]) -> list[str]:
+    """Return what was made from *targets* alone, and from that alone, until nothing more follows."""
+    gone = set(targets)
+    while True:
+        more = {one.id for one in survey if one.parents and one.parents <= gone and one.id not in gone}
+        if not more:
+            return sorted(gone - targets)
+        gone |= more
+
+
+def _messages(context: WriteContext, plan: Plan, roots: Sequence[Entry], namespace: str) -> list[HistoryRow]:
+    """Return the messages that the memories come from, and those that hold their words or quote them."""
+    places = []
+    for entry in roots:
+        source = from_entry(entry).source
+        if source is not None and source.session is not None and source.sequence is not None:
+            places.append((source.session, source.sequence))
+    own = context.rows.of_memories([*plan.targets, *plan.derived], namespace=namespace)
+    places += _holding(context, plan, namespace)
+    return [*own, *context.rows.at(places, namespace=namespace)]
+
+
+def _holding(context: WriteContext, plan: Plan, namespace: str) -> list[tuple[str, int]]:
+    """Return where a message holds the words, or quotes a memory that goes."""
+    targets = set(plan.targets)
+
+    def holds(message: Message) -> bool:
+        return plan.words.in_message(message) or not targets.isdisjoint(quotes(message))
+
+    if len(plan.words.texts) + len(targets) <= _FEW:  # then the file finds what may hold them
+        suspects = context.rows.holding([*plan.words.texts, *targets], namespace=namespace)
+        return [(row.session, row.sequence) for row in suspects if holds(row.message)]
+    return [
+        (info.session, stored.sequence)
+        for info in context.rows.sessions(namespace=namespace)
+        for stored in context.rows.load(info.session, namespace=namespace)
+        if holds(stored.message)
+    ]
+
+
+def _unique(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
+    return list({(row.session, row.sequence): row for row in rows}.values())
+
+
+def _made_of(entry: Entry) -> list[str]:
+    return [one for name in _MADE_OF for one in _ids(entry.metadata.get(name))]
+
+
+def _ids(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, (list, tuple)) else []

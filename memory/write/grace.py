@@ -1,0 +1,85 @@
+"""The time of grace of a forgetting: taken back while it lasts, carried out when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from memory.errors import ArgumentError
+from memory.lanes import ARCHIVE, lane_of
+from memory.records import Actor, Change, Operation
+from memory.times import aware
+from memory.write.checking import actor_named
+from memory.write.context import WriteContext
+from memory.write.erasers import Returning
+from memory.write.held import Package
+from vectorstore import Entry
+
+
+def restore_forgotten(context: WriteContext, operation: str, namespace: str, *, actor: Actor) -> Operation:
+    """Bring back all that the forgetting *operation* put aside; return the operation that did so.
+
+    Vectors of another space than the present one are left out and made again. Where somebody remembered something
+    under the same id meanwhile, nothing is brought back and ``ArgumentError`` says so; so it does where the bytes
+    are gone, or were never held.
+    """
+    store = context.lifecycle("restore_forgotten")
+    actor_named(actor, "actor")
+    with store.transaction():
+        package = context.held.get(namespace, operation)
+        if package is None:
+            expected = "a forgetting whose time of grace is not over is needed; its bytes are gone, or it had none"
+            raise ArgumentError("operation", operation, expected)
+        entries = _by_lane(package, "" if store.space is None else store.space.fingerprint)
+        for lane, held in entries.items():
+            taken = [one.id for one in store.get([entry.id for entry in held], namespace=lane) if one is not None]
+            if taken:
+                expected = f"{taken[0]} was remembered anew since; forget that one first"
+                raise ArgumentError("operation", operation, expected)
+            store.upsert(held, namespace=lane, expect={entry.id: 0 for entry in held})
+            context.tombstones.lift(lane, [entry.id for entry in held])
+        context.tombstones.lift_words(namespace, package.words)
+        context.rows.place(package.messages)
+        kept = dict(package.parts)
+        for eraser in context.erasers:
+            if isinstance(eraser, Returning) and eraser.name in kept:
+                eraser.put_back(namespace, kept[eraser.name])
+        context.held.erase(namespace, operation)
+        changes = [Change(entry.id) for lane, held in entries.items() if lane_of(lane)[1] != ARCHIVE for entry in held]
+        done = Operation(
+            context.operation_ids(),
+            "restore",
+            actor,
+            aware(context.clock(), context.zone),
+            tuple(changes),
+            undoes=operation,
+        )
+        context.operations.add(namespace, done)
+        if context.operations.get(namespace, operation) is not None:
+            context.operations.undone(namespace, operation, done.id)
+    return done
+
+
+def carry_out(context: WriteContext, *, now: datetime | None = None) -> int:
+    """Let the bytes go of every forgetting whose time of grace is over; return how many there were."""
+    at = aware(context.clock(), context.zone) if now is None else now
+    due = context.held.due(at)
+    if not due or getattr(getattr(context.store, "database", None), "read_only", False):
+        return 0
+    with context.lifecycle("forget").transaction():
+        return sum(context.held.erase(namespace, operation) for namespace, operation in due)
+
+
+def finish(context: WriteContext, operation: str, namespace: str) -> bool:
+    """Let the bytes of one forgetting go before its time of grace is over; say whether they were still held."""
+    with context.lifecycle("forget").transaction():
+        return context.held.erase(namespace, operation)
+
+
+def _by_lane(package: Package, space: str) -> dict[str, Sequence[Entry]]:
+    lanes: dict[str, list[Entry]] = {}
+    for lane, entry in package.entries:
+        fits = package.space == space or entry.vector is None
+        lanes.setdefault(lane, []).append(entry if fits else replace(entry, vector=None))
+    return dict(lanes)

@@ -1,0 +1,270 @@
+"""Embedding everything anew: a second space is filled while the first serves, and then switched to.
+
+What was filled lasts, across a crash too: the same call again goes on where it stopped. Nothing is lost by stopping, by
+an embedder that fails, or by what is written meanwhile; what is corrected while its vector is made is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from memory.embedders.details import embed_detailed
+from memory.embedders.probe import agree, probe
+from memory.embedders.protocol import Embedder
+from memory.embedders.space import marked, named_for
+from memory.errors import ArgumentError, EmbedderError
+from memory.write import pending
+from memory.write.context import WriteContext
+from memory.write.embedding import Embedded, checked, embedded
+from memory.write.probes import Rows
+from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
+
+BATCH = 256
+_ROUNDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ReembeddingProgress:
+    """How far embedding anew is: *done* of *total* entries of all namespaces, documents and old versions included.
+
+    What is written meanwhile is added to *total*.
+    """
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reembedded:
+    """What embedding anew did: from which space *before* (None: there was none) to which one (*space*).
+
+    *embedded* entries got their vector in this call, *without* got none for the reason that is stored with them (the
+    embedder refused the text, or there is nothing to embed), *truncated* were cut by the embedder. *switched*: whether
+    the memory has the new vectors now; else they wait beside the old ones. *already*: nothing was to be done.
+    """
+
+    before: str | None
+    space: str
+    embedded: int = 0
+    without: int = 0
+    truncated: int = 0
+    switched: bool = True
+    already: bool = False
+
+
+OnProgress = Callable[[ReembeddingProgress], None]
+
+
+async def reembed(
+    context: WriteContext, embedder: Embedder | None, *, switch: bool, again: bool, on_progress: OnProgress | None
+) -> Reembedded:
+    """Fill the space of *embedder* (None: the memory's own) and switch to it, as ``LongTermMemory.reembed`` says."""
+    store = context.lifecycle("reembed")
+    chosen = embedder if embedder is not None else context.embedding.embedder
+    if chosen is None:
+        raise ArgumentError("embedder", embedder, "the memory has none of its own, so the one to embed with is needed")
+    if not isinstance(chosen, Embedder):
+        raise ArgumentError("embedder", embedder, "an embedder is needed")
+    seen = await probe(chosen)
+    before = await asyncio.to_thread(context.embedding.follow)
+    if before is None:
+        return await _first(context, store, chosen, seen, on_progress)
+    target = await asyncio.to_thread(_target, context, store, chosen, seen, before, again=again)
+    if target == before:
+        context.embedding.use(chosen, before)
+        filled = await _flushed(context, on_progress)
+        return Reembedded(before.fingerprint, before.fingerprint, filled, already=not filled)
+    run = _Run(context, store, chosen, target, on_progress)
+    await asyncio.to_thread(_begin, context, store, target, seen)
+    await run.fill()
+    for _ in range(_ROUNDS):
+        if not switch:
+            return run.report(before, switched=False)
+        if await asyncio.to_thread(_switched, store, target):
+            context.embedding.use(chosen, target)
+            return run.report(before, switched=True)
+        await run.fill()  # something was written meanwhile
+    raise EmbedderError("others write faster than this embedder embeds; call reembed again when they have ended")
+
+
+def abandon(context: WriteContext) -> bool:
+    """Drop the second space and what was filled in it; return whether there was one."""
+    store = context.lifecycle("abandon_reembedding")
+    with store.transaction():
+        there = store.filling() is not None
+        store.abort_space()
+    return there
+
+
+def state(context: WriteContext) -> ReembeddingProgress | None:
+    """Return how far a second space is that was begun and not ended; None where there is none."""
+    filling = context.store.filling() if isinstance(context.store, LifecycleStore) else None
+    if filling is None:
+        return None
+    return ReembeddingProgress(filling.filled, filling.filled + sum(filling.pending.values()))
+
+
+async def _first(
+    context: WriteContext, store: LifecycleStore, embedder: Embedder, seen: Rows, on_progress: OnProgress | None
+) -> Reembedded:
+    """Embed a memory that has no vectors yet: there is nothing to fill beside."""
+    space = Space(embedder.fingerprint, seen.shape[1])
+
+    def record() -> None:
+        with store.transaction():
+            store.set_space(space)
+            context.embedding.probes.put(space.fingerprint, seen)
+
+    await asyncio.to_thread(record)
+    context.embedding.use(embedder, space)
+    return Reembedded(None, space.fingerprint, await _flushed(context, on_progress))
+
+
+async def _flushed(context: WriteContext, on_progress: OnProgress | None) -> int:
+    """Embed what is pending; raise where the embedder fails at it."""
+    total = await asyncio.to_thread(pending.count, context, None)
+    done = 0
+    while total:
+        filled = await pending.flush(context, None, limit=BATCH)
+        done += filled
+        if on_progress is not None:
+            on_progress(ReembeddingProgress(done, total))
+        if not filled:
+            if context.embedding.problem is not None:
+                raise EmbedderError(context.embedding.problem)
+            break
+    return done
+
+
+def _target(
+    context: WriteContext, store: LifecycleStore, embedder: Embedder, seen: Rows, before: Space, *, again: bool
+) -> Space:
+    """Return the space to fill: the one that is being filled for this very model, the one in use, or a new one."""
+    probes = context.embedding.probes
+    filling = store.filling()
+    if filling is not None:
+        known = probes.get(filling.space.fingerprint)
+        if named_for(filling.space, embedder) and known is not None and agree(known, seen):
+            return filling.space
+        raise SpaceNotReady(
+            f"vectors of {filling.space} are being filled in; go on with that embedder, or abandon it first "
+            "(abandon_reembedding, mneme reembed --abandon)",
+            filling=filling.space,
+        )
+    if not named_for(before, embedder):
+        return Space(embedder.fingerprint, seen.shape[1])
+    known = probes.first(before.fingerprint, seen) if before.dimension == seen.shape[1] else None
+    if known is not None and agree(known, seen) and not again:
+        return before
+    plain = embedder.fingerprint
+    return Space(plain if plain != before.fingerprint else marked(plain, seen), seen.shape[1])
+
+
+def _begin(context: WriteContext, store: LifecycleStore, target: Space, seen: Rows) -> None:
+    with store.transaction():
+        store.begin_space(target)
+        context.embedding.probes.put(target.fingerprint, seen)
+
+
+def _switched(store: LifecycleStore, target: Space) -> bool:
+    """Switch; False where something is pending again. It may be that another process has switched already."""
+    try:
+        store.commit_space(target)
+    except SpaceNotReady as error:
+        if error.filling == target and error.pending:
+            return False
+        if error.filling is None:
+            store.set_space(target)  # raises where the other one ended it otherwise
+            return True
+        raise
+    return True
+
+
+class _Run:
+    """One call's work: what it embedded, and how far it is."""
+
+    def __init__(
+        self,
+        context: WriteContext,
+        store: LifecycleStore,
+        embedder: Embedder,
+        target: Space,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._embedder = embedder
+        self._target = target
+        self._on_progress = on_progress
+        self._embedded = self._without = self._truncated = 0
+
+    def report(self, before: Space, *, switched: bool) -> Reembedded:
+        """Return what was done."""
+        return Reembedded(
+            before.fingerprint,
+            self._target.fingerprint,
+            self._embedded,
+            self._without,
+            self._truncated,
+            switched=switched,
+        )
+
+    async def fill(self) -> None:
+        """Give every entry that is pending in the second space its vector there, or a reason for none."""
+        try:
+            await self._tell()
+            for lane in await asyncio.to_thread(self._store.namespaces):
+                after: str | None = None
+                while batch := await asyncio.to_thread(self._page, lane, after):
+                    after = batch[-1].id
+                    with self._context.under_way.write():
+                        made = await self._made(batch)
+                        await asyncio.to_thread(self._put, lane, batch, made)
+                    await self._tell()
+        except SpaceNotReady as error:
+            if error.filling is not None or await asyncio.to_thread(self._context.embedding.follow) != self._target:
+                raise
+            # another process has filled the rest and switched: it is done
+
+    async def _made(self, batch: Sequence[Entry]) -> Embedded:
+        texts = [entry.text for entry in batch]
+        made = checked(await embed_detailed(self._embedder, texts), texts)
+        if made.vectors.shape[1] != self._target.dimension:
+            raise EmbedderError(f"vectors of {made.vectors.shape[1]} numbers, after {self._target.dimension} before")
+        if made.refused:
+            await probe(self._embedder)  # raises where it is not about the texts
+        return embedded(made, self._target)
+
+    def _page(self, lane: str, after: str | None) -> list[Entry]:
+        return list(islice(self._store.unfilled(namespace=lane, after=after), BATCH))
+
+    def _put(self, lane: str, batch: Sequence[Entry], made: Embedded) -> None:
+        try:
+            self._fill(lane, batch, made)
+        except RevisionConflict:  # one was corrected meanwhile; it is pending again, the others are to be filled
+            if len(batch) > 1:
+                for place, entry in enumerate(batch):
+                    self._put(lane, [entry], made.part([place]))
+
+    def _fill(self, lane: str, batch: Sequence[Entry], made: Embedded) -> None:
+        vectors = {entry.id: row for entry, row in zip(batch, made.vectors, strict=True) if row is not None}
+        reasons = {
+            entry.id: why
+            for place, (entry, never) in enumerate(zip(batch, made.reasons, strict=True))
+            if (why := never or made.refused.get(place)) is not None
+        }
+        expect = {entry.id: entry.revision for entry in batch}
+        self._store.fill_space(self._target, vectors, no_vector=reasons, namespace=lane, expect=expect)
+        self._embedded += len(vectors)
+        self._without += len(reasons)
+        self._truncated += len(made.truncated)
+
+    async def _tell(self) -> None:
+        if self._on_progress is None:
+            return
+        now = await asyncio.to_thread(state, self._context)
+        if now is not None:
+            self._on_progress(now)

@@ -1,0 +1,228 @@
+"""Proof of a forgetting: no table mentions what went, no free page has bytes, the log is empty; and the raw bytes.
+
+The tables are read by what the file says it has, not by the parts that keep them, so that a part which forgot to
+forget is found, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess  # only our own script is run, by absolute path
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from memory.errors import ArgumentError
+from memory.lanes import quoted
+from memory.records import Forgotten, Left, Verified
+from memory.write.checking import plain_text
+from memory.write.context import WriteContext
+from memory.write.forgetting import hashes_of
+from vectorstore import VectorStoreError
+
+_SCRIPT: Final = Path(__file__).with_name("bytes_search.py")
+_BESIDE: Final = ("", "-wal", "-shm", "-journal")
+_SHORTEST: Final = 4
+_LONG, _PIECE, _MOST_PIECES = 200, 48, 100
+"""A long text stands in several pages: it is looked for in pieces, since a page's border may fall into any of them."""
+
+_BY_PURPOSE: Final = ("tombstones", "tombstone_words", "changes", "operations", "operation_changes", "documents")
+"""Tables that name ids for a reason: tombstones, what happened, the keyed names of a document's passages."""
+_CONTENT: Final = ("text", "context", "message", "term", "data")
+_REFERRING: Final = ("derived_from", "meta.used", "used", "quotes", "supersedes")
+_OWNERS: Final = {
+    "entries": "SELECT n.name, t.* FROM entries AS t JOIN namespaces AS n ON n.key = t.namespace",
+    "history_messages": "SELECT s.namespace, t.* FROM history_messages AS t"
+    " JOIN history_sessions AS s ON s.key = t.session",
+}
+
+
+def verify(context: WriteContext, receipt: Forgotten, texts: Sequence[str]) -> Verified:
+    """Return what of *receipt* is still there; *texts* are the words themselves, to be searched for in the bytes."""
+    if receipt.dry_run:
+        raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
+    words = [plain_text(text, f"texts[{at}]").strip() for at, text in enumerate(texts)]
+    left: list[Left] = []
+    notes: list[str] = []
+    known = set(receipt.hashes)
+    for at, text in enumerate(words):
+        if known and not known.issuperset(hashes_of(context, receipt.salt, [text])):
+            notes.append(f"text {at} is none of those that the receipt is of; it was searched for all the same")
+    database: Any = getattr(context.store, "database", None)
+    if database is None:
+        return Verified((*left, *_in_store(context, receipt)), notes=(*notes, "the memory is in no file"))
+    left += _held(context, receipt)
+    emptied = not database.read_only and database.finish_erasure() and database.empty_log()
+    if database.pending_erasure() or not emptied:
+        left.append(Left("log", "deleted bytes may be in it: somebody reads, or writes; try again when they are done"))
+    rows, found = _in_tables(database, receipt)
+    left += found
+    return _in_bytes(context, database, receipt, words, left, rows, notes)
+
+
+def _held(context: WriteContext, receipt: Forgotten) -> list[Left]:
+    package = receipt.operation is not None and context.held.get(receipt.namespace, receipt.operation)
+    return (
+        [Left("held", f"its time of grace is not over; its bytes go at {package.due.isoformat()}")] if package else []
+    )
+
+
+def _in_store(context: WriteContext, receipt: Forgotten) -> list[Left]:
+    found = context.find(receipt.ids, receipt.namespace)
+    versions = context.versions(receipt.ids, receipt.namespace)
+    rows = context.rows.of_memories(receipt.ids, namespace=receipt.namespace)
+    lefts = [Left(lane, f"memory {one}") for one, (lane, _) in found.items()]
+    return [*lefts, *(Left("archive", entry.id) for entry in versions), *(Left("history", row.session) for row in rows)]
+
+
+def _in_tables(database: Any, receipt: Forgotten) -> tuple[int, list[Left]]:
+    """Go through every row of every table and column, but those that name ids by purpose."""
+    ids, rows, left = frozenset(receipt.ids), 0, []
+    with database.read() as connection:
+        for table, columns in _tables(connection).items():
+            if table in _BY_PURPOSE or table.startswith("held"):
+                continue
+            for owner, values in _rows(connection, table, columns):
+                rows += 1
+                if owner is not None and not _of_namespace(owner, receipt.namespace):
+                    continue
+                named = {id for column, value in values.items() for id in _mentioned(column, value)} & ids
+                left += [Left(table, f"memory {one} is mentioned") for one in sorted(named)]
+    return rows, left
+
+
+def _tables(connection: Any) -> dict[str, list[str]]:
+    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    tables = [str(name) for (name,) in names]
+    return {table: [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')] for table in tables}
+
+
+def _rows(connection: Any, table: str, columns: Sequence[str]) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    if sql := _OWNERS.get(table):
+        for owner, *values in connection.execute(sql):
+            yield owner, dict(zip(columns, values, strict=True))
+        return
+    for values in connection.execute(f'SELECT * FROM "{table}"'):
+        row = dict(zip(columns, values, strict=True))
+        owner = row.get("namespace")
+        yield owner if isinstance(owner, str) else None, row
+
+
+def _of_namespace(owner: str, namespace: str) -> bool:
+    return owner == namespace or owner.startswith(quoted(namespace) + "/")
+
+
+def _mentioned(column: str, value: Any) -> Iterator[str]:
+    """Yield the ids that a value of a row is, or refers to."""
+    if not isinstance(value, str):
+        return
+    if value[:1] in ("{", "["):
+        try:
+            yield from _referred(json.loads(value))
+        except ValueError:
+            return
+    elif column not in _CONTENT:
+        yield value
+        yield value.rpartition("@")[0]
+
+
+def _referred(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name in _REFERRING:
+                yield from _texts(inner)
+            else:
+                yield from _referred(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _referred(inner)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+        yield value.rpartition("@")[0]
+    elif isinstance(value, Mapping):
+        yield from _texts(value.get("id"))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _in_bytes(
+    context: WriteContext,
+    database: Any,
+    receipt: Forgotten,
+    words: Sequence[str],
+    left: list[Left],
+    rows: int,
+    notes: list[str],
+) -> Verified:
+    own = [path for end in _BESIDE if os.path.lexists(path := f"{database.path}{end}")]
+    copies = [one.path for one in receipt.unreached if Path(one.path).is_file() and one.path not in own]
+    for at, text in enumerate(words):
+        if len(text) < _SHORTEST:
+            notes.append(f"text {at} is too short to be told from chance; its bytes were not searched for")
+    needles = [(at, piece) for at, text in enumerate(words) if len(text) >= _SHORTEST for piece in _pieces(text)]
+    answer = _asked([*own, *copies], [piece for _, piece in needles])
+    for path, why in answer["unread"].items():
+        left.append(Left(path, f"not searched: {why}"))
+    for path in own:
+        _, dirty = answer["free"].get(path, (0, 0))
+        if dirty:
+            left.append(Left(path, f"{dirty} free pages are not empty"))
+    said = _said(database, [needles[at][1] for at in _numbers(answer, own)])
+    for path in (*own, *copies):
+        hits = sorted(
+            {needles[at][0] for at in answer["found"].get(path, ()) if path in copies or not said[needles[at][1]]}
+        )
+        left += [Left(path, f"text {at} is in its bytes") for at in hits]
+    kept = sorted({needles[at][0] for at in _numbers(answer, own) if said[needles[at][1]]})
+    notes += [f"text {at}, or a part of it, is still said elsewhere in the memory; no more can be told" for at in kept]
+    return Verified(tuple(left), rows, (*own, *copies), len(words), tuple(notes))
+
+
+def _numbers(answer: Mapping[str, Any], paths: Sequence[str]) -> list[int]:
+    return sorted({at for path in paths for at in answer["found"].get(path, ())})
+
+
+def _pieces(text: str) -> list[str]:
+    if len(text) <= _LONG:
+        return [text]
+    starts = range(0, len(text) - _PIECE, max(_PIECE, (len(text) - _PIECE) // _MOST_PIECES))
+    return [text[start : start + _PIECE] for start in starts]
+
+
+def _said(database: Any, needles: Sequence[str]) -> dict[str, bool]:
+    """Return for each needle whether a row that is there for all to see holds it: then it was not forgotten here."""
+    said = dict.fromkeys(needles, False)
+    if not needles:
+        return said
+    written = {one: (one, json.dumps(one, ensure_ascii=False)[1:-1], json.dumps(one)[1:-1]) for one in needles}
+    with database.read() as connection:
+        for table, columns in _tables(connection).items():
+            if table in _BY_PURPOSE or table.startswith("held"):
+                continue
+            for _, row in _rows(connection, table, columns):
+                for value in row.values():
+                    if isinstance(value, str):
+                        for one in needles:
+                            said[one] = said[one] or any(form in value for form in written[one])
+    return said
+
+
+def _asked(files: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
+    """Let a process of its own read the files."""
+    done = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
+        [sys.executable, "-I", str(_SCRIPT)],
+        input=json.dumps({"files": list(files), "texts": list(texts)}).encode(),
+        capture_output=True,
+        check=False,
+    )
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError as error:
+        raise VectorStoreError("the search of the files' bytes did not answer; try again") from error
+    return answer

@@ -1,0 +1,184 @@
+"""Pinned memories: always shown, whatever is asked, the most important first, within a size; and what is left out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agent.agent import Agent
+from agent.errors import ArgumentError
+from agent.events import MemoryRecalled
+from agent.providers.quoting import QuotingProvider
+from agent.testing import Reply, ScriptedProvider, shown_items
+from memory import FixedWindow, LongTermMemory, Memory, Message, Passage, Passages
+from vectorstore import open_store
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 5, 3, 10, 30, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+async def memory():
+    opened = LongTermMemory(open_store("numpy:"), offline=True, clock=lambda: NOW)
+    yield opened
+    await opened.close()
+
+
+async def shown(memory: LongTermMemory, prompt: str = "Hello", **options) -> list[str]:
+    with ScriptedProvider(Reply("Hello")) as provider:
+        await Agent(provider, memory=memory, clock=lambda: NOW, **options).run(prompt, store=False)
+    return [item.text for item in shown_items(provider.requests[0])]
+
+
+async def test_pinned_memories_are_shown_whatever_is_asked(memory) -> None:
+    await memory.remember(Memory(text="I am allergic to peanuts.", pinned=True))
+    await memory.remember("The bridge was painted green in spring.")
+    for prompt in ("Hello", "Which colour has the bridge?", "??", "What is 2+2?"):
+        assert "I am allergic to peanuts." in await shown(memory, prompt)
+
+
+async def test_the_most_important_come_first_and_then_the_newest(memory) -> None:
+    for place, (text, importance) in enumerate(
+        [("old", None), ("minor", 0.1), ("vital", 1.0), ("new", None), ("middling", 0.5)]
+    ):
+        recorded = NOW - (10 - place) * DAY
+        await memory.remember(Memory(text=text, importance=importance, pinned=True, recorded_at=recorded))
+    assert await shown(memory) == ["vital", "middling", "new", "old", "minor"]
+
+
+async def test_however_many_are_pinned_the_newest_are_among_those_shown(memory) -> None:
+    many = [
+        Memory(text=f"pinned number {place}", pinned=True, recorded_at=NOW - (500 - place) * DAY)
+        for place in range(450)
+    ]
+    await memory.remember_many(many)
+    found = await shown(memory, profile_tokens=900)
+    assert found[0] == "pinned number 449"
+    assert found == [f"pinned number {449 - place}" for place in range(len(found))]
+    assert 3 < len(found) < 40
+
+
+async def test_the_profile_keeps_to_its_size_and_what_has_no_room_is_named(memory) -> None:
+    reports = [await memory.remember(Memory(text=f"{word} " * 60, pinned=True)) for word in ("one", "two", "three")]
+    with ScriptedProvider(Reply("Hello")) as provider:
+        agent = Agent(provider, memory=memory, recall=0, profile_tokens=300)
+        result = await agent.run("Hello", store=False)
+    assert [item.text.split()[0] for item in result.memories] == ["three"]
+    assert [(one.id, one.reason) for one in result.left_out] == [
+        (reports[1].id, "over the 300 tokens for pinned memories"),
+        (reports[0].id, "over the 300 tokens for pinned memories"),
+    ]
+    assert await shown(memory, profile_tokens=0, recall=0) == []
+
+
+async def test_a_long_pinned_memory_is_cut_after_a_sentence_and_said_to_be(memory) -> None:
+    text = " ".join(f"Sentence number {number} of it." for number in range(100))
+    await memory.remember(Memory(text=text, pinned=True))
+    with ScriptedProvider(Reply("Hello")) as provider:
+        result = await Agent(provider, memory=memory, recall=0, profile_tokens=300).run("Hello", store=False)
+    (item,) = result.memories
+    assert item.text.endswith(" of it.")
+    assert text.startswith(item.text)
+    assert [one.reason for one in result.left_out] == [f"shortened to {len(item.text)} of {len(text)} characters"]
+
+
+async def test_a_small_budget_leaves_pinned_memories_before_what_was_recalled(memory) -> None:
+    await memory.remember(Memory(text="I am Ana.", pinned=True))
+    for number in range(8):
+        await memory.remember(f"The bridge was painted green in spring, coat number {number}. " * 3)
+    found = await shown(memory, "When was the bridge painted green?", token_budget=400)
+    assert found[0] == "I am Ana."
+
+
+async def test_one_that_is_pinned_and_recalled_is_shown_once_and_still_quoted(memory) -> None:
+    await memory.remember(Memory(text="The spare key lies under the blue pot.", pinned=True))
+    assert await shown(memory, "Where is the spare key?") == ["The spare key lies under the blue pot."]
+    result = await Agent(QuotingProvider(), memory=memory).run("Where is the spare key?", store=False)
+    assert result.text == "“The spare key lies under the blue pot.” [1]"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"disabled": True},
+        {"expires_at": NOW - DAY},
+        {"valid_to": NOW - DAY},
+        {"valid_from": NOW + DAY},
+        {"pinned": False},
+    ],
+)
+async def test_what_does_not_hold_now_is_not_in_the_profile(memory, fields: dict) -> None:
+    await memory.remember(Memory(**{"text": "I am Ana.", "pinned": True, **fields}))
+    assert await shown(memory, recall=0) == []
+
+
+async def test_a_profile_of_another_namespace_is_not_shown(memory) -> None:
+    await memory.remember(Memory(text="I am Ana.", pinned=True), namespace="ana")
+    assert await shown(memory, namespace="ben") == []
+    assert await shown(memory, namespace="ana") == ["I am Ana."]
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, "many", True])
+def test_a_size_that_means_nothing_is_refused(size: object) -> None:
+    with pytest.raises(ArgumentError, match="profile_tokens"):
+        Agent(QuotingProvider(), profile_tokens=size)
+
+
+class Shelf:
+    """Documents that have the same passages for any question."""
+
+    def __init__(self, *passages: Passage, abstain=None) -> None:
+        self._found = Passages(passages, abstain=abstain)
+
+    async def retrieve(self, question: str, k: int = 5) -> Passages:
+        return self._found
+
+
+async def test_what_was_found_and_is_not_shown_is_reported_with_its_reason() -> None:
+    shelf = Shelf(
+        Passage(id="c1", text="The bridge is green.", document="b.md", score=0.9),
+        Passage(id="c2", text="Bridges.", document="b.md", score=0.1),
+    )
+    with ScriptedProvider(Reply("Green")) as provider:
+        agent = Agent(provider, knowledge=shelf, recall=1)
+        events = [event async for event in agent.stream("Which colour was the bridge painted?")]
+    recalled = next(event for event in events if isinstance(event, MemoryRecalled))
+    assert [one.id for one in recalled.items] == ["c1"]
+    assert [(one.id, one.reason) for one in recalled.left_out] == [("c2", "below the first 1 of what was found")]
+    assert recalled.left_out == events[-1].result.left_out
+
+
+async def test_a_side_that_was_unsure_is_named_as_left_out(memory) -> None:
+    sure = await memory.remember("The spare key of the shed lies under the blue pot.")
+    shelf = Shelf(Passage(id="c1", text="The bridge is green.", document="b.md", score=0.9), abstain="nothing")
+    with ScriptedProvider(Reply("Blue")) as provider:
+        agent = Agent(provider, memory=memory, knowledge=shelf)
+        result = await agent.run("Where is the spare key of the shed?", store=False)
+    assert [one.id for one in result.memories] == [sure.id]
+    assert [one.id for one in result.left_out] == ["c1"]
+    assert result.left_out[0].reason.startswith("found where nothing seemed to be about it")
+
+
+async def test_what_recall_folded_is_named_as_left_out(memory) -> None:
+    ids = {(await memory.remember(Memory(text="The bridge is green.", speaker="Ana"))).id for _ in range(2)}
+    with ScriptedProvider(Reply("Green")) as provider:
+        result = await Agent(provider, memory=memory).run("Which colour has the bridge?", store=False)
+    (folded,) = result.left_out
+    assert {folded.id, folded.into} == ids
+
+
+async def test_messages_of_history_that_are_not_shown_are_counted_with_their_reasons(memory) -> None:
+    said = [message for n in range(30) for message in (Message.user(f"{n} word " * 20), Message.assistant("yes " * 20))]
+    await memory.conversations.append("s", said)
+    with ScriptedProvider(Reply("Hello")) as provider:
+        agent = Agent(provider, memory=memory, token_budget=1200, window=FixedWindow(messages=40), recall=0)
+        events = [event async for event in agent.stream("Hello", session="s", store=False)]
+    recalled, result = next(one for one in events if isinstance(one, MemoryRecalled)), events[-1].result
+    kept = len(provider.requests[0].messages) - 1
+    assert 0 < kept < 40
+    assert recalled.dropped == result.dropped == 60 - kept
+    assert recalled.notes == result.notes
+    assert f"20 outside the window, {40 - kept} over the token budget" in result.notes[-1]

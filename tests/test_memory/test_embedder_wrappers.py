@@ -1,0 +1,234 @@
+"""Any function as an embedder, and several embedders as one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory.embedders.details import Embeddings, Truncation, embed_detailed
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
+from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.probe import PROBES, agree, nearness, probe
+from memory.embedders.space import marked, named_for
+from memory.errors import ArgumentError, EmbedderError
+from memory.runtime import run_sync
+from memory.testing.embedder_contract import EmbedderContract
+from vectorstore import Space
+
+HASHING = HashingEmbedder(dimension=32)
+
+
+def many(texts: list[str]) -> list[list[float]]:
+    return (run_sync(HASHING.embed(texts)) * 5).tolist()
+
+
+def one(text: str) -> np.ndarray:
+    return run_sync(HASHING.embed([text]))[0] * 2
+
+
+async def many_later(texts: list[str]) -> Any:
+    await asyncio.sleep(0)
+    return await HASHING.embed(texts)
+
+
+async def one_later(text: str) -> Any:
+    await asyncio.sleep(0)
+    return (await HASHING.embed([text]))[0].astype(np.float64)
+
+
+FUNCTIONS = [("texts", many), ("text", one), ("texts", many_later), ("text", one_later)]
+
+
+class FunctionContract(EmbedderContract):
+    takes: Any = "texts"
+    function: Any = staticmethod(many)
+
+    @pytest.fixture
+    def embedder(self) -> FunctionEmbedder:
+        return FunctionEmbedder(type(self).function, fingerprint="mine/1", takes=self.takes, concurrency=4)
+
+
+class TestFunctionOfMany(FunctionContract):
+    pass
+
+
+class TestFunctionOfOne(FunctionContract):
+    takes, function = "text", staticmethod(one)
+
+
+class TestAwaitedFunctionOfMany(FunctionContract):
+    function = staticmethod(many_later)
+
+
+class TestAwaitedFunctionOfOne(FunctionContract):
+    takes, function = "text", staticmethod(one_later)
+
+
+class TestFallbackWhoseFirstIsDown(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> FallbackEmbedder:
+        return FallbackEmbedder(Member(down=True), Member())
+
+
+class Member:
+    """Hashing under the name of a model: it can be down, or secretly another model; it counts what it is asked."""
+
+    def __init__(self, *, down: bool = False, turned: bool = False, fingerprint: str = "model/1") -> None:
+        self.down, self.turned, self.fingerprint = down, turned, fingerprint
+        self.dimension = 32
+        self.asked: list[list[str]] = []
+
+    async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+        self.asked.append(list(texts))
+        if self.down:
+            raise EmbedderError("it is down")
+        vectors = await HASHING.embed(texts, kind)
+        return np.roll(vectors, 1, axis=1) if self.turned else vectors
+
+
+def test_a_synchronous_function_runs_beside_the_event_loop() -> None:
+    threads = set()
+
+    def slow(texts: list[str]) -> Any:
+        threads.add(threading.current_thread())
+        return many(texts)
+
+    run_sync(FunctionEmbedder(slow, fingerprint="f").embed(["a", "b"]))
+    assert threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("takes", ["texts", "text"])
+def test_equal_texts_are_given_once_and_blank_ones_not_at_all(takes: Any) -> None:
+    given: list[Any] = []
+
+    def function(argument: Any) -> Any:
+        given.append(argument)
+        return one(argument) if takes == "text" else many(argument)
+
+    run_sync(FunctionEmbedder(function, fingerprint="f", takes=takes).embed(["a", "b", "a", "", "b"]))
+    assert given == (["a", "b"] if takes == "text" else [["a", "b"]])
+
+
+def test_questions_can_have_a_function_of_their_own() -> None:
+    embedder = FunctionEmbedder(many, queries=lambda texts: many([f"query: {text}" for text in texts]), fingerprint="f")
+    asked, said = run_sync(embedder.embed(["cat"], "query")), run_sync(embedder.embed(["query: cat"]))
+    assert np.allclose(asked, said)
+
+
+@pytest.mark.parametrize(
+    ("answer", "named"),
+    [
+        (lambda texts: many(texts)[:-1], "1 vectors for 2 texts"),
+        (lambda texts: None, "no list of vectors"),
+        (lambda texts: 7, "no list of vectors"),
+        (lambda texts: np.zeros((2, 4)), "zeros"),
+        (lambda texts: np.full((2, 4), np.nan), "not finite"),
+        (lambda texts: [[1.0, 2.0], [1.0]], "1 numbers where 2"),
+        (lambda texts: np.ones((2, 3, 4)), "instead of one vector"),
+        (lambda texts: np.array([["a"], ["b"]]), "instead of one vector"),
+        (lambda texts: [{}, {}], "not a list of numbers"),
+        (lambda texts: "ab", "not a list of numbers"),
+    ],
+)
+def test_what_is_no_vectors_is_an_embedder_error(answer: Any, named: str) -> None:
+    with pytest.raises(EmbedderError, match=named):
+        run_sync(FunctionEmbedder(answer, fingerprint="f").embed(["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"function": 7}, "function"),
+        ({"queries": 7}, "queries"),
+        ({"fingerprint": " "}, "fingerprint"),
+        ({"takes": "words"}, "takes"),
+        ({"dimension": 0}, "dimension"),
+        ({"batch_texts": 0}, "batch_texts"),
+        ({"concurrency": 0}, "concurrency"),
+    ],
+)
+def test_unusable_settings_of_a_function_are_argument_errors(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(ArgumentError, match=named):
+        FunctionEmbedder(**{"function": many, "fingerprint": "f", **options})
+
+
+def test_the_next_is_asked_where_one_fails_and_the_first_again_when_it_is_back() -> None:
+    first, second = Member(), Member()
+    embedder = FallbackEmbedder(first, second)
+    run_sync(embedder.embed(["a"]))
+    first.down = True
+    assert np.array_equal(run_sync(embedder.embed(["b"])), run_sync(HASHING.embed(["b"])))
+    assert ["b"] in second.asked
+    first.down = False
+    run_sync(embedder.embed(["c"]))
+    assert ["c"] not in second.asked
+
+
+def test_all_of_them_failing_is_the_last_ones_error() -> None:
+    with pytest.raises(EmbedderError, match="it is down"):
+        run_sync(FallbackEmbedder(Member(down=True), Member(down=True)).embed(["a"]))
+
+
+def test_an_embedder_of_another_fingerprint_is_no_fallback() -> None:
+    with pytest.raises(ArgumentError, match=r"same space, model/1.*got 'other/1'"):
+        FallbackEmbedder(Member(), Member(fingerprint="other/1"))
+    with pytest.raises(ArgumentError, match="others"):
+        FallbackEmbedder(Member())
+
+
+def test_another_model_under_the_same_name_never_stands_in() -> None:
+    first, second = Member(), Member(turned=True)
+    embedder = FallbackEmbedder(first, second)
+    run_sync(embedder.embed(["a"]))
+    first.down = True
+    with pytest.raises(EmbedderError, match="another model"):
+        run_sync(embedder.embed(["b"]))
+    assert ["b"] not in second.asked
+
+
+def test_a_wrong_argument_is_nobodys_failure() -> None:
+    first, second = Member(), Member()
+    with pytest.raises(ArgumentError, match="kind"):
+        run_sync(FallbackEmbedder(first, second).embed(["a"], "passage"))  # type: ignore[arg-type]
+    assert first.asked == second.asked == []
+
+
+def test_what_one_of_them_tells_of_its_answer_is_passed_on() -> None:
+    class Cutting(Member):
+        async def embed_detailed(self, texts: Sequence[str], kind: Any = "document") -> Embeddings:
+            return Embeddings(await self.embed(texts, kind), {0: Truncation(1, 2)}, {})
+
+    answer = run_sync(embed_detailed(FallbackEmbedder(Member(down=True), Cutting()), ["a"]))
+    assert answer.truncated == {0: Truncation(1, 2)}
+
+
+def test_a_plain_embedder_tells_nothing() -> None:
+    answer = run_sync(embed_detailed(HASHING, ["a"]))
+    assert (dict(answer.truncated), dict(answer.refused)) == ({}, {})
+
+
+def test_the_probes_of_one_model_agree_and_those_of_another_do_not() -> None:
+    mine = run_sync(probe(HASHING))
+    assert mine.shape == (len(PROBES), 32)
+    noise = np.random.default_rng(1).normal(0, 1e-3, mine.shape).astype(np.float32)
+    assert agree(mine, mine + noise)
+    assert not agree(mine, np.roll(mine, 1, axis=1))
+    assert not agree(mine, run_sync(probe(HashingEmbedder(dimension=16))))
+    assert nearness(mine, mine[:1]) == -1
+
+
+def test_a_marked_space_is_still_named_for_its_embedder() -> None:
+    mine = run_sync(probe(HASHING))
+    name = marked(HASHING.fingerprint, mine)
+    assert name != HASHING.fingerprint
+    assert named_for(Space(name, 32), HASHING)
+    assert named_for(Space(HASHING.fingerprint, 32), HASHING)
+    assert not named_for(Space("another/1", 32), HASHING)
+    assert not named_for(Space(marked("another/1", mine), 32), HASHING)
+    assert marked(HASHING.fingerprint, np.roll(mine, 1, axis=1)) != name

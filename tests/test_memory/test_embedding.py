@@ -1,0 +1,390 @@
+"""What the write path does with an embedder: known again by its probes, refused texts, patience, closing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory.embedders.details import Embeddings, Truncation
+from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.probe import PROBES
+from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
+from memory.lanes import CONVERSATION, store_namespace
+from memory.long_term import LongTermMemory
+from memory.opening import open_memory
+from memory.records import Memory
+from memory.write.embedding import Embedding
+from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.probe_tables import SqliteProbes
+from vectorstore import StoreClosed, open_store
+
+LANE = store_namespace("", CONVERSATION)
+HASHING = HashingEmbedder(dimension=64)
+
+
+class Model:
+    """An embedder whose model can be changed under its name, that can fail, hang, refuse and cut."""
+
+    dimension = 64
+
+    def __init__(self, fingerprint: str = "model/1", *, turn: int = 0) -> None:
+        self.fingerprint = fingerprint
+        self.turn = turn
+        self.fails: str | None = None
+        self.hangs = False
+        self.asked: list[str] = []
+        self.probed = 0
+
+    async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+        self.probed += tuple(texts) == PROBES
+        self.asked.extend(text for text in texts if text not in PROBES)
+        if self.fails is not None:
+            raise EmbedderError(self.fails)
+        await until(lambda: not self.hangs)
+        for text in texts:
+            if "poison" in text:
+                raise RuntimeError(f"cannot read {text}")
+        return np.roll(await HASHING.embed(texts, kind), self.turn, axis=1)
+
+
+class Detailed(Model):
+    """Refuses what is "bad", cuts what is "long"."""
+
+    async def embed_detailed(self, texts: Sequence[str], kind: Any = "document") -> Embeddings:
+        refused = {place: "not this one" for place, text in enumerate(texts) if "bad" in text}
+        truncated = {place: Truncation(3, 9) for place, text in enumerate(texts) if "long" in text}
+        vectors = (await self.embed(texts, kind)).copy()
+        vectors[list(refused)] = 0
+        return Embeddings(vectors, truncated, refused)
+
+
+def run(awaitable: Any) -> Any:
+    return asyncio.run(awaitable)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    while not true():  # noqa: ASYNC110 - what is waited for happens in another event loop or thread
+        await asyncio.sleep(0.005)
+
+
+def opened(path: Path, embedder: Any, **settings: Any) -> LongTermMemory:
+    return open_memory(path / "m.db", embedder=embedder, word_vectors=None, embedding=EmbeddingSettings(**settings))
+
+
+def vector_of(memory: LongTermMemory, id: str) -> Any:
+    (entry,) = memory.store.get([id], namespace=LANE)
+    assert entry is not None
+    return entry.vector
+
+
+# --- known again by its probes
+
+
+def test_the_probes_are_asked_once_with_the_first_text_and_not_at_opening(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    assert model.probed == 0
+    run(memory.remember("one"))
+    run(memory.remember("two"))
+    run(memory.recall("one"))
+    assert model.probed == 1
+    run(memory.close())
+    again = opened(tmp_path, model)
+    assert model.probed == 1
+    run(again.recall("one"))
+    assert model.probed == 2
+    run(again.close())
+
+
+def test_a_model_changed_under_the_same_name_is_noticed_and_nothing_of_it_is_stored(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    run(memory.remember("The archive is in Turin."))
+    run(memory.close())
+    changed = opened(tmp_path, Model(turn=1))
+    found = run(changed.recall("Where is the archive?"))
+    assert found[0].memory.text == "The archive is in Turin."
+    assert any("words alone" in note and "changed under the same name" in note for note in found.notes)
+    assert any("re-embed" in note for note in found.notes)
+    report = run(changed.remember("The library is in Milan."))
+    assert "changed under the same name" in report.deferred
+    assert vector_of(changed, report.id) is None
+    assert run(changed.pending()) == 1
+    assert "changed under the same name" in run(changed.embedding.mismatch())
+    run(changed.close())
+    back = opened(tmp_path, Model())
+    assert run(back.embedding.mismatch()) is None
+    assert run(back.flush()) == 1
+    run(back.close())
+
+
+def test_noise_in_the_last_places_is_the_same_model(tmp_path: Path) -> None:
+    class Noisy(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            rows = await super().embed(texts, kind)
+            noise = np.random.default_rng(len(texts)).normal(0, 1e-3, rows.shape)
+            return (rows + noise).astype(np.float32)
+
+    memory = opened(tmp_path, Model())
+    run(memory.remember("one"))
+    run(memory.close())
+    noisy = opened(tmp_path, Noisy())
+    assert run(noisy.remember("two")).deferred is None
+    run(noisy.close())
+
+
+def test_what_comes_back_after_a_failure_is_probed_again(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("one"))
+    model.fails = "gone"
+    run(memory.remember("two"))
+    model.fails, model.turn = None, 1
+    assert "changed under the same name" in run(memory.remember("three")).deferred
+    run(memory.close())
+
+
+def test_a_file_from_before_there_were_probes_takes_the_first_that_come(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    run(memory.remember("one"))
+    with memory.store.database.write() as connection:  # type: ignore[attr-defined]
+        connection.execute("DELETE FROM embedder_probes")
+    run(memory.close())
+    again = opened(tmp_path, Model())
+    run(again.remember("two"))
+    assert SqliteProbes(again.store.database).get("model/1").shape == (len(PROBES), 64)  # type: ignore[attr-defined,union-attr]
+    assert again.store.verify() == []  # type: ignore[attr-defined]
+    run(again.close())
+
+
+def test_probes_that_are_not_whole_are_named_and_made_again(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    run(memory.remember("one"))
+    database = memory.store.database  # type: ignore[attr-defined]
+    with database.write() as connection:
+        connection.execute("UPDATE embedder_probes SET vectors = x'0102'")
+    (finding,) = memory.store.verify()  # type: ignore[attr-defined]
+    assert (finding.part, finding.subject) == ("embedder_probes", "model/1")
+    database.rebuild()
+    assert memory.store.verify() == []  # type: ignore[attr-defined]
+    run(memory.close())
+
+
+def test_another_embedder_may_be_taken_and_is_not_used(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    run(memory.remember("The archive is in Turin."))
+    run(memory.close())
+    with pytest.raises(EmbedderMismatch, match=r"model/1.*model/2"):
+        opened(tmp_path, Model("model/2"))
+    other = Model("model/2")
+    memory = opened(tmp_path, other, mismatch="words")
+    found = run(memory.recall("Where is the archive?"))
+    assert found[0].memory.text == "The archive is in Turin."
+    assert any("words alone" in note and "re-embed" in note for note in found.notes)
+    assert "model/1" in run(memory.remember("new")).deferred
+    assert other.asked == []
+    assert "model/2" in run(memory.embedding.mismatch())
+    run(memory.close())
+
+
+# --- what an embedder refuses, cuts, or fails at
+
+
+def test_a_refused_text_waits_with_its_reason_and_the_others_have_vectors(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Detailed())
+    good, bad, other = run(memory.remember_many(["one", "a bad one", "two"]))
+    assert good.deferred is None
+    assert other.deferred is None
+    assert bad.deferred == "the embedder refused it: not this one"
+    assert [vector_of(memory, line.id) is None for line in (good, bad, other)] == [False, True, False]
+    assert run(memory.flush()) == 0
+    assert run(memory.pending()) == 1
+    run(memory.close())
+
+
+def test_zeros_for_words_are_never_stored(tmp_path: Path) -> None:
+    class Empty(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            rows = (await super().embed(texts, kind)).copy()
+            rows[[place for place, text in enumerate(texts) if "zero" in text or text == "?!"]] = 0
+            return rows
+
+    memory = opened(tmp_path, Empty())
+    zero, blank, fine = run(memory.remember_many(["a zero", "?!", "words"]))
+    assert "zeros" in zero.deferred
+    assert blank.deferred is None
+    assert fine.deferred is None
+    assert run(memory.pending()) == 1
+    run(memory.close())
+
+
+def test_what_was_cut_is_told_by_place() -> None:
+    made = run(Embedding(open_store("numpy:"), Detailed()).vectors(["short", "a long one"]))
+    assert made.truncated == {1: Truncation(3, 9)}
+    assert made.part([1]).truncated == {0: Truncation(3, 9)}
+    assert made.part([0]).truncated == {}
+
+
+def test_a_text_that_always_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", embedder=None)
+    store = memory.store
+    words_only = LongTermMemory(store)
+    run(words_only.remember_many([f"note {n}" for n in range(20)] + ["poison"] + [f"more {n}" for n in range(20)]))
+    again = LongTermMemory(store, embedder=Model())
+    assert run(again.flush()) == 40
+    assert run(again.pending()) == 1
+    run(again.close())
+
+
+def test_flushing_stops_soon_when_the_embedder_is_down() -> None:
+    model = Model()
+    memory = LongTermMemory(open_store("numpy:"), embedder=model)
+    model.fails = "gone"
+    run(memory.remember_many([f"note {n}" for n in range(600)]))
+    model.asked.clear()
+    assert run(memory.flush()) == 0
+    assert len(model.asked) == 256 + 1
+    assert "gone" in memory.embedding.problem
+
+
+def test_what_a_strange_embedder_says_is_shown_without_keys() -> None:
+    model = Model()
+    model.fails = "401 for Bearer sk-secret-0123456789"
+    memory = LongTermMemory(open_store("numpy:"), embedder=model)
+    deferred = run(memory.remember("one")).deferred
+    assert "401" in deferred
+    assert "secret" not in deferred
+
+
+# --- patience
+
+
+def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() -> None:
+    model = Model()
+    model.hangs = True
+    now = [0.0]
+    settings = EmbeddingSettings(write_patience=0.02, per_text=0, rest=30)
+    embedding = Embedding(open_store("numpy:"), model, settings=settings, clock=lambda: now[0])
+    assert "no answer within" in run(embedding.vectors(["one"])).deferred
+    asked = len(model.asked)
+    assert "left alone" in run(embedding.vectors(["two"])).deferred
+    assert len(model.asked) == asked
+    model.hangs, now[0] = False, 31.0
+    assert run(embedding.vectors(["three"])).deferred is None
+
+
+def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model, question_patience=0.02)
+    run(memory.remember("The archive is in Turin."))
+    model.hangs = True
+    found = run(memory.recall("Where is the archive?"))
+    assert found[0].memory.text == "The archive is in Turin."
+    assert any("words alone" in note and "no answer within 0.02 s" in note for note in found.notes)
+    run(memory.close())
+
+
+def test_flushing_is_patient() -> None:
+    model = Model()
+    memory = LongTermMemory(
+        open_store("numpy:"), embedder=model, embedding=EmbeddingSettings(write_patience=0.02, per_text=0)
+    )
+    model.hangs = True
+    run(memory.remember("one"))
+
+    async def later() -> int:
+        flushing = asyncio.ensure_future(memory.flush())
+        await asyncio.sleep(0.1)
+        assert not flushing.done()
+        model.hangs = False
+        return await flushing
+
+    assert run(later()) == 1
+
+
+@pytest.mark.parametrize("name", ["write_patience", "per_text", "question_patience", "rest"])
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True, "1"])
+def test_unusable_limits_are_argument_errors(name: str, value: Any) -> None:
+    with pytest.raises(ArgumentError, match=name):
+        EmbeddingSettings(**{name: value})
+
+
+def test_an_unknown_way_with_mismatches_is_an_argument_error() -> None:
+    with pytest.raises(ArgumentError, match="mismatch"):
+        EmbeddingSettings(mismatch="ignore")  # type: ignore[arg-type]
+
+
+# --- closing
+
+
+def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    model.hangs = True
+
+    async def closed() -> Any:
+        writing = [asyncio.ensure_future(memory.remember(Memory(f"note {n}", key=str(n)))) for n in range(3)]
+        await until(lambda: len(model.asked) == 4)
+        await memory.close()
+        return await asyncio.gather(*writing)
+
+    reports = run(closed())
+    assert all(report.outcome == "stored" and "closed" in report.deferred for report in reports)
+    model.hangs = False
+    again = opened(tmp_path, model)
+    assert run(again.count()) == 4
+    assert run(again.flush()) == 3
+    run(again.close())
+    with pytest.raises(StoreClosed):
+        run(again.remember("too late"))
+
+
+def test_closing_waits_as_long_as_it_is_told_for_vectors(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    model.fails = "gone"
+    run(memory.remember("pending"))
+    model.fails = None
+    model.hangs = True
+
+    async def closed() -> Any:
+        writing = asyncio.ensure_future(memory.remember("under way"))
+        await until(lambda: "under way" in model.asked)
+        closing = asyncio.ensure_future(memory.close(wait=60))
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        model.hangs = False
+        await closing
+        return await writing
+
+    assert run(closed()).deferred is None
+    again = opened(tmp_path, model)
+    assert run(again.pending()) == 0
+    run(again.close())
+
+
+def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    model.fails = "gone"
+    run(memory.remember("pending"))
+    model.fails, model.hangs = None, True
+    run(memory.close(wait=0.05))
+    model.hangs = False
+    again = opened(tmp_path, model)
+    assert run(again.pending()) == 1
+    run(again.close())
+
+
+@pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), True, "1"])
+def test_an_unusable_wait_is_an_argument_error(wait: Any) -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    with pytest.raises(ArgumentError, match="wait"):
+        run(memory.close(wait=wait))

@@ -1,0 +1,242 @@
+"""A time of grace: out of every answer at once, back again within it, and no byte left after it."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from memory.errors import ArgumentError, NoSuchMemory
+from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.long_term import LongTermMemory
+from memory.messages import Message
+from memory.opening import open_memory
+from memory.records import Memory, Outcome
+from vectorstore import open_store
+
+SECRET = "the locker code is 44173921-zebra"
+WEEK = timedelta(days=7)
+
+
+class Moving:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self):
+        self.now = datetime(2026, 6, 1, tzinfo=UTC)
+
+    def __call__(self):
+        return self.now
+
+
+class Toy:
+    """An embedder whose vectors differ from text to text."""
+
+    fingerprint = "toy/1"
+    dimension = 8
+
+    async def embed(self, texts, kind="document"):
+        rows = [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(texts), 8)
+
+
+@pytest.fixture
+def clock():
+    return Moving()
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request, tmp_path, clock):
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    yield LongTermMemory(store, embedder=Toy(), clock=clock)
+    store.close()
+
+
+def run(awaitable):
+    return asyncio.run(awaitable)
+
+
+def prepared(memory):
+    """Two memories of a turn, the first with an older version, and one beside them."""
+    first, second = run(memory.remember_turn("s", [Message.user(SECRET), Message.assistant(f"Noted: {SECRET}")]))
+    run(memory.correct(first.id, "the locker code is 55284032-quagga"))
+    run(memory.remember("The weather is fine."))
+    return first.id, second.id
+
+
+def state(memory):
+    """All that can be asked of it."""
+    lanes = [store_namespace("", lane) for lane in (CONVERSATION, ARCHIVE)]
+    entries = {
+        lane: [
+            (one.id, one.text, dict(one.metadata), None if one.vector is None else one.vector.tolist())
+            for one in memory.store.scan(namespace=lane)
+        ]
+        for lane in lanes
+    }
+    said = [(one.sequence, one.message, one.at, one.memory) for one in run(memory.conversations.load("s"))]
+    found = [hit.memory.id for hit in run(memory.recall("what is the locker code?"))]
+    return entries, said, found
+
+
+def test_it_is_out_of_every_answer_at_once(memory):
+    first, second = prepared(memory)
+    receipt = run(memory.forget([first], grace=WEEK))
+    assert receipt.due == memory.clock() + WEEK
+    assert receipt.ids == (first, second)
+    assert [one.text for one in run(memory.list())] == ["The weather is fine."]
+    assert run(memory.count()) == 1
+    assert run(memory.get([first, second, f"{first}@1"])) == [None, None, None]
+    assert run(memory.conversations.load("s")) == []
+    assert [hit.memory.text for hit in run(memory.recall("locker code zebra"))] in ([], ["The weather is fine."])
+    assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
+    with pytest.raises(NoSuchMemory):
+        run(memory.history(first))
+    with memory.store.view([store_namespace("", CONVERSATION)]) as view:
+        assert view.df(["zebra", "quagga"], namespace=store_namespace("", CONVERSATION)) == [0, 0]
+
+
+def test_it_does_not_come_back_by_itself(memory):
+    first, _ = prepared(memory)
+    run(memory.forget([first], grace=WEEK))
+    assert run(memory.complete()) == 0
+    assert run(memory.remember(Memory(SECRET, id=first))).outcome is Outcome.REJECTED
+
+
+def test_taken_back_everything_is_as_it_was(memory):
+    first, _ = prepared(memory)
+    before = state(memory)
+    receipt = run(memory.forget([first], grace=WEEK))
+    assert state(memory) != before
+    done = run(memory.restore_forgotten(receipt.operation))
+    assert state(memory) == before
+    assert (done.kind, done.undoes) == ("restore", receipt.operation)
+    assert {change.id for change in done.changes} == set(receipt.ids)
+    (taken_back,) = [one for one in run(memory.operations()) if one.id == receipt.operation]
+    assert taken_back.undone_by == done.id
+    assert memory.store.verify() == []
+    run(memory.correct(first, "and it lives on"))
+    assert [one.text for one in run(memory.history(first))][:2] == [
+        "and it lives on",
+        "the locker code is 55284032-quagga",
+    ]
+
+
+def test_it_can_be_taken_back_once_and_only_in_time(memory, clock):
+    first, _ = prepared(memory)
+    receipt = run(memory.forget([first], grace=WEEK))
+    run(memory.restore_forgotten(receipt.operation))
+    again = run(memory.forget([first], grace=WEEK))
+    clock.now += WEEK
+    run(memory.remember("any write"))
+    for operation in (receipt.operation, again.operation, "unknown"):
+        with pytest.raises(ArgumentError, match="operation"):
+            run(memory.restore_forgotten(operation))
+    with pytest.raises(ArgumentError, match="operation"):
+        run(memory.restore_forgotten(receipt.operation, namespace="another"))
+
+
+def test_words_may_be_remembered_again_meanwhile_and_both_are_there_afterwards(memory):
+    first, _ = prepared(memory)
+    receipt = run(memory.forget([first], grace=WEEK))
+    run(memory.remember(SECRET))
+    run(memory.restore_forgotten(receipt.operation))
+    assert run(memory.count()) == 4
+
+
+def test_what_has_its_key_by_now_stops_taking_it_back_whole(memory):
+    target = run(memory.remember(Memory("with a key", key="k"))).id
+    other = run(memory.remember("and another thing")).id
+    receipt = run(memory.forget([target, other], grace=WEEK))
+    run(memory.remember(Memory("with the same key", key="k")))
+    with pytest.raises(ArgumentError, match="remembered anew"):
+        run(memory.restore_forgotten(receipt.operation))
+    assert run(memory.get([other])) == [None]
+
+
+@pytest.mark.parametrize("bad", [timedelta(0), timedelta(days=-1), 7, timedelta.max])
+def test_a_grace_that_is_none_is_refused(memory, bad):
+    first, _ = prepared(memory)
+    with pytest.raises(ArgumentError, match="grace"):
+        run(memory.forget([first], grace=bad))
+    assert run(memory.get([first]))[0] is not None
+
+
+def test_backups_are_not_removed_for_what_may_come_back(memory):
+    first, _ = prepared(memory)
+    with pytest.raises(ArgumentError, match="remove_backups"):
+        run(memory.forget([first], grace=WEEK, remove_backups=True))
+
+
+# --- the bytes, in a file
+
+
+def bytes_of(folder):
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("way", ["a write", "a forgetting", "opening", "by hand"])
+def test_at_its_end_the_bytes_are_gone(tmp_path, clock, way):
+    memory = open_memory(tmp_path / "m.db", clock=clock)
+    first, _ = prepared(memory)
+    other = run(memory.remember("something else")).id
+    receipt = run(memory.forget([first], grace=WEEK))
+    held = run(memory.verify_forgotten(receipt, [SECRET]))
+    assert [one.where for one in held.left] == ["held", str(tmp_path / "m.db")]
+    clock.now += WEEK - timedelta(seconds=1)
+    run(memory.remember("a second too early"))
+    assert b"zebra" in bytes_of(tmp_path)
+    clock.now += timedelta(seconds=1)
+    if way == "a write":
+        run(memory.remember("in time"))
+    elif way == "a forgetting":
+        run(memory.forget([other]))
+    elif way == "opening":
+        run(memory.close())
+        memory = open_memory(tmp_path / "m.db", clock=clock)
+    else:
+        assert memory.erase_due() == 1
+        assert memory.erase_due() == 0
+    assert run(memory.verify_forgotten(receipt, [SECRET, "the locker code is 55284032-quagga"])).gone
+    assert memory.store.verify() == []
+    run(memory.close())
+    assert b"zebra" not in bytes_of(tmp_path)
+    assert b"quagga" not in bytes_of(tmp_path)
+
+
+def test_another_process_brings_back_what_this_one_put_aside(tmp_path, clock):
+    memory = open_memory(tmp_path / "m.db", embedder=Toy(), clock=clock)
+    first, _ = prepared(memory)
+    before = state(memory)
+    receipt = run(memory.forget([first], grace=WEEK))
+    run(memory.close())
+    again = open_memory(tmp_path / "m.db", embedder=Toy(), clock=clock)
+    run(again.restore_forgotten(receipt.operation))
+    assert state(again) == before
+    assert b"held" in bytes_of(tmp_path)
+    run(again.close())
+
+
+def test_vectors_of_another_space_are_made_again(tmp_path, clock):
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), embedder=Toy(), clock=clock)
+    target = run(memory.remember(SECRET)).id
+    receipt = run(memory.forget([target], grace=WEEK))
+    store = memory.store
+    from vectorstore import Space
+
+    other = Space("toy/2", 4)
+    store.begin_space(other)
+    store.commit_space(other)
+    run(memory.restore_forgotten(receipt.operation))
+    (entry,) = store.get([target], namespace=store_namespace("", CONVERSATION))
+    assert (entry.text, entry.vector, entry.no_vector) == (SECRET, None, None)
+    store.close()
+
+
+def test_damage_to_what_is_held_is_found(tmp_path, clock):
+    memory = open_memory(tmp_path / "m.db", clock=clock)
+    first, _ = prepared(memory)
+    run(memory.forget([first], grace=WEEK))
+    with memory.store.database.write() as connection:
+        connection.execute("UPDATE held_things SET data = replace(data, 'zebra', 'horse')")
+    assert {finding.part for finding in memory.store.verify()} == {"held"}
+    run(memory.close())

@@ -1,0 +1,476 @@
+"""Embedding a memory anew: beside the vectors in use, resumed after anything, switched or dropped in one call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.probe import PROBES
+from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
+from memory.lanes import CONVERSATION, store_namespace
+from memory.long_term import LongTermMemory
+from memory.opening import open_memory
+from memory.rag.knowledge_base import KnowledgeBase
+from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.reembedding import ReembeddingProgress
+from vectorstore import SpaceNotReady, UnsupportedError, open_store
+
+LANE = store_namespace("", CONVERSATION)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Model:
+    """A model by its name and its length; *turn* makes it another under the same name; *before* is called first."""
+
+    def __init__(self, name: str = "old", dimension: int = 32, *, turn: int = 0) -> None:
+        self.fingerprint = f"{name}/1"
+        self.dimension = dimension
+        self.turn = turn
+        self.before: Callable[[Sequence[str]], None] = lambda texts: None
+        self.asked: list[str] = []
+        self._hashing = HashingEmbedder(dimension=dimension)
+
+    async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+        if tuple(texts) != PROBES:
+            self.before(texts)
+            self.asked.extend(texts)
+        return self.rows(texts)
+
+    def rows(self, texts: Sequence[str]) -> np.ndarray:
+        found = [self._hashing._vector(text) for text in texts]
+        return np.roll(np.array(found, np.float32).reshape(len(texts), self.dimension), self.turn, axis=1)
+
+
+def run(awaitable: Any) -> Any:
+    return asyncio.run(awaitable)
+
+
+def opened(path: Path, embedder: Any, **settings: Any) -> LongTermMemory:
+    return open_memory(path / "m.db", embedder=embedder, embedding=EmbeddingSettings(**settings))
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request: Any, tmp_path: Path) -> Any:
+    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}"
+    made = LongTermMemory(open_store(url), embedder=Model())
+    yield made
+    run(made.close())
+
+
+def wrong(memory: LongTermMemory, model: Model) -> list[str]:
+    """Return the ids of entries, of every lane, that have not *model*'s vector of their text."""
+    assert memory.store.space is not None
+    assert memory.store.space.dimension == model.dimension
+    found = []
+    for lane in memory.store.namespaces():
+        for entry in memory.store.scan(namespace=lane):
+            if entry.vector is None or not np.allclose(entry.vector, model.rows([entry.text])[0], atol=1e-6):
+                found.append(entry.id)
+    return found
+
+
+def filled(memory: LongTermMemory, count: int = 600) -> list[str]:
+    return [line.id for line in run(memory.remember_many([f"note {n} about the harbour" for n in range(count)]))]
+
+
+def test_everything_gets_a_vector_of_the_new_model_and_is_found_by_it(memory: LongTermMemory, tmp_path: Path) -> None:
+    filled(memory)
+    first = run(memory.remember("The archive is in Turin."))
+    run(memory.remember("for somebody else", namespace="other"))
+    run(memory.correct(first.id, "The archive is in Milan."))
+    (tmp_path / "doc.md").write_text("# Title\n\nA paragraph about boats.")
+    run(KnowledgeBase(memory).ingest(tmp_path / "doc.md"))
+    new = Model("new", 48)
+    told: list[ReembeddingProgress] = []
+    done = run(memory.reembed(new, on_progress=told.append))
+    assert (done.before, done.space, done.switched, done.already) == ("old/1", "new/1", True, False)
+    assert done.embedded == told[-1].total == told[-1].done == 600 + 3 + 1
+    assert [one.done for one in told] == sorted(one.done for one in told)
+    assert wrong(memory, new) == []
+    assert memory.embedder is new
+    assert run(memory.remember("afterwards")).deferred is None
+    assert wrong(memory, new) == []
+    found = run(memory.recall("Where is the archive?"))
+    assert found[0].memory.text == "The archive is in Milan."
+    assert found.notes == ()
+    assert run(memory.reembedding()) is None
+
+
+def test_the_old_vectors_serve_meanwhile(memory: LongTermMemory) -> None:
+    filled(memory, 600)
+    new = Model("new", 48)
+    seen: list[Any] = []
+
+    async def both() -> Any:
+        async def look() -> None:
+            report = await memory.remember("The archive is in Turin.")
+            found = await memory.recall("Where is the archive?")
+            seen.append((report.deferred, found[0].memory.text, found.notes, memory.store.space.fingerprint))
+
+        looking: list[asyncio.Task[None]] = []
+
+        def on_progress(step: ReembeddingProgress) -> None:
+            if step.done and not looking:
+                looking.append(asyncio.ensure_future(look()))
+
+        new.before = lambda texts: None
+        done = await memory.reembed(new, switch=False, on_progress=on_progress)
+        await asyncio.gather(*looking)
+        return done
+
+    assert run(both()).switched is False
+    assert seen == [(None, "The archive is in Turin.", (), "old/1")]
+    assert wrong(memory, Model()) == []
+    assert run(memory.reembed(new)).switched
+    assert wrong(memory, new) == []
+
+
+def test_what_an_error_stopped_is_gone_on_with_where_it_was(memory: LongTermMemory) -> None:
+    filled(memory)
+    new = Model("new", 48)
+
+    def fail(texts: Sequence[str]) -> None:
+        if len(new.asked) >= 256:
+            raise EmbedderError("down")
+
+    new.before = fail
+    with pytest.raises(EmbedderError, match="down"):
+        run(memory.reembed(new))
+    assert run(memory.reembedding()) == ReembeddingProgress(256, 600)
+    assert wrong(memory, Model()) == []
+    assert memory.embedder.fingerprint == "old/1"
+    new.before = lambda texts: None
+    assert run(memory.reembed(new)).embedded == 600 - 256
+    assert len(new.asked) == 600
+    assert wrong(memory, new) == []
+
+
+def test_it_can_be_abandoned(memory: LongTermMemory) -> None:
+    filled(memory, 10)
+    new = Model("new", 48)
+    run(memory.reembed(new, switch=False))
+    with pytest.raises(SpaceNotReady, match="abandon"):
+        run(memory.reembed(Model("third")))
+    assert run(memory.abandon_reembedding()) is True
+    assert run(memory.abandon_reembedding()) is False
+    assert run(memory.reembedding()) is None
+    assert wrong(memory, Model()) == []
+    third = Model("third")
+    run(memory.reembed(third))
+    assert wrong(memory, third) == []
+
+
+def test_what_is_corrected_while_its_vector_is_made_gets_that_of_its_new_text(memory: LongTermMemory) -> None:
+    ids = filled(memory, 20)
+    new = Model("new", 48)
+    loops: list[Any] = []
+
+    class Correcting(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            rows = await super().embed(texts, kind)
+            if len(texts) == 20:
+                await memory.correct(ids[3], "something else altogether")
+                await memory.remember("written meanwhile")
+                loops.append(1)
+            return rows
+
+    new = Correcting("new", 48)
+    run(memory.reembed(new))
+    assert loops == [1]
+    assert wrong(memory, new) == []
+    assert run(memory.count()) == 21
+
+
+def test_a_model_changed_under_its_name_is_embedded_anew(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    filled(memory, 20)
+    run(memory.close())
+    changed = Model(turn=1)
+    memory = opened(tmp_path, changed)
+    assert any("words alone" in note for note in run(memory.recall("harbour")).notes)
+    done = run(memory.reembed())
+    assert done.before == "old/1"
+    assert done.space.startswith("old/1#")
+    assert wrong(memory, changed) == []
+    assert run(memory.recall("harbour")).notes == ()
+    run(memory.close())
+    memory = opened(tmp_path, changed)
+    assert run(memory.remember("more")).deferred is None
+    assert run(memory.reembed()).already
+    run(memory.close())
+    back = Model()
+    memory = opened(tmp_path, back)
+    assert run(memory.recall("harbour")).notes != ()
+    assert run(memory.reembed()).space == "old/1"
+    assert wrong(memory, back) == []
+    run(memory.close())
+
+
+def test_the_same_model_again_embeds_only_what_is_pending_unless_told(memory: LongTermMemory) -> None:
+    filled(memory, 20)
+    model = memory.embedder
+    assert run(memory.reembed()).already
+    assert len(model.asked) == 20
+    done = run(memory.reembed(again=True))
+    assert (done.embedded, len(model.asked)) == (20, 40)
+    assert wrong(memory, Model()) == []
+
+
+def test_a_memory_without_vectors_is_embedded_at_once(tmp_path: Path) -> None:
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
+    run(memory.remember_many([f"note {n}" for n in range(300)]))
+    model = Model()
+    told: list[ReembeddingProgress] = []
+    done = run(memory.reembed(model, on_progress=told.append))
+    assert (done.before, done.space, done.embedded) == (None, "old/1", 300)
+    assert told[-1] == ReembeddingProgress(300, 300)
+    assert wrong(memory, model) == []
+    run(memory.close())
+
+
+def test_a_file_whose_embedder_is_gone_is_embedded_with_another(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    filled(memory, 20)
+    run(memory.close())
+    new = Model("new", 48)
+    memory = opened(tmp_path, new, mismatch="words")
+    assert any("re-embed" in note for note in run(memory.recall("harbour")).notes)
+    run(memory.remember("pending until then"))
+    run(memory.reembed())
+    assert wrong(memory, new) == []
+    assert run(memory.recall("harbour")).notes == ()
+    assert run(memory.pending()) == 0
+    run(memory.close())
+
+
+def test_a_switch_made_elsewhere_is_noticed_at_the_next_call(tmp_path: Path) -> None:
+    here = opened(tmp_path, Model())
+    run(here.remember("The archive is in Turin."))
+    run(here.recall("archive"))
+    there = opened(tmp_path, Model())
+    run(there.reembed(Model("new", 48)))
+    found = run(here.recall("Where is the archive?"))
+    assert found[0].memory.text == "The archive is in Turin."
+    assert any("words alone" in note and "new/1" in note for note in found.notes)
+    report = run(here.remember("The library is in Milan."))
+    assert "new/1" in report.deferred
+    run(here.correct(report.id, "The library is in Rome."))
+    assert run(there.flush()) == 2
+    assert wrong(there, Model("new", 48)) == []
+    run(here.close())
+    run(there.close())
+
+
+def test_a_switch_made_elsewhere_to_ones_own_embedder_is_followed(tmp_path: Path) -> None:
+    first = opened(tmp_path, Model())
+    filled(first, 20)
+    new = Model("new")
+    here = opened(tmp_path, new, mismatch="words")
+    assert "old/1" in run(here.remember("early")).deferred
+    run(first.reembed(Model("new")))
+    assert run(here.remember("late")).deferred is None
+    assert run(here.recall("harbour")).notes == ()
+    assert wrong(here, new) == []
+    run(here.close())
+    run(first.close())
+
+
+def test_a_vector_that_is_under_way_while_the_memory_is_switched_is_not_stored(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    run(memory.remember("first"))
+    new = Model("new")
+
+    class Slow(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            rows = await super().embed(texts, kind)
+            if "late" in texts:
+                other = opened(tmp_path, Model())
+                await other.reembed(new)
+                await other.close()
+            return rows
+
+    memory.embedding.embedder = Slow()
+    assert run(memory.remember("late")).deferred is not None
+    run(memory.close())
+    again = opened(tmp_path, new)
+    assert run(again.flush()) == 1
+    assert wrong(again, new) == []
+    run(again.close())
+
+
+def test_two_that_embed_anew_at_once_share_the_work(tmp_path: Path) -> None:
+    one, other = opened(tmp_path, Model()), opened(tmp_path, Model())
+    filled(one, 700)
+    models = Model("new", 48), Model("new", 48)
+
+    async def both() -> Any:
+        return await asyncio.gather(one.reembed(models[0]), other.reembed(models[1]))
+
+    reports = run(both())
+    assert all(report.switched for report in reports)
+    assert wrong(one, models[0]) == []
+    for memory in (one, other):
+        assert run(memory.remember("after")).deferred is None
+        run(memory.close())
+
+
+def test_what_cannot_be_embedded_anew_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="embedder"):
+        run(LongTermMemory(open_store("numpy:")).reembed())
+    with pytest.raises(ArgumentError, match="embedder"):
+        run(LongTermMemory(open_store("numpy:")).reembed("text-embedding-3-small"))  # type: ignore[arg-type]
+
+    class DataOnly:
+        space = None
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(name)
+
+    with pytest.raises(UnsupportedError, match="reembed"):
+        run(LongTermMemory(DataOnly()).reembed(Model()))  # type: ignore[arg-type]
+
+
+KILLED = """
+    import asyncio, os, sys, time
+    sys.path.insert(0, {tests!r})
+    from pathlib import Path
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("models", {module!r})
+    models = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(models)
+    new = models.Model("new", 48)
+
+    def slow(texts):
+        time.sleep(0.02)
+
+    new.before = slow
+    memory = models.opened(Path({folder!r}), models.Model())
+
+    def on_progress(step):
+        print(step.done, flush=True)
+
+    asyncio.run(memory.reembed(new, on_progress=on_progress))
+    print("switched", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kill_at_any_moment_loses_nothing_and_the_same_call_goes_on(tmp_path: Path, seed: int) -> None:
+    memory = opened(tmp_path, Model())
+    ids = filled(memory, 1000)
+    run(memory.close())
+    code = KILLED.format(tests=str(ROOT), module=str(Path(__file__)), folder=str(tmp_path))
+    lines = 1 + seed  # how many steps it may tell before it is killed
+    done = -1
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as child:
+        assert child.stdout is not None
+        for _ in range(lines):
+            line = child.stdout.readline().strip()
+            done = int(line) if line.isdigit() else 1000
+        time.sleep(random.Random(seed).random() * 0.05)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    try:
+        memory = opened(tmp_path, Model())
+    except EmbedderMismatch:  # it had switched already
+        memory = opened(tmp_path, Model("new", 48))
+    assert run(memory.count()) == 1000
+    new = Model("new", 48)
+    if memory.store.space.fingerprint == "old/1":
+        assert wrong(memory, Model()) == []
+        assert run(memory.reembedding()).done >= done
+        assert run(memory.recall("harbour")).notes == ()
+    run(memory.reembed(new))
+    assert len(new.asked) <= 1000 - done
+    assert wrong(memory, new) == []
+    assert memory.store.verify() == []
+    assert [one.id for one in run(memory.list(limit=2000))] == sorted(ids)
+    run(memory.close())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_embedder_that_fails_at_random_leaves_everything_embedded_or_pending(tmp_path: Path, seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    truth: dict[str, str] = {}
+    switched = "old/1"
+    models = {name: Model(name) for name in ("old", "new", "third")}
+
+    def sometimes(texts: Sequence[str]) -> None:
+        if rng.random() < 0.35:
+            raise rng.choice([EmbedderError("down"), TimeoutError(), RuntimeError("boom"), ValueError("nonsense")])
+
+    for model in models.values():
+        model.before = sometimes
+    memory = opened(tmp_path, models["old"])
+    for step in range(80):
+        choice = rng.random()
+        if choice < 0.4 or not truth:
+            text = f"step {step} says {rng.random()}"
+            truth[run(memory.remember(text)).id] = text
+        elif choice < 0.55:
+            chosen = rng.choice(sorted(truth))
+            truth[chosen] = f"corrected at {step}"
+            run(memory.correct(chosen, truth[chosen]))
+        elif choice < 0.6:
+            chosen = rng.choice(sorted(truth))
+            for gone in run(memory.forget([chosen])).memories:
+                truth.pop(gone)
+        elif choice < 0.7:
+            run(memory.flush())
+        elif choice < 0.75:
+            run(memory.abandon_reembedding())
+        elif choice < 0.82:
+            run(memory.close())
+            name = switched.partition("/")[0]
+            memory = opened(tmp_path, models[name])
+        else:
+            name = rng.choice(sorted(models))
+            with suppress(EmbedderError, RuntimeError, ValueError, TimeoutError, SpaceNotReady):
+                run(memory.reembed(models[name], switch=rng.random() < 0.7))
+            switched = memory.store.space.fingerprint if memory.store.space else switched
+        consistent(memory, truth, models)
+    for model in models.values():
+        model.before = lambda texts: None
+    run(memory.abandon_reembedding())
+    run(memory.flush())
+    assert run(memory.pending()) == 0
+    consistent(memory, truth, models)
+    assert memory.store.verify() == []
+    run(memory.close())
+
+
+def consistent(memory: LongTermMemory, truth: dict[str, str], models: dict[str, Model]) -> None:
+    """Each live memory has its present text, and the vector of that text in the space in use, or is pending."""
+    entries = {entry.id: entry for entry in memory.store.scan(namespace=LANE)}
+    assert {id: entry.text for id, entry in entries.items()} == truth
+    waiting = 0
+    for lane in memory.store.namespaces():
+        for entry in memory.store.scan(namespace=lane):
+            if entry.vector is None:
+                assert entry.no_vector is None
+                waiting += 1
+                continue
+            model = models[memory.store.space.fingerprint.partition("/")[0]]
+            assert np.allclose(entry.vector, model.rows([entry.text])[0], atol=1e-6), entry
+    assert run(memory.pending()) == waiting

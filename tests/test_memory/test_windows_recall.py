@@ -1,0 +1,221 @@
+"""What leaves the window, or the history, stays recallable; a message without words is found too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from memory import (
+    DocumentBlock,
+    FixedWindow,
+    ImageBlock,
+    LongTermMemory,
+    Message,
+    MinimumLength,
+    Retention,
+    ShortTermMemory,
+    SqliteHistory,
+    SummaryWindow,
+    TextBlock,
+    open_memory,
+)
+from memory.captions import beginning, captions, stand_in
+from memory.codec import DECLARED_FIELDS
+from vectorstore import open_store
+
+T = TypeVar("T")
+
+FACTS = (
+    "The plumber is called Ottoline.",
+    "My passport lies in the green drawer.",
+    "The dentist moved to Harbour Street.",
+    "Grandmother bakes with cardamom.",
+    "The bicycle has a flat tyre.",
+    "Rosalind plays the cello on Sundays.",
+    "The neighbours named their dog Pickle.",
+    "The boiler was serviced in November.",
+)
+QUESTIONS = (
+    "What is the plumber called?",
+    "Where does my passport lie?",
+    "Where did the dentist move to?",
+    "What does grandmother bake with?",
+    "What is wrong with the bicycle?",
+    "What does Rosalind play on Sundays?",
+    "How did the neighbours name their dog?",
+    "When was the boiler serviced?",
+)
+PICTURE = b"\x89PNG\r\n\x1a\n and so on"
+
+
+def run(job: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(job)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[LongTermMemory]:
+    memory = open_memory(tmp_path / "m.db")
+    yield memory
+    run(memory.close())
+
+
+def tell(memory: LongTermMemory) -> None:
+    for fact in FACTS:
+        run(memory.remember_turn("s", [Message.user(fact), Message.assistant("Good to know.")]))
+
+
+def recalled(memory: LongTermMemory, question: str) -> list[str]:
+    return [hit.memory.text for hit in run(memory.recall(question, 3))]
+
+
+def test_each_message_that_left_the_window_is_found_by_recall(memory: LongTermMemory) -> None:
+    tell(memory)
+    short_term = ShortTermMemory(memory.conversations, policy=FixedWindow(messages=2), session="s")
+    window = run(short_term.window())
+    shown = {message.text for message in window.messages}
+    left = [(fact, question) for fact, question in zip(FACTS, QUESTIONS, strict=True) if fact not in shown]
+    assert (len(left), window.dropped) == (7, 14)
+    for fact, question in left:
+        assert fact in recalled(memory, question), question
+
+
+def test_each_message_that_left_the_history_is_found_by_recall(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
+    keeping = Retention(messages=2, unremembered="keep")
+    memory = LongTermMemory(store, history=SqliteHistory(store.database, retention=keeping))  # type: ignore[attr-defined]
+    tell(memory)
+    assert len(run(memory.conversations.load("s"))) == 2
+    for fact, question in zip(FACTS, QUESTIONS, strict=True):
+        assert fact in recalled(memory, question), question
+    run(memory.close())
+
+
+def test_what_left_the_history_before_it_was_remembered_is_remembered_on_opening(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
+    history = SqliteHistory(store.database, retention=Retention(messages=1, unremembered="keep"))  # type: ignore[attr-defined]
+    for fact in FACTS:
+        run(history.append("s", [Message.user(fact)]))
+    assert len(run(history.load("s"))) == 1
+    store.close()
+    memory = open_memory(tmp_path / "m.db")
+    for fact, question in zip(FACTS, QUESTIONS, strict=True):
+        assert fact in recalled(memory, question), question
+    assert len(run(memory.conversations.load("s"))) == 1
+    run(memory.close())
+
+
+def test_forgetting_a_message_takes_the_summary_that_tells_of_it(memory: LongTermMemory, tmp_path: Path) -> None:
+    tell(memory)
+    policy = SummaryWindow(FixedWindow(messages=2), lambda so_far, said: "They spoke of a zyzzyva.")
+    short_term = ShortTermMemory(memory.conversations, policy=policy, session="s")
+    assert run(short_term.window()).summary is not None
+    assert b"zyzzyva" in bytes_in(tmp_path)
+    run(memory.forget([run(memory.conversations.load("s"))[0].memory]))
+    assert run(memory.conversations.summary("s", "summary")) is None
+    assert b"zyzzyva" not in bytes_in(tmp_path)
+
+
+def bytes_in(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file())
+
+
+def image(caption: str = "", name: str = "", data: bytes = PICTURE) -> ImageBlock:
+    return ImageBlock(media_type="image/png", data=data, caption=caption, name=name)
+
+
+def test_an_image_alone_is_found_by_its_caption(memory: LongTermMemory) -> None:
+    tell(memory)
+    (report,) = run(memory.remember_turn("s", [Message.user([image("a lighthouse in the fog", "IMG_20.png")])]))
+    assert report.outcome == "stored"
+    found = run(memory.recall("Where was the lighthouse?", 1))
+    assert found[0].memory.id == report.id
+    assert (found[0].memory.kind, found[0].memory.sequence) == ("turn", 17)
+    assert "a lighthouse in the fog" in found[0].memory.text
+
+
+def test_an_image_alone_is_found_by_its_name(memory: LongTermMemory) -> None:
+    tell(memory)
+    (report,) = run(memory.remember_turn("s", [Message.user([image(name="lighthouse.png")])]))
+    assert run(memory.recall("lighthouse.png", 1))[0].memory.id == report.id
+    assert run(memory.recall("Is there a picture of the lighthouse?", 1))[0].memory.id == report.id
+
+
+def test_an_image_alone_without_any_words_is_found_by_its_neighbours(memory: LongTermMemory) -> None:
+    tell(memory)
+    said = [Message.user("Look, the regatta in Trondheim!"), Message.user([image()])]
+    _, report = run(memory.remember_turn("t", said))
+    assert report.outcome == "stored"
+    assert report.id in [hit.memory.id for hit in run(memory.recall("the regatta in Trondheim", 5))]
+
+
+def test_a_document_alone_is_found_by_its_name(memory: LongTermMemory) -> None:
+    tell(memory)
+    file = DocumentBlock(media_type="application/pdf", data=b"%PDF", name="tenancy agreement.pdf")
+    (report,) = run(memory.remember_turn("s", [Message.user([file])]))
+    assert run(memory.recall("Where is the tenancy agreement?", 1))[0].memory.id == report.id
+
+
+def test_a_caption_beside_words_is_found_with_them(memory: LongTermMemory) -> None:
+    tell(memory)
+    said = Message.user([TextBlock(text="My new friend!"), image("a ginger kitten")])
+    (report,) = run(memory.remember_turn("s", [said]))
+    (hit,) = run(memory.recall("the ginger kitten", 1))
+    assert (hit.memory.id, hit.memory.text, hit.memory.caption) == (report.id, "My new friend!", "a ginger kitten")
+
+
+def test_a_message_without_words_comes_back_from_history_as_it_was(memory: LongTermMemory) -> None:
+    said = [Message.user([image("a cat", "miso.png")]), Message.user([image()])]
+    run(memory.remember_turn("s", said))
+    assert [one.message for one in run(memory.conversations.load("s"))] == said
+
+
+def test_forgetting_one_image_leaves_the_others(memory: LongTermMemory) -> None:
+    said = [Message.user([image(data=b"one")]), Message.user([image(data=b"two")]), Message.user("Look, an image!")]
+    first, second, third = run(memory.remember_turn("s", said))
+    run(memory.forget([first.id]))
+    assert [one is None for one in run(memory.get([first.id, second.id, third.id]))] == [True, False, False]
+    assert len(run(memory.conversations.load("s"))) == 2
+
+
+def test_the_same_image_sent_twice_is_forgotten_twice(memory: LongTermMemory) -> None:
+    said = [Message.user([image("a cat")]), Message.user([image("a cat")])]
+    first, second = run(memory.remember_turn("s", said))
+    receipt = run(memory.forget([first.id]))
+    assert (receipt.also, receipt.messages) == ((second.id,), 2)
+
+
+def test_history_alone_remembers_an_image_on_opening(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
+    run(SqliteHistory(store.database).append("s", [Message.user([image("a lighthouse")])]))  # type: ignore[attr-defined]
+    store.close()
+    memory = open_memory(tmp_path / "m.db")
+    assert "lighthouse" in recalled(memory, "the lighthouse")[0]
+    run(memory.close())
+
+
+def test_policies_judge_the_words_that_stand_for_an_image(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", policies=[MinimumLength(500)])
+    (report,) = run(memory.remember_turn("s", [Message.user([image("a cat")])]))
+    assert (report.outcome, report.reason) == ("rejected", "too short")
+    run(memory.close())
+
+
+def test_what_stands_for_media_tells_them_apart() -> None:
+    one, other = (stand_in(Message.user([image(data=data)])) for data in (b"one", b"two"))
+    assert one != other
+    assert one.startswith("(image: ")
+    both = Message.user([image("a cat", "miso.png"), image("", "dog.png"), image()])
+    assert captions(both) == "a cat (miso.png); dog.png"
+    assert stand_in(both).count("(image: ") == 3
+    assert stand_in(Message.user("words")) == captions(Message.user("words")) == ""
+
+
+def test_the_beginning_of_a_message_is_one_short_line() -> None:
+    assert beginning(Message.user("  one\n two ")) == "one two"
+    assert beginning(Message.user("ab" * 50), 10) == "ababababa…"
+    assert beginning(Message.user([image("a cat")])) == "a cat"
+    assert beginning(Message.user([image()])).startswith("(image: ")

@@ -1,0 +1,79 @@
+"""Backups are recorded in the file that they copy, and removed only where it is sure that they are its copies."""
+
+import os
+import shutil
+from datetime import UTC, datetime
+
+import pytest
+
+from vectorstore import ArgumentError, NotAStore
+from vectorstore.sqlite import Database
+
+
+def at_noon():
+    return datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def database(tmp_path):
+    with Database(tmp_path / "m.db", clock=at_noon) as opened:
+        yield opened
+
+
+def test_a_backup_is_recorded_with_its_place_and_time(database, tmp_path):
+    assert database.backups() == {}
+    database.backup(tmp_path / "copies" / "a.db")
+    assert database.backups() == {str(tmp_path / "copies" / "a.db"): "2026-05-01T12:00:00+00:00"}
+    database.close()
+    with Database(tmp_path / "m.db") as again:
+        assert list(again.backups()) == [str(tmp_path / "copies" / "a.db")]
+
+
+def test_a_backup_that_cannot_be_made_is_not_recorded_over_what_stands_there(database, tmp_path):
+    (tmp_path / "a.db").write_text("mine")
+    with pytest.raises(ArgumentError, match="nothing is yet"):
+        database.backup(tmp_path / "a.db")
+    assert database.backups() == {}
+
+
+def test_a_copy_is_removed_with_its_record(database, tmp_path):
+    database.backup(tmp_path / "a.db")
+    database.backup(tmp_path / "b.db")
+    assert database.remove_backup(str(tmp_path / "a.db"))
+    assert not (tmp_path / "a.db").exists()
+    assert list(database.backups()) == [str(tmp_path / "b.db")]
+
+
+def test_a_copy_that_was_moved_is_said_to_be_gone(database, tmp_path):
+    database.backup(tmp_path / "a.db")
+    (tmp_path / "a.db").rename(tmp_path / "elsewhere.db")
+    assert not database.remove_backup(str(tmp_path / "a.db"))
+    assert database.backups() == {}
+    assert (tmp_path / "elsewhere.db").exists()
+
+
+@pytest.mark.parametrize("stranger", ["text", "other memory", "link", "the memory itself"])
+def test_what_is_no_copy_of_it_is_left(database, tmp_path, stranger):
+    copy = tmp_path / "a.db"
+    database.backup(copy)
+    copy.unlink()
+    if stranger == "text":
+        copy.write_text("a letter of mine that happens to stand here")
+    elif stranger == "other memory":
+        Database(copy).close()
+    elif stranger == "link":
+        other = tmp_path / "b.db"
+        database.backup(other)
+        copy.symlink_to(other)
+    else:
+        os.link(tmp_path / "m.db", copy)
+    with pytest.raises(NotAStore):
+        database.remove_backup(str(copy))
+    assert os.path.lexists(copy)
+
+
+def test_only_what_is_recorded_can_be_removed(database, tmp_path):
+    shutil.copy(tmp_path / "m.db", tmp_path / "mine.db")
+    with pytest.raises(ArgumentError, match="recorded"):
+        database.remove_backup(str(tmp_path / "mine.db"))
+    assert (tmp_path / "mine.db").exists()
