@@ -50,6 +50,7 @@ from memory import (
     Message,
     ReadPolicy,
     TokenCounter,
+    is_remote,
     run_sync,
     system_clock,
 )
@@ -73,7 +74,8 @@ class Agent:
     *token_budget* bounds what is sent, as *counter* counts it (None: no bound), *profile_tokens* what pinned memories
     may take of it; *window* chooses from history first. *trace* keeps tool calls and results in history, not only
     prompt and answer. When memory cannot be read or written, ``on_memory_error="degrade"`` goes on without and warns,
-    "raise" ends in an error; a turn that could not be written waits for the next one in either case.
+    "raise" ends in an error; a turn that could not be written waits for the next one in either case. What is
+    marked sensitive is shown to a remote provider only with *share_sensitive*.
 
     *deadline* and *tool_timeout* are seconds of a whole run and of one tool call; *limits* bounds each run in calls,
     tokens and, by *prices*, cost. *policy* says how tools are called, *model_middleware* stands around each call of
@@ -117,6 +119,7 @@ class Agent:
         hooks: Iterable[Hooks] = (),
         trace: bool = True,
         on_memory_error: Literal["degrade", "raise"] = "degrade",
+        share_sensitive: bool = False,
         close_provider: bool = True,
         clock: Clock = system_clock,
         timer: Callable[[], float] = time.monotonic,
@@ -153,7 +156,15 @@ class Agent:
                 loop=Loop(provider, Dispatcher(toolset)),
                 dispatcher=Dispatcher(toolset),
                 policy=policy,
-                reader=MemoryReader(memory, history, knowledge, clock, namespace=namespace, k=recall),
+                reader=MemoryReader(
+                    memory,
+                    history,
+                    knowledge,
+                    clock,
+                    namespace=namespace,
+                    k=recall,
+                    sensitive=share_sensitive or not is_remote(provider),
+                ),
                 turns=TurnStore(memory, history, namespace=namespace),
                 grounded=memory is not None or knowledge is not None,
                 settings=settings or ModelSettings(),

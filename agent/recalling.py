@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from agent.items import ContextItem, item_of, passage_item
 from agent.storing import shown_again
@@ -28,6 +28,8 @@ from memory import (
 
 T = TypeVar("T")
 
+NOT_SENSITIVE = {"sensitive": {"$ne": True}}
+"""What a remote model is shown of the memory, unless the setting allows more."""
 _PAGE = 200
 _TURNS_BEFORE = 3
 """What the user said last, for a question that leans on it."""
@@ -72,6 +74,8 @@ class MemoryReader:
     namespace: str = ""
     k: int = 10
     history_limit: int = 200
+    sensitive: bool = True
+    """Whether memories that were marked sensitive may be shown to the model."""
 
     async def gather(self, question: str, session: str) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named."""
@@ -126,7 +130,7 @@ class MemoryReader:
         """Return the pinned memories that hold now, the most important first, then the newest."""
         if self.memory is None:
             return []
-        where = {"pinned": True, "disabled": {"$ne": True}}
+        where = {"pinned": True, "disabled": {"$ne": True}, **self._shown}
         found: list[Memory] = []
         while not found or len(found) % _PAGE == 0:
             after = found[-1].id if found else None
@@ -141,7 +145,13 @@ class MemoryReader:
     async def _memories(self, question: str, before: Sequence[str]) -> Found:
         if self.memory is None or not question.strip():
             return Found(())
-        return await self.memory.recall(question, self.k, context=before, namespace=self.namespace)
+        return await self.memory.recall(
+            question, self.k, context=before, namespace=self.namespace, where=self._shown or None
+        )
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        return {} if self.sensitive else dict(NOT_SENSITIVE)
 
     async def _passages(self, question: str) -> Passages:
         if self.knowledge is None or not question.strip():

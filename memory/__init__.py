@@ -10,6 +10,9 @@
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunk, Chunker
 from memory.chunking.text import TextChunker
+from memory.embedders.cache import EmbeddingCache
+from memory.embedders.cache_tables import SqliteEmbeddingCache
+from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder
@@ -69,6 +72,7 @@ from memory.rag.trial import unreadable
 from memory.recall.settings import RecallSettings
 from memory.receipts import read_receipt, receipt_text
 from memory.records import (
+    Actor,
     Change,
     Forgotten,
     Found,
@@ -90,8 +94,11 @@ from memory.records import (
     Verified,
     WhyNot,
 )
+from memory.requests import is_loopback
 from memory.runtime import run_sync
 from memory.scopes import Scopes
+from memory.secret_finding import SecretSpan, secret_spans, without_secrets
+from memory.secret_kinds import SecretKind
 from memory.short_term import ShortTermMemory
 from memory.storage.conversation import Conversation
 from memory.storage.in_memory import InMemoryHistory
@@ -103,13 +110,34 @@ from memory.tiktoken_counter import TiktokenCounter
 from memory.times import Clock, system_clock
 from memory.tokens import TokenCounter, default_counter, message_tokens
 from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.policies import Decision, MinimumLength, StoreAlways, WritePolicy
+from memory.write.policies import (
+    Action,
+    Decision,
+    Extractor,
+    Fact,
+    Judge,
+    LookingPolicy,
+    MinimumLength,
+    Near,
+    NearDuplicates,
+    NoSecrets,
+    StoreAlways,
+    Stored,
+    Turn,
+    TurnDecision,
+    TurnPolicy,
+    WritePolicy,
+)
 from memory.write.reembedding import Reembedded, ReembeddingProgress
+from memory.write.sensitive import is_remote
 from memory.write.trust import may_change
 
 __all__ = [
+    "Action",
+    "Actor",
     "ArgumentError",
     "Block",
+    "CachedEmbedder",
     "CannotUndo",
     "Chain",
     "Change",
@@ -129,10 +157,13 @@ __all__ = [
     "EmbedderChanged",
     "EmbedderError",
     "EmbedderMismatch",
+    "EmbeddingCache",
     "EmbeddingKind",
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "Extractor",
+    "Fact",
     "FallbackEmbedder",
     "FixedWindow",
     "Forgotten",
@@ -152,6 +183,7 @@ __all__ = [
     "IngestLine",
     "IngestProgress",
     "IngestReport",
+    "Judge",
     "KeepAll",
     "KnowledgeBase",
     "Left",
@@ -162,12 +194,16 @@ __all__ = [
     "LocalEmbedder",
     "LocalWordVectors",
     "LongTermMemory",
+    "LookingPolicy",
     "MarkdownChunker",
     "Matched",
     "Memory",
     "MemoryLayerError",
     "Message",
     "MinimumLength",
+    "Near",
+    "NearDuplicates",
+    "NoSecrets",
     "NoSuchMemory",
     "NotTrusted",
     "OllamaEmbedder",
@@ -186,13 +222,17 @@ __all__ = [
     "Retention",
     "Role",
     "Scopes",
+    "SecretKind",
+    "SecretSpan",
     "SessionInfo",
     "ShortTermMemory",
     "Source",
+    "SqliteEmbeddingCache",
     "SqliteHistory",
     "Stage",
     "Stats",
     "StoreAlways",
+    "Stored",
     "StoredMessage",
     "Summarise",
     "Summary",
@@ -209,6 +249,9 @@ __all__ = [
     "ToolResultBlock",
     "Truncation",
     "Trust",
+    "Turn",
+    "TurnDecision",
+    "TurnPolicy",
     "Unreached",
     "Verified",
     "WhyNot",
@@ -219,6 +262,8 @@ __all__ = [
     "default_counter",
     "embed_detailed",
     "embedder_space",
+    "is_loopback",
+    "is_remote",
     "local_available",
     "may_change",
     "message_tokens",
@@ -227,7 +272,9 @@ __all__ = [
     "read_receipt",
     "receipt_text",
     "run_sync",
+    "secret_spans",
     "system_clock",
     "unreadable",
     "window_of",
+    "without_secrets",
 ]

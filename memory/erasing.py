@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Actor, Forgotten, Operation, Source, Verified
+from memory.scopes import Scopes
 from memory.times import aware
 from memory.write import forgetting
 from memory.write.checking import name, plain_text, whole
@@ -34,7 +35,7 @@ class Erasing:
         session: str | None = None,
         document: str | None = None,
         where: Filter | None = None,
-        scopes: Mapping[str, str] | None = None,
+        scopes: Scopes | None = None,
         tags: Sequence[str] = (),
         older_than: datetime | timedelta | None = None,
         query: str | None = None,
@@ -44,6 +45,7 @@ class Erasing:
         grace: timedelta | None = None,
         remove_backups: bool = False,
         actor: Actor = "user",
+        approved_by: Actor | None = None,
     ) -> Forgotten:
         """Remove memories for good; return a receipt of ids, counts and keyed hashes.
 
@@ -59,7 +61,8 @@ class Erasing:
         raises ``NoSuchMemory``, one forgotten before is passed over.
 
         *grace*: out of every answer at once, the bytes go when that time is over; ``restore_forgotten`` brings it
-        back until then. *remove_backups* removes the backups of this file that are recorded in it.
+        back until then. *remove_backups* removes the backups of this file that are recorded in it. An *actor* that is
+        trusted less than one of the memories raises ``NotTrusted``, unless *approved_by* somebody who is not.
         """
         store_namespace(namespace, CONVERSATION)
         if query is not None:
@@ -85,6 +88,7 @@ class Erasing:
             namespace,
             dry_run=dry_run,
             actor=actor,
+            approved_by=approved_by,
             grace=grace,
             remove_backups=remove_backups,
         )
@@ -92,7 +96,13 @@ class Erasing:
         return receipt
 
     async def forget_namespace(
-        self, namespace: str, *, dry_run: bool = False, remove_backups: bool = False, actor: Actor = "user"
+        self,
+        namespace: str,
+        *,
+        dry_run: bool = False,
+        remove_backups: bool = False,
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
     ) -> Forgotten:
         """Remove everything of a namespace for good: all lanes, history, the log, caches; return a receipt.
 
@@ -105,6 +115,7 @@ class Erasing:
             namespace,
             dry_run=dry_run,
             actor=actor,
+            approved_by=approved_by,
             remove_backups=remove_backups,
         )
         await self._see_what_is_due()

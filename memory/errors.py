@@ -9,7 +9,6 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 ├── RejectedText                a correction that a write policy does not let through: reason
 ├── EmbedderError               an embedder failed or answered nonsense
 │   └── EmbedderMismatch        the file was filled with vectors of another embedder: recorded, given
-│       └── EmbedderChanged     the embedder's model was changed under the same name: nearness
 ├── HttpError                   an HTTP exchange failed: url (without secrets), status
 │   ├── HttpConnectError        nothing answered
 │   ├── HttpTimeout             it took too long
@@ -99,7 +98,7 @@ class EmbedderMismatch(EmbedderError):
         self.given = given
         super().__init__(
             f"this memory holds vectors of {recorded}, the embedder is {given}; "
-            "use the recorded one, or re-embed the memory"
+            "use the recorded one, or re-embed the memory (`mneme reembed`)"
         )
 
 
@@ -115,7 +114,7 @@ class EmbedderChanged(EmbedderMismatch):
         return (
             f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
             f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
-            "the memory"
+            "the memory (`mneme reembed`)"
         )
 
 

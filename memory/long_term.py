@@ -40,14 +40,16 @@ from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, aware, system_clock
 from memory.tokens import default_counter
 from memory.write import pending, remembering, turns
+from memory.write.cached_vectors import CachedVectors
 from memory.write.checking import names, texts
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import TimeOrderedIds
+from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
-from memory.write.policies import WritePolicy
+from memory.write.policies import OnFailure, WritePolicy
 from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import Filter, VectorStore, VectorStoreError
 
@@ -75,6 +77,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         word_vectors: WordVectors | None = None,
         history: HistoryStorage | None = None,
         policies: Sequence[WritePolicy] = (),
+        on_policy_failure: OnFailure = "store",
         clock: Clock = system_clock,
         ids: Callable[[], str] | None = None,
         operation_ids: Callable[[], str] | None = None,
@@ -84,7 +87,11 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
-        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*."""
+        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+
+        *on_policy_failure* says what becomes of a memory that a write policy fails on: "store" keeps it as it was,
+        "reject" leaves it out (what was said is in history either way).
+        """
         conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
         self.word_vectors = word_vectors
@@ -93,7 +100,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         self.tombstones = tombstones
         self.clock = clock
         self.zone = zone
-        self.policies = _checked(policies)
+        rules = Rules(tuple(policies), on_policy_failure)
+        self.policies, self.on_policy_failure = rules.policies, rules.on_failure
         self._counter = counter
         self._offline = offline
         self._context = WriteContext(
@@ -102,12 +110,13 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             tombstones=tombstones,
             operations=operations,
             embedding=self.embedding,
-            policies=self.policies,
+            rules=rules,
             clock=clock,
             ids=ids or TimeOrderedIds(clock=clock),
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
+            erasers=[CachedVectors(self.embedding)],
         )
         self._next_due = self._context.held.next_due()
         self._recaller = Recaller(
@@ -321,10 +330,3 @@ def _held_beside(store: VectorStore) -> Held:
     from memory.write.held_tables import SqliteHeld
 
     return SqliteHeld(database)
-
-
-def _checked(policies: Sequence[WritePolicy]) -> tuple[WritePolicy, ...]:
-    for policy in policies:
-        if not isinstance(policy, WritePolicy):
-            raise ArgumentError("policies", policy, "a write policy has a method decide(memory)")
-    return tuple(policies)

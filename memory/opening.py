@@ -20,7 +20,7 @@ from memory.long_term import LongTermMemory
 from memory.recall.settings import RecallSettings
 from memory.times import Clock, system_clock
 from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.policies import WritePolicy
+from memory.write.policies import OnFailure, WritePolicy
 from vectorstore import Space, open_store
 
 
@@ -28,8 +28,10 @@ def open_memory(
     path: str | os.PathLike[str],
     *,
     embedder: Embedder | None = None,
+    choose_local: bool = True,
     word_vectors: WordVectors | None = None,
     policies: Sequence[WritePolicy] = (),
+    on_policy_failure: OnFailure = "store",
     clock: Clock = system_clock,
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
@@ -41,7 +43,8 @@ def open_memory(
     """Open the memory in the file *path*; make it where there is none.
 
     The embedder given is used; one whose vectors are not those of the file raises ``EmbedderMismatch``.
-    Without one, the local embedder is used if it is installed and the file's vectors are its own or none;
+    Without one, the local embedder is used if it is installed and the file's vectors are its own or none
+    (*choose_local* off: it is not);
     else the memory is searched by words alone, says so, and what is new waits for its vector. Word vectors
     are the local ones, where they are installed. What history holds and memory lacks is remembered.
     """
@@ -49,12 +52,14 @@ def open_memory(
     try:
         if local_available():
             word_vectors = word_vectors or LocalWordVectors()
-            embedder = embedder or _local_for(store.space)
+            if embedder is None and choose_local:
+                embedder = _local_for(store.space, embedding or EmbeddingSettings())
         memory = LongTermMemory(
             store,
             embedder=embedder,
             word_vectors=word_vectors,
             policies=policies,
+            on_policy_failure=on_policy_failure,
             clock=clock,
             ids=ids,
             zone=zone,
@@ -70,6 +75,6 @@ def open_memory(
     return memory
 
 
-def _local_for(space: Space | None) -> Embedder | None:
+def _local_for(space: Space | None, settings: EmbeddingSettings) -> Embedder | None:
     local = LocalEmbedder()
-    return local if space is None or named_for(space, local) else None
+    return local if settings.mismatch == "words" or space is None or named_for(space, local) else None

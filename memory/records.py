@@ -191,6 +191,8 @@ class Outcome(StrEnum):
 
     STORED = "stored"
     DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near-duplicate"
+    """Not stored again: one with nearly the same words is there."""
     REDACTED = "redacted"
     REJECTED = "rejected"
 
@@ -199,7 +201,10 @@ class Outcome(StrEnum):
 class Report:
     """The line that every item gets: what became of it (*outcome*), under which *id*, and why (*reason*).
 
-    *deferred* says that its vector is still to come and why; the text is found by its words meanwhile.
+    *deferred* says that its vector is still to come and why; the text is found by its words meanwhile. *of* is the
+    memory that it repeats, or nearly repeats (then it may be stored all the same). *spans* counts what was taken out
+    of it. *kept* and *total* are tokens: of a text too long for the embedder, only its beginning has a vector; the
+    text is kept whole. *made* are the lines of what a policy made of it, such as facts.
     """
 
     outcome: Outcome
@@ -207,6 +212,31 @@ class Report:
     reason: str = ""
     deferred: str | None = None
     operation: str | None = None
+    of: str | None = None
+    spans: int = 0
+    kept: int | None = None
+    total: int | None = None
+    made: tuple[Report, ...] = ()
+
+    @property
+    def stored(self) -> bool:
+        """Whether a memory was written for it."""
+        return self.outcome in (Outcome.STORED, Outcome.REDACTED)
+
+    def __str__(self) -> str:
+        """The line in words, such as "redacted 1 span (secret: card number)"."""
+        parts: list[str] = [self.outcome.value]
+        if self.spans and self.outcome is Outcome.REDACTED:
+            parts[0] += f" {self.spans} span{'s' * (self.spans != 1)}"
+        if self.of is not None:
+            parts[0] += f" of {self.of}" if not self.stored else f", near-duplicate of {self.of}"
+        if self.reason:
+            parts.append(f"({self.reason})")
+        if self.kept is not None and self.total is not None:
+            parts.append(f"truncated (kept {self.kept} of {self.total} tokens)")
+        if self.deferred:
+            parts.append(f"deferred ({self.deferred})")
+        return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,4 +73,5 @@ class Reembedding:
         if not usable:
             raise ArgumentError("wait", wait, "a number of seconds, at least 0, is needed")
         await closing.finish(self._context, float(wait))
+        await asyncio.to_thread(self._context.embedding.close)
         await asyncio.to_thread(self._context.store.close)

@@ -43,7 +43,8 @@ class Revising:
         """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
 
         An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
-        revision that is to be corrected; another one raises ``RevisionConflict``.
+        revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
+        than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
         """
         return await correcting.correct(
             self._context,
@@ -213,7 +214,7 @@ class Revising:
         return History(tuple(versions), tuple(operations))
 
     def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
-        if self._context.held.get(namespace, id) is not None:
+        if id in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
             return restore_forgotten(self._context, id, namespace, actor=actor)
         return undoing.undo(self._context, id, namespace, actor=actor, approved_by=approved_by)
 

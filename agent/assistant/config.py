@@ -34,12 +34,17 @@ ENVIRONMENT: Mapping[str, str] = {
     "embedding_api_key": "MNEME_EMBEDDING_API_KEY",
     "token_budget": "MNEME_TOKEN_BUDGET",
     "system": "MNEME_SYSTEM",
+    "secrets": "MNEME_SECRETS",
+    "share_sensitive": "MNEME_SHARE_SENSITIVE",
+    "minimum_length": "MNEME_MINIMUM_LENGTH",
+    "near_duplicates": "MNEME_NEAR_DUPLICATES",
 }
 CONFIG_VARIABLE = "MNEME_CONFIG"
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
 KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
+EMBEDDERS = ("auto", "local", "none", "ollama", "openai")
 _NOT_SHOWN = frozenset(
     {
         "anthropic_api_key",
@@ -67,12 +72,16 @@ class Settings(BaseModel):
     anthropic_api_key: SecretStr | None = None
     anthropic_base_url: str | None = None
     ollama_host: str | None = None
-    embedder: Literal["auto", "local", "openai"] = "auto"
+    embedder: str = "auto"
     embedding_model: str | None = None
     embedding_base_url: str | None = None
     embedding_api_key: SecretStr | None = None
     token_budget: int = Field(default=16_000, ge=500)
     system: str = ""
+    secrets: Literal["redact", "reject", "keep"] = "redact"
+    share_sensitive: bool = False
+    minimum_length: int = Field(default=0, ge=0)
+    near_duplicates: Literal["keep", "link", "fold"] = "keep"
 
     @property
     def kind(self) -> str:
@@ -103,8 +112,26 @@ class Settings(BaseModel):
         return self.base_url or DEFAULT_BASE_URL
 
     @property
+    def embedder_kind(self) -> str:
+        """Which embedder: the word before the model's name."""
+        return self.embedder.partition(":")[0]
+
+    @property
+    def embedder_model(self) -> str:
+        """The name of the model that embeds, as its endpoint knows it; "" where none is set."""
+        return self.embedder.partition(":")[2] or self.embedding_model or ""
+
+    @property
+    def embeds_at_an_endpoint(self) -> bool:
+        """Whether texts are sent to a server to be embedded."""
+        return self.embedder_kind in ("ollama", "openai")
+
+    @property
     def embedding_endpoint(self) -> str:
         """Where texts are embedded, if an endpoint embeds them."""
+        if self.embedder_kind == "ollama":
+            address = self.embedding_base_url or ollama_address(self.ollama_host or "")
+            return address.removesuffix("/v1")
         if self.embedding_base_url is None and self.base_url is None and self.api_key is None and self.ollama_host:
             return ollama_address(self.ollama_host) + "/v1"
         return self.embedding_base_url or self.base_url or DEFAULT_BASE_URL
@@ -117,7 +144,7 @@ class Settings(BaseModel):
     @property
     def embedding_key(self) -> str | None:
         """The embedder's key itself. OpenAI's serves where the endpoint is OpenAI's own, and nowhere else."""
-        same = self.embedding_endpoint == (self.base_url or DEFAULT_BASE_URL)
+        same = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_BASE_URL)
         return _secret(self.embedding_api_key or (self.api_key if same else None))
 
     @field_validator("memory", mode="before")
@@ -131,6 +158,15 @@ class Settings(BaseModel):
     @classmethod
     def _model(cls, value: str | None) -> str | None:
         return None if value is None or value.strip().lower() in ("", NO_MODEL) else value.strip()
+
+    @field_validator("embedder")
+    @classmethod
+    def _embedder(cls, value: str) -> str:
+        kind, colon, name = value.strip().partition(":")
+        endpoint = kind in ("ollama", "openai")
+        if kind not in EMBEDDERS or (colon and not (endpoint and name.strip())):
+            raise ValueError("'auto', 'local', 'none', 'ollama:MODEL' or 'openai:MODEL' is needed")
+        return value.strip()
 
     @field_validator("base_url", "anthropic_base_url", "embedding_base_url")
     @classmethod

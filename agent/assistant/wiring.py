@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 from agent.assistant.config import Settings
 from agent.errors import ConfigurationError
-from memory import Embedder, KnowledgeBase, LocalEmbedder, LongTermMemory, open_memory
+from memory import (
+    Embedder,
+    EmbeddingSettings,
+    KnowledgeBase,
+    LocalEmbedder,
+    LongTermMemory,
+    MinimumLength,
+    NearDuplicates,
+    NoSecrets,
+    WritePolicy,
+    is_remote,
+    open_memory,
+)
 from vectorstore import NotAStore
 
 if TYPE_CHECKING:
@@ -71,7 +83,7 @@ class Assistant:
 
 def open_settings_memory(settings: Settings, *, create: bool = True) -> OpenedMemory:
     """Open the memory file; with *create* off one that is not there raises ``NotAStore`` and is not made."""
-    client = make_client(settings) if settings.embedder == "openai" else None
+    client = make_client(settings) if settings.embeds_at_an_endpoint else None
     return _opened(settings, client, create=create)
 
 
@@ -91,13 +103,20 @@ def open_assistant(
     from agent.tools.knowledge import knowledge_tools
     from agent.tools.memory import ALL, READING, memory_tools
 
-    client = make_client(settings) if settings.model is not None or settings.embedder == "openai" else None
+    client = make_client(settings) if settings.model is not None or settings.embeds_at_an_endpoint else None
     provider = make_provider(settings, client)
     place = _opened(settings, client, create=create)
     tools: list[Tool] = []
     if settings.model is not None:
         include = READING if reads_only else ALL
-        tools += memory_tools(place.memory, namespace=place.namespace, include=include, users_words=True, ask=True)
+        tools += memory_tools(
+            place.memory,
+            namespace=place.namespace,
+            include=include,
+            users_words=True,
+            ask=True,
+            sensitive=settings.share_sensitive or not is_remote(provider),
+        )
         tools += knowledge_tools(place.knowledge())
     agent = Agent(
         provider,
@@ -107,6 +126,7 @@ def open_assistant(
         namespace=place.namespace,
         token_budget=settings.token_budget,
         on_memory_error=on_memory_error,
+        share_sensitive=settings.share_sensitive,
     )
     return Assistant(place, agent)
 
@@ -152,23 +172,39 @@ def _anthropic(settings: Settings, client: HttpClient | None) -> Provider:
     return AnthropicProvider(name, api_key=settings.key, base_url=url, cache=True, client=client)
 
 
+def make_policies(settings: Settings) -> tuple[WritePolicy, ...]:
+    """Return what decides what is kept: no secrets unless they are wanted, nothing too short, and no repeats."""
+    policies: list[WritePolicy] = []
+    if settings.secrets != "keep":
+        policies.append(NoSecrets(settings.secrets))
+    if settings.minimum_length:
+        policies.append(MinimumLength(settings.minimum_length, of="turn"))
+    if settings.near_duplicates != "keep":
+        policies.append(NearDuplicates(fold=settings.near_duplicates == "fold"))
+    return tuple(policies)
+
+
 def make_embedder(settings: Settings, client: HttpClient | None) -> Embedder | None:
     """Return the embedder that is set; None leaves the choice to the memory (local if installed, else words)."""
-    if settings.embedder == "local":
+    if settings.embedder_kind == "local":
         return LocalEmbedder()
-    if settings.embedder == "openai":
-        if not settings.embedding_model:
-            raise ConfigurationError("embedder openai needs MNEME_EMBEDDING_MODEL, the model that embeds")
-        addresses = (settings.embedding_base_url, settings.base_url, settings.ollama_host)
-        if settings.embedding_key is None and not any(addresses):
-            raise ConfigurationError(
-                "embedder openai needs OPENAI_API_KEY, or MNEME_EMBEDDING_BASE_URL for a server of your own"
-            )
-        from memory import OpenAICompatibleEmbedder
+    if not settings.embeds_at_an_endpoint:
+        return None
+    kind, model, url = settings.embedder_kind, settings.embedder_model, settings.embedding_endpoint
+    if not model:
+        raise ConfigurationError(f"embedder {kind} needs the model that embeds: {kind}:MODEL, or MNEME_EMBEDDING_MODEL")
+    if kind == "ollama":
+        from memory import OllamaEmbedder
 
-        url, model = settings.embedding_endpoint, settings.embedding_model
-        return OpenAICompatibleEmbedder(url, model, api_key=settings.embedding_key, client=client)
-    return None
+        return OllamaEmbedder(model, base_url=url, api_key=settings.embedding_key, client=client)
+    addresses = (settings.embedding_base_url, settings.base_url, settings.ollama_host)
+    if settings.embedding_key is None and not any(addresses):
+        raise ConfigurationError(
+            "embedder openai needs OPENAI_API_KEY, or MNEME_EMBEDDING_BASE_URL for a server of your own"
+        )
+    from memory import OpenAICompatibleEmbedder
+
+    return OpenAICompatibleEmbedder(url, model, api_key=settings.embedding_key, client=client)
 
 
 def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> OpenedMemory:
@@ -178,4 +214,12 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
         raise NotAStore(str(path), "a folder, not a memory file; name a file in it, such as memory.db")
     if not create and not path.exists() and not path.is_symlink():
         raise NotAStore(str(path), "no memory is here yet; `mneme remember` or `mneme ingest` begins one")
-    return OpenedMemory(settings, open_memory(path, embedder=embedder, offline=settings.offline), client)
+    memory = open_memory(
+        path,
+        embedder=embedder,
+        choose_local=settings.embedder_kind != "none",
+        policies=make_policies(settings),
+        embedding=EmbeddingSettings(mismatch="words"),
+        offline=settings.offline,
+    )
+    return OpenedMemory(settings, memory, client)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from agent.providers.capabilities import Capabilities, check_request
 from agent.providers.protocol import Delta, Request, Stop
 from agent.providers.wire import Endpoint, checked_model
+from memory import is_loopback
 
 
 class Reader(Protocol):
@@ -35,6 +36,11 @@ class EndpointProvider(ABC):
     def __init__(self, endpoint: Endpoint, model: str) -> None:
         self._endpoint = endpoint
         self._model = checked_model(model)
+
+    @property
+    def remote(self) -> bool:
+        """Whether what is asked leaves this machine: anywhere but to its own address."""
+        return not is_loopback(self._endpoint.url)
 
     @property
     def model(self) -> str:

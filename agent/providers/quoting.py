@@ -39,6 +39,8 @@ class QuotingProvider:
     than *share* of the best one are left out.
     """
 
+    remote = False
+
     def __init__(self, *, quotes: int = 3, limit: int = 400, share: float = 0.5) -> None:
         if type(quotes) is not int or quotes < 1:
             raise ArgumentError("quotes", quotes, "at least 1 is needed")

@@ -17,6 +17,7 @@ from agent.providers.capabilities import Capabilities, capabilities_of
 from agent.providers.collecting import streaming
 from agent.providers.protocol import Delta, Provider, Request, UsagePiece
 from agent.results import Usage
+from memory import is_remote
 
 
 class RetryingProvider:
@@ -47,6 +48,11 @@ class RetryingProvider:
         self._provider, self._named = provider, longest_named
         self._backoff = Backoff(attempts, first, longest, rng)
         self._passes, self._sleep = passes or _is_transient, sleep
+
+    @property
+    def remote(self) -> bool:
+        """Whether the provider inside is somewhere else."""
+        return is_remote(self._provider)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -16,10 +16,11 @@ from pydantic import Field
 from agent.errors import ArgumentError, ToolFailed
 from agent.items import item_of
 from agent.reading import is_below
+from agent.recalling import NOT_SENSITIVE
 from agent.rendering import rendered
 from agent.tools.function import FunctionTool
 from agent.tools.protocol import ToolContext
-from memory import Hit, LongTermMemory, Memory, MemoryLayerError, Outcome, Trust
+from memory import Actor, Hit, LongTermMemory, Memory, MemoryLayerError, Outcome, Trust
 
 DEFAULT = ("search_memory", "get_memory", "remember")
 READING = ("search_memory", "get_memory")
@@ -39,13 +40,15 @@ def memory_tools(
     include: Iterable[str] = DEFAULT,
     users_words: bool = False,
     ask: bool = False,
+    sensitive: bool = False,
 ) -> tuple[FunctionTool, ...]:
     """Return tools over *memory*, those named in *include*; correcting and forgetting only where they are named.
 
     What the user said (or a document) is corrected or forgotten by a model only with *users_words*. Correcting and
-    forgetting need approval where the run has read a document or a tool's result, and with *ask* always.
+    forgetting need approval where the run has read a document or a tool's result, and with *ask* always. What was
+    marked sensitive is shown only with *sensitive*: to a model on this machine, or by the user's own setting.
     """
-    tools = _MemoryTools(memory, namespace, users_words)
+    tools = _MemoryTools(memory, namespace, users_words, sensitive)
     functions: dict[str, Callable[..., Any]] = {
         "search_memory": tools.search_memory,
         "get_memory": tools.get_memory,
@@ -70,10 +73,11 @@ def memory_tools(
 
 
 class _MemoryTools:
-    def __init__(self, memory: LongTermMemory, namespace: str, users_words: bool) -> None:
+    def __init__(self, memory: LongTermMemory, namespace: str, users_words: bool, sensitive: bool) -> None:
         self._memory = memory
         self._namespace = namespace
         self._users_words = users_words
+        self._sensitive = sensitive
 
     async def search_memory(
         self,
@@ -82,7 +86,8 @@ class _MemoryTools:
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
     ) -> str:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
-        found = await self._memory.recall(question, limit, namespace=self._namespace)
+        where = None if self._sensitive else NOT_SENSITIVE
+        found = await self._memory.recall(question, limit, namespace=self._namespace, where=where)
         if not found:
             return "Nothing is remembered about this."
         note = "none of these may be about it" if found.abstain is not None else f"{len(found)} found"
@@ -90,7 +95,8 @@ class _MemoryTools:
 
     async def get_memory(self, ids: Ids, context: ToolContext) -> str:
         """Read memories whole, by their ids."""
-        memories = [one for one in await self._memory.get(ids, namespace=self._namespace) if one is not None]
+        found = [one for one in await self._memory.get(ids, namespace=self._namespace) if one is not None]
+        memories = [one for one in found if self._sensitive or not one.sensitive]
         gone = [id for id in ids if id not in {one.id for one in memories}]
         text = _shown([Hit(one, 0.0) for one in memories], "Memories", context)
         missing = f"No memory has the id {', '.join(gone)}." if gone else ""
@@ -128,7 +134,9 @@ class _MemoryTools:
         """Put right what a memory says; the old version stays in its history."""
         await self._allowed([id], context)
         try:
-            report = await self._memory.correct(id, text, namespace=self._namespace, actor=_actor(context))
+            report = await self._memory.correct(
+                id, text, namespace=self._namespace, actor=_actor(context), approved_by=self._approved_by(context)
+            )
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
         return f"Corrected {report.id}."
@@ -141,6 +149,10 @@ class _MemoryTools:
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
+
+    def _approved_by(self, context: ToolContext) -> Actor | None:
+        """The user's words may be changed by a setting of the user's, or by the user's yes to this very call."""
+        return "user" if self._users_words or context.approved else None
 
     async def _allowed(self, ids: Sequence[str], context: ToolContext) -> None:
         """Refuse to touch what is not there, what is not the model's own, and anything for a document unasked."""

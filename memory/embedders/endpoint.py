@@ -21,6 +21,7 @@ from memory.embedders.vectors import nonsense, unit_rows
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.estimating_counter import EstimatingCounter
 from memory.http import HttpClient
+from memory.requests import is_loopback
 from memory.tokens import TokenCounter
 
 BATCH_TEXTS = 64
@@ -106,6 +107,11 @@ class EndpointEmbedder:
     def fingerprint(self) -> str:
         """Model and settings, or the name that was given; the address does not enter, it does not change vectors."""
         return self._fingerprint
+
+    @property
+    def remote(self) -> bool:
+        """Whether texts leave this machine: anywhere but to its own address."""
+        return not is_loopback(self._url)
 
     @property
     def dimension(self) -> int:

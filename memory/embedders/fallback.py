@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.details import Embeddings, embed_detailed
+from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
 from memory.embedders.texts import check_input
@@ -53,6 +54,11 @@ class FallbackEmbedder:
         return self._members[0].fingerprint
 
     @property
+    def remote(self) -> bool:
+        """Whether one of them is somewhere else, or does not say."""
+        return any(getattr(member, "remote", True) for member in self._members)
+
+    @property
     def dimension(self) -> int:
         """Length of the vectors; 0 until one of them knows."""
         return next((one.dimension for one in self._members if one.dimension), 0)
@@ -70,6 +76,10 @@ class FallbackEmbedder:
     async def probe(self) -> NDArray[np.float32]:
         """Return the probes of the one that answers now."""
         return await self._first_of(probe)
+
+    def forget(self, texts: Sequence[str]) -> int:
+        """Remove what any of them keeps of *texts*; return how many vectors. In a thread."""
+        return sum(forget_texts(one, texts) for one in self._members)
 
     async def _first_of(self, ask: Callable[[Embedder], Awaitable[T]]) -> T:
         for place, member in enumerate(self._members):

@@ -33,7 +33,8 @@ class FunctionEmbedder:
     *fingerprint* names the model and what is done with it: change it when they change. *queries* is the function for
     questions, where they are embedded otherwise. A synchronous function runs in a worker thread, at most *concurrency*
     calls at a time. Equal texts are given once, blank ones not at all; vectors of any length are brought to length 1,
-    and an answer that is no vectors raises ``EmbedderError``. What the function raises is raised.
+    and an answer that is no vectors raises ``EmbedderError``. What the function raises is raised. *remote* off says
+    that texts do not leave this machine; without that, what is marked sensitive is not given to it.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class FunctionEmbedder:
         dimension: int | None = None,
         batch_texts: int = BATCH_TEXTS,
         concurrency: int = 1,
+        remote: bool = True,
     ) -> None:
         for name, value in (("function", function), ("queries", queries)):
             if not callable(value) and not (name == "queries" and value is None):
@@ -57,6 +59,7 @@ class FunctionEmbedder:
         whole_number("dimension", dimension, unset=True)
         whole_number("batch_texts", batch_texts)
         whole_number("concurrency", concurrency)
+        self.remote = remote
         self._functions = {"document": function, "query": queries or function}
         self._fingerprint = fingerprint
         self._single = takes == "text"

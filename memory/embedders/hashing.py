@@ -27,6 +27,8 @@ _GRAM_WEIGHT = 0.5
 class HashingEmbedder:
     """Signed feature hashing of words and of their three-character pieces; equal in every process."""
 
+    remote = False
+
     def __init__(self, *, dimension: int = 1024) -> None:
         if type(dimension) is not int or dimension < 1:
             raise ArgumentError("dimension", dimension, "a whole number of at least 1 is needed")

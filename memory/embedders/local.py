@@ -27,6 +27,8 @@ class LocalEmbedder:
     Raises ``MissingExtra`` when the extra is not installed (``local_available`` tells beforehand).
     """
 
+    remote = False
+
     def __init__(self, *, table: StaticTable | None = None) -> None:
         self._table = table if table is not None else installed_table()
 

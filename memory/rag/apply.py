@@ -57,6 +57,7 @@ def retire(collection: Collection, record: Record, *, ban: bool) -> int | None:
     with store.transaction():
         if collection.manifest.get(record.source) != record:
             return None
+        memory.embedding.forget([one.text for one in store.get(record.chunks, namespace=collection.lane) if one])
         erased = store.erase(record.chunks, namespace=collection.lane).removed if record.chunks else 0
         if ban:
             memory.tombstones.add(collection.lane, [collection.mark_of(record.location)], memory.clock())

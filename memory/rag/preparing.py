@@ -17,7 +17,8 @@ from memory.rag.manifest import Record
 from memory.rag.naming import name_for
 from memory.rag.plan import Draft, memories_of
 from memory.rag.report import IngestAction, IngestLine
-from memory.write.policies import judge
+from memory.runtime import run_sync
+from memory.write.judging import Rules, judge_each
 from vectorstore import MissingExtra
 
 NOTHING_IN_IT = "nothing to find in it"
@@ -71,11 +72,15 @@ class Preparer:
         chunks = chunker.chunk(document.text[document.body :])
         ids = chunk_ids(self._key, self.collection.lane, document.source, (chunk.text for chunk in chunks))
         now = memory.clock()
-        judged = [judge(one, memory.policies) for one in memories_of(document, chunks, ids, recorded_at=now)]
+        rules = Rules(memory.policies, memory.on_policy_failure, making=False)
+        passages = memories_of(document, chunks, ids, recorded_at=now)
+        judged = [verdict for verdict, _ in run_sync(judge_each(passages, rules))]
         rejected = sum(verdict.memory is None for verdict in judged)
         notes = list(document.notes)
         if rejected:
             notes.append(f"{rejected} chunks rejected by a write policy")
+        if taken := sum(verdict.spans for verdict in judged):
+            notes.append(f"{taken} part{'s' * (taken != 1)} taken out by a write policy")
         if not chunks:
             notes.append(NOTHING_IN_IT)
         record = Record(

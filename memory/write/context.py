@@ -14,8 +14,8 @@ from memory.times import Clock, aware
 from memory.write.embedding import Embedding
 from memory.write.erasers import Eraser
 from memory.write.held import Held, InMemoryHeld
+from memory.write.judging import Rules
 from memory.write.operations import Operations
-from memory.write.policies import WritePolicy
 from memory.write.tombstones import Tombstones
 from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
@@ -30,7 +30,7 @@ class WriteContext:
     tombstones: Tombstones
     operations: Operations
     embedding: Embedding
-    policies: tuple[WritePolicy, ...]
+    rules: Rules
     clock: Clock
     ids: Callable[[], str]
     operation_ids: Callable[[], str]
@@ -50,10 +50,14 @@ class WriteContext:
         return self.store.transaction() if isinstance(self.store, LifecycleStore) else nullcontext()
 
     def lifecycle(self, operation: str) -> LifecycleStore:
-        """Return the store if it can do what *operation* needs, else refuse by name."""
+        """Return the store if it can do what *operation* needs, else refuse by name.
+
+        It then takes the vectors that the file has now, whoever switched it to others.
+        """
         if not isinstance(self.store, LifecycleStore):
             reason = f"{type(self.store).__name__} lacks the lifecycle part (transaction, erase)"
             raise UnsupportedError(operation, reason)
+        self.embedding.follow()
         return self.store
 
     def log(

@@ -14,8 +14,8 @@ from memory.records import Actor, Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
+from memory.write.judging import judge
 from memory.write.marking import hide
-from memory.write.policies import judge
 from memory.write.remembering import embedded
 from memory.write.trust import check_may_change, trust_after
 from memory.write.under_way import counted
@@ -54,15 +54,14 @@ async def correct(
         wanted = replace(
             old,
             text=text,
-            actor=actor,
             trust=trust_after(actor, old, approved_by=approved_by),
             valid_from=valid_from or old.valid_from,
             valid_to=valid_to or old.valid_to,
             counts_from=None,
         )
-        draft = drafted(context, before, wanted, argument="correction")
+        draft = await drafted(context, before, wanted, actor, argument="correction")
         if _content(draft.memory) == _content(old):
-            return Report(Outcome.DUPLICATE, id, "nothing differs")
+            return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
         (ready,) = await embedded(context, [draft])
         try:
             ready = await asyncio.to_thread(swap, context, "correct", [before], ready, namespace)
@@ -74,9 +73,10 @@ async def correct(
     raise AssertionError("unreachable")
 
 
-def drafted(context: WriteContext, before: Entry, wanted: Memory, *, argument: str) -> Draft:
+async def drafted(context: WriteContext, before: Entry, wanted: Memory, actor: Actor, *, argument: str) -> Draft:
     """Check and judge what is to take the place of *before*; a policy that says no raises ``RejectedText``."""
-    judged = judge(checked(wanted, zone=context.zone, argument=argument), context.policies)
+    new = checked(replace(wanted, actor=actor), zone=context.zone, argument=argument)
+    judged, _ = await judge(new, replace(context.rules, making=False))
     if judged.memory is None:
         raise RejectedText(judged.reason)
     memory = replace(
@@ -86,7 +86,7 @@ def drafted(context: WriteContext, before: Entry, wanted: Memory, *, argument: s
         supersedes=archived_id(before.id, before.revision),
         operation=context.operation_ids(),
     )
-    return Draft(memory, judged.outcome, judged.reason)
+    return Draft(memory, judged.outcome, judged.reason, spans=judged.spans)
 
 
 def swap(context: WriteContext, kind: str, before: Sequence[Entry], new: Draft, namespace: str) -> Draft:

@@ -17,7 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from memory.embedders.cache_tables import MAX_BYTES, SqliteEmbeddingCache
+from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import Embeddings, Truncation, embed_detailed
+from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
 from memory.embedders.space import named_for
@@ -61,6 +64,20 @@ class Embedded:
         """Return why the text at *place* has no vector yet; None when it has one or never will."""
         return self.refused.get(place) or self.deferred
 
+    def among(self, count: int, places: Sequence[int], reason: str) -> Embedded:
+        """Return the same as part of *count* texts: these are at *places*, the others get no vector for *reason*."""
+        vectors: list[Vector | None] = [None] * count
+        reasons: list[str | None] = [reason] * count
+        for new, vector, why in zip(places, self.vectors, self.reasons, strict=True):
+            vectors[new], reasons[new] = vector, why
+        return replace(
+            self,
+            vectors=tuple(vectors),
+            reasons=tuple(reasons),
+            refused={places[old]: why for old, why in self.refused.items()},
+            truncated={places[old]: cut for old, cut in self.truncated.items()},
+        )
+
     def part(self, places: Sequence[int]) -> Embedded:
         """Return the same of some of the texts, in the order of *places*."""
         return replace(
@@ -86,7 +103,6 @@ class Embedding:
         settings: EmbeddingSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.embedder = embedder
         self.settings = settings or EmbeddingSettings()
         self.problem: str | None = None
         self.under_way = UnderWay()
@@ -100,7 +116,11 @@ class Embedding:
                 raise UnsupportedError("embedder", reason)
             if self.settings.mismatch == "raise":
                 _check_name(store.space, embedder)
-        self.probes: Probes = _probes_beside(store)
+        database = getattr(store, "database", None)
+        self.probes: Probes = InMemoryProbes() if database is None else SqliteProbes(database)
+        limit = self.settings.cache_bytes or MAX_BYTES
+        self._cache = None if database is None else SqliteEmbeddingCache(database, max_bytes=limit)
+        self.embedder = embedder if embedder is None else self._kept(embedder)
 
     @property
     def resting(self) -> bool:
@@ -172,8 +192,26 @@ class Embedding:
 
     def use(self, embedder: Embedder, space: Space) -> None:
         """Go on with *embedder*, whose vectors the store has now."""
-        self.embedder, self._trusted, self.problem = embedder, space, None
+        self.embedder, self._trusted, self.problem = self._kept(embedder), space, None
         self._rests_until = -1.0
+
+    def forget(self, texts: Sequence[str]) -> int:
+        """Remove what is kept of *texts*, which are to be erased; in the transaction that erases them.
+
+        Returns how many vectors that were. What a file's cache holds goes whichever embedder is in use now.
+        """
+        removed = self._cache.erase(texts) if self._cache is not None else 0
+        return removed + forget_texts(self.embedder, texts)
+
+    def close(self) -> None:
+        """Write down what the cache was asked for. In a thread."""
+        if self._cache is not None and self.settings.cache_bytes:
+            self._cache.close()
+
+    def _kept(self, embedder: Embedder) -> Embedder:
+        if self._cache is None or not self.settings.cache_bytes or isinstance(embedder, CachedEmbedder):
+            return embedder
+        return CachedEmbedder(embedder, self._cache)
 
     def _failed(self, error: Exception) -> str:
         self._trusted = None  # what comes back may be another model
@@ -279,8 +317,3 @@ async def _beside(work: Any) -> AsyncIterator[asyncio.Task[Rows] | None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def _probes_beside(store: VectorStore) -> Probes:
-    database = getattr(store, "database", None)
-    return InMemoryProbes() if database is None else SqliteProbes(database)

@@ -20,6 +20,7 @@ from memory.write.turns import USED, quotes
 from vectorstore import Entry
 
 PAGE: Final = 256
+MERGE: Final = "merge"
 _FEW: Final = 64
 _MADE_OF: Final = ("derived_from", f"meta.{USED}")
 
@@ -41,7 +42,14 @@ class Plan:
     @property
     def live(self) -> list[str]:
         """The memories that go, without their old versions."""
-        return list({one: None for lane, ids in self.gone.items() if lane_of(lane)[1] != ARCHIVE for one in ids})
+        there = (one for lane, ids in self.gone.items() if lane_of(lane)[1] != ARCHIVE for one in ids)
+        return list(dict.fromkeys([*there, *self.targets, *self.derived, *self.also]))
+
+    @property
+    def archived_only(self) -> list[str]:
+        """Those of them that are in the archive alone: undone, or merged into another."""
+        there = {one for lane, ids in self.gone.items() if lane_of(lane)[1] != ARCHIVE for one in ids}
+        return [one for one in self.live if one not in there]
 
     @property
     def versions(self) -> int:
@@ -62,9 +70,10 @@ def plan_of(context: WriteContext, targets: Sequence[str], messages: Sequence[Hi
         return plan
     found = context.find(targets, namespace)
     roots = [*(entry for _, entry in found.values()), *context.versions(targets, namespace)]
+    merged = _merged(context, roots, namespace)
+    roots += context.versions(merged, namespace)
     plan.words = Words(from_entry(entry).text.strip() for entry in roots)
     live = {lane: {one for one, (at, _) in found.items() if at == lane} for lane in lanes}
-    live[conversation].update(one for one in targets if one not in found)  # of which only old versions are left
     survey = _survey(context, lanes, plan.words)
     plan.derived = _derived(survey, set(targets))
     rows = _unique([*messages, *_messages(context, plan, roots, namespace)])
@@ -74,7 +83,8 @@ def plan_of(context: WriteContext, targets: Sequence[str], messages: Sequence[Hi
     for one in survey:
         if one.copy or one.id in derived:
             live[one.lane].add(one.id)
-    chosen = set().union(*live.values())
+    chosen: set[str] = set().union(*live.values())
+    chosen |= {*targets, *merged}  # those that are in the archive alone, too
     plan.also = sorted(chosen - set(targets) - derived)
     plan.named = sorted(one.id for one in survey if one.id not in chosen and one.leans_on(set(targets)))
     plan.messages = _unique([*rows, *context.rows.of_memories(sorted(chosen), namespace=namespace)])
@@ -82,8 +92,9 @@ def plan_of(context: WriteContext, targets: Sequence[str], messages: Sequence[Hi
         if one.id not in chosen and one.leans_on(chosen):
             plan.leaning.setdefault(one.lane, []).append(one.id)
     old = set()
+    owners = chosen - set().union(*(live[lane] for lane in lanes[1:]))
     for entry in context.store.scan(namespace=archive):
-        if entry.id.rpartition("@")[0] in live[conversation] or plan.words.in_entry(entry):
+        if entry.id.rpartition("@")[0] in owners or plan.words.in_entry(entry):
             old.add(entry.id)
         elif not chosen.isdisjoint(_made_of(entry)):
             plan.leaning.setdefault(archive, []).append(entry.id)
@@ -142,6 +153,27 @@ def _derived(survey: Sequence[_Surveyed], targets: set[str]) -> list[str]:
         if not more:
             return sorted(gone - targets)
         gone |= more
+
+
+def _merged(context: WriteContext, roots: Sequence[Entry], namespace: str) -> list[str]:
+    """Return the memories that were merged into those of *roots*, and into these; only the archive has them."""
+    found: dict[str, None] = {}
+    asked: set[str] = set()
+    left = list(roots)
+    while left:
+        operation = left.pop().metadata.get("operation")
+        if not isinstance(operation, str) or operation in asked:
+            continue
+        asked.add(operation)
+        done = context.operations.get(namespace, operation)
+        if done is not None and done.kind == MERGE:
+            gone = [one.id for one in done.changes if one.gone and one.id not in found]
+            there = context.find(gone, namespace)
+            for one in gone:
+                if one not in there:
+                    found[one] = None
+                    left += context.versions([one], namespace)
+    return list(found)
 
 
 def _messages(context: WriteContext, plan: Plan, roots: Sequence[Entry], namespace: str) -> list[HistoryRow]:

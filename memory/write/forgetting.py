@@ -14,7 +14,7 @@ from typing import Final
 
 from memory.codec import from_entry
 from memory.errors import ArgumentError
-from memory.lanes import ARCHIVE, lane_of, quoted
+from memory.lanes import ARCHIVE, CONVERSATION, lane_of, quoted, store_namespace
 from memory.records import Actor, Forgotten
 from memory.times import aware
 from memory.write.checking import actor_named
@@ -23,6 +23,7 @@ from memory.write.erasers import Gone, Returning
 from memory.write.erasure_plan import PAGE, Plan, loosened, pages_of, plan_of
 from memory.write.held import Package
 from memory.write.selecting import Selection, selected, selected_messages
+from memory.write.trust import check_may_change
 from memory.write.unreached import unreached, without_backups
 from vectorstore import Entry
 
@@ -36,6 +37,7 @@ def forget(
     *,
     dry_run: bool,
     actor: Actor,
+    approved_by: Actor | None = None,
     grace: timedelta | None = None,
     remove_backups: bool = False,
 ) -> Forgotten:
@@ -55,6 +57,7 @@ def forget(
         entries = [
             (lane, entry) for lane, ids in plan.gone.items() for page in pages_of(context, lane, ids) for entry in page
         ]
+        check_may_change(actor, (from_entry(entry) for _, entry in entries), "forget", approved_by=approved_by)
         gone = Gone(namespace, now, plan.gone, frozenset(entry.text for _, entry in entries), plan.messages)
         if due is not None and (entries or plan.messages):
             _put_aside(context, gone, plan, entries, operation, due)
@@ -77,7 +80,13 @@ def forget(
 
 
 def forget_namespace(
-    context: WriteContext, namespace: str, *, dry_run: bool, actor: Actor, remove_backups: bool = False
+    context: WriteContext,
+    namespace: str,
+    *,
+    dry_run: bool,
+    actor: Actor,
+    approved_by: Actor | None = None,
+    remove_backups: bool = False,
 ) -> Forgotten:
     """Forget everything of a namespace: all lanes, history, operations, and what any part keeps of it."""
     store = context.lifecycle("forget_namespace")
@@ -96,6 +105,7 @@ def forget_namespace(
     with store.transaction():
         for lane in lanes:
             while page := _first(context, lane):
+                check_may_change(actor, (from_entry(entry) for entry in page), "forget", approved_by=approved_by)
                 names = [entry.id for entry in page]
                 found[lane] += names
                 hashes.update(hashes_of(context, operation, (from_entry(entry).text for entry in page)))
@@ -145,6 +155,7 @@ def _erase(context: WriteContext, plan: Plan, gone: Gone) -> dict[str, int]:
         store.erase(ids, namespace=lane)
         if lane_of(lane)[1] != ARCHIVE:
             context.tombstones.add(lane, ids, gone.at)
+    context.tombstones.add(store_namespace(namespace, CONVERSATION), plan.archived_only, gone.at)
     context.tombstones.add_words(namespace, plan.words.texts, gone.at)
     context.rows.erase(plan.messages)
     context.operations.erase(namespace, plan.live)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from memory.errors import ArgumentError
-from memory.lanes import ARCHIVE, lane_of
+from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
 from memory.records import Actor, Change, Operation
 from memory.times import aware
 from memory.write.checking import actor_named
@@ -39,6 +39,8 @@ def restore_forgotten(context: WriteContext, operation: str, namespace: str, *, 
                 raise ArgumentError("operation", operation, expected)
             store.upsert(held, namespace=lane, expect={entry.id: 0 for entry in held})
             context.tombstones.lift(lane, [entry.id for entry in held])
+        owners = {one.id.rpartition("@")[0] for lane, one in package.entries if lane_of(lane)[1] == ARCHIVE}
+        context.tombstones.lift(store_namespace(namespace, CONVERSATION), sorted(owners))
         context.tombstones.lift_words(namespace, package.words)
         context.rows.place(package.messages)
         kept = dict(package.parts)

@@ -41,8 +41,8 @@ async def merge(
         memories = [from_entry(one) for one in before]
         check_may_change(actor, memories, "merge", approved_by=approved_by)
         merged = together(memories, text)
-        merged = replace(merged, actor=actor, trust=least([merged.trust, trust_of(actor)]))
-        draft = drafted(context, before[0], merged, argument="merged")
+        merged = replace(merged, trust=least([merged.trust, trust_of(actor)]))
+        draft = await drafted(context, before[0], merged, actor, argument="merged")
         (ready,) = await embedded(context, [draft])
         try:
             ready = await asyncio.to_thread(swap, context, "merge", before, ready, namespace)

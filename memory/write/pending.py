@@ -10,6 +10,7 @@ from itertools import islice
 from memory.lanes import lane_of
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedded
+from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, RevisionConflict
 
 BATCH = 256
@@ -83,7 +84,10 @@ class _Filler:
 
     async def _filled(self, lane: str, batch: Sequence[Entry]) -> bool:
         with self._context.under_way.write():
-            made = await self._context.embedding.vectors([entry.text for entry in batch], patient=self._patient)
+            embedding = self._context.embedding
+            sent = [place for place, entry in enumerate(batch) if may_embed_entry(entry, embedding.embedder)]
+            made = await embedding.vectors([batch[place].text for place in sent], patient=self._patient)
+            made = made.among(len(batch), sent, NOT_SENT)
             if made.deferred is None:
                 self.filled += await asyncio.to_thread(_fill, self._context, lane, batch, made)
         return made.deferred is None

@@ -20,6 +20,7 @@ from memory.write import pending
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedded, checked, embedded
 from memory.write.probes import Rows
+from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
 
 BATCH = 256
@@ -230,13 +231,16 @@ class _Run:
             # another process has filled the rest and switched: it is done
 
     async def _made(self, batch: Sequence[Entry]) -> Embedded:
-        texts = [entry.text for entry in batch]
+        sent = [place for place, entry in enumerate(batch) if may_embed_entry(entry, self._embedder)]
+        texts = [batch[place].text for place in sent]
+        if not texts:
+            return Embedded((), (), space=self._target).among(len(batch), (), NOT_SENT)
         made = checked(await embed_detailed(self._embedder, texts), texts)
         if made.vectors.shape[1] != self._target.dimension:
             raise EmbedderError(f"vectors of {made.vectors.shape[1]} numbers, after {self._target.dimension} before")
         if made.refused:
             await probe(self._embedder)  # raises where it is not about the texts
-        return embedded(made, self._target)
+        return embedded(made, self._target).among(len(batch), sent, NOT_SENT)
 
     def _page(self, lane: str, after: str | None) -> list[Entry]:
         return list(islice(self._store.unfilled(namespace=lane, after=after), BATCH))

@@ -5,7 +5,7 @@ Everything that is named must hold. Naming nothing is an error: it is neither al
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.records import Source
+from memory.scopes import Scopes, filter_of
 from memory.storage.protocol import StoredMessage
 from memory.storage.rows import HistoryRow
 from memory.times import aware, to_text
@@ -30,7 +31,7 @@ class Selection:
     session: str | None = None
     document: str | None = None
     where: Filter | None = None
-    scopes: Mapping[str, str] | None = None
+    scopes: Scopes | None = None
     tags: tuple[str, ...] = ()
     before: datetime | None = None
 
@@ -49,7 +50,7 @@ def selection(
     session: str | None = None,
     document: str | None = None,
     where: Filter | None = None,
-    scopes: Mapping[str, str] | None = None,
+    scopes: Scopes | None = None,
     tags: Sequence[str] = (),
     older_than: datetime | timedelta | None = None,
 ) -> Selection:
@@ -61,6 +62,7 @@ def selection(
         raise ArgumentError("where", where, "a filter with a condition is needed (forget_namespace takes everything)")
     if scopes is not None and not scopes:
         raise ArgumentError("scopes", scopes, "a scope with its value is needed")
+    filter_of(scopes, tags)
     if source is not None and not isinstance(source, (str, Source)):
         raise ArgumentError("source", source, "the name of a session or a document, or a Source, is needed")
     if isinstance(source, Source) and source == Source():
@@ -74,9 +76,7 @@ def selection(
         session=session,
         document=document,
         where=where,
-        scopes=None
-        if scopes is None
-        else {name(key, "scopes"): name(value, "scopes") for key, value in scopes.items()},
+        scopes=scopes,
         tags=names(tags, "tags"),
         before=_moment(context, older_than),
     )
@@ -91,12 +91,11 @@ def selected(context: WriteContext, chosen: Selection, namespace: str) -> list[s
     lanes = [store_namespace(namespace, CONVERSATION), *context.document_lanes(namespace)]
     there: list[str] | None = None
     if chosen.ids is not None:
-        found = {*context.find(chosen.ids, namespace)}
-        found |= {one for one in chosen.ids if one not in found and context.versions([one], namespace)}
+        found = context.find(chosen.ids, namespace)
+        there = [one for one in chosen.ids if one in found or context.versions([one], namespace)]
         for one in chosen.ids:
-            if one not in found and not any(context.tombstones.which(lane, [one]) for lane in lanes):
+            if one not in there and not any(context.tombstones.which(lane, [one]) for lane in lanes):
                 raise NoSuchMemory(one)
-        there = [one for one in chosen.ids if one in found]
     conditions = list(_conditions(chosen))
     if not conditions:
         return there or []
@@ -154,10 +153,8 @@ def _conditions(chosen: Selection) -> Iterator[Filter]:
         yield {"$or": [{field: chosen.source} for field in ("session", "source.session", "document")]}
     elif chosen.source is not None:
         yield from _place(chosen.source)
-    if chosen.scopes is not None:
-        yield from ({f"scope.{key}": value} for key, value in chosen.scopes.items())
-    if chosen.tags:
-        yield {"$or": [{"tags": {"$contains": tag}} for tag in chosen.tags]}
+    if (of := filter_of(chosen.scopes, chosen.tags)) is not None:
+        yield of
     if chosen.before is not None:
         before = {"$lt": to_text(chosen.before)}
         yield {"$or": [{"occurred_at": before}, {"occurred_at": {"$exists": False}, "recorded_at": before}]}

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from memory.captions import captions, stand_in
 from memory.codec import to_entry
@@ -18,13 +18,16 @@ from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
 from memory.messages import Message
 from memory.records import Actor, Memory, Outcome, Report, Source, Trust
+from memory.runtime import run_sync
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import all_to_json, check_session
 from memory.times import aware
 from memory.write.checking import checked, names
+from memory.write.cleaning import cleaned_message, cleaners
 from memory.write.context import WriteContext
-from memory.write.policies import judge
-from memory.write.remembering import embedded
+from memory.write.judging import Judged, judge_each, judge_turn
+from memory.write.looking import StoredMemories
+from memory.write.remembering import drafted, embedded
 from memory.write.under_way import counted
 from memory.write.writer import Draft, current, draft, logged
 from vectorstore import RevisionConflict
@@ -37,6 +40,8 @@ USED: Final = "used"
 TRUST: Final = "trust"
 """Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
 _BATCH: Final = 256
+_Place: TypeAlias = tuple[str, str, int]
+"""Namespace, session and sequence of a message."""
 
 
 def memory_of(
@@ -93,11 +98,22 @@ async def remember_turn(
     all_to_json(messages)
     used = names(used, "used")
     now = aware(context.clock(), context.zone)
-    drafts = [_drafted(context, memory_of(one, session, now, used), namespace) for one in messages]
-    kept = [one for one in drafts if isinstance(one, Draft)]
-    ready = iter(await embedded(context, kept))
-    lines = [next(ready) if isinstance(one, Draft) else one for one in drafts]
-    return await asyncio.to_thread(_put, context, session, messages, namespace, lines)
+    given = [memory_of(one, session, now, used) for one in messages]
+    memories = [checked(one, zone=context.zone, argument="messages") for one in given if isinstance(one, Memory)]
+    stored = StoredMemories(context, namespace) if context.rules.looking else None
+    own, facts = drafted(context, *await judge_turn(memories, context.rules, stored), namespace)
+    clean = [cleaned_message(one, cleaners(context.rules.policies)) for one in messages]
+    rest = iter(own)
+    lines = [
+        Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else next(rest)
+        for one, (_, spans) in zip(given, clean, strict=True)
+    ]
+    every = [one for one in (*lines, *(one for one, _ in facts)) if isinstance(one, Draft)]
+    ready = iter(await embedded(context, every, stored.ready if stored else {}))
+    lines = [next(ready) if isinstance(one, Draft) else one for one in lines]
+    said = [place for place, one in enumerate(given) if isinstance(one, Memory)]
+    made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in facts]
+    return await asyncio.to_thread(_put, context, session, [one for one, _ in clean], namespace, lines, made)
 
 
 def complete(context: WriteContext) -> int:
@@ -106,29 +122,34 @@ def complete(context: WriteContext) -> int:
     What was forgotten stays so. Runs in batches, each one transaction; stopping between them loses nothing.
     """
     added = 0
-    if not context.rows.unsettled(1):  # the usual case takes no write lock, and works on a read-only file
-        return 0
-    while True:
+    while rows := context.rows.unsettled(_BATCH):  # the usual case takes no write lock, and works on a read-only file
+        judged = _judged(context, rows)  # which may ask a model, and so holds no lock
         with context.transaction():
-            rows = context.rows.unsettled(_BATCH)
-            drafts = [_completed(context, row) for row in rows]
+            waiting = {(row.namespace, row.session, row.sequence) for row in context.rows.unsettled(len(rows))}
+            rows = [row for row in rows if (row.namespace, row.session, row.sequence) in waiting]
+            drafts = [_completed(context, row, judged[row.namespace, row.session, row.sequence]) for row in rows]
             intents = [replace(row, memory=one.memory.id if one else "") for row, one in zip(rows, drafts, strict=True)]
             context.rows.reserve(intents)
             for row, one in zip(intents, drafts, strict=True):
                 added += one is not None and _add(context, one, row.namespace)
             context.rows.settle(intents)
-        if len(rows) < _BATCH:
-            return added
+    return added
 
 
-def _drafted(context: WriteContext, memory: Memory | str, namespace: str) -> Draft | Report:
-    if isinstance(memory, str):
-        return Report(Outcome.REJECTED, "", memory)
-    judged = judge(checked(memory, zone=context.zone, argument="messages"), context.policies)
-    if judged.memory is None:
-        return Report(judged.outcome, "", judged.reason)
-    made = draft(context, replace(judged.memory, id=""), namespace)
-    return replace(made, outcome=judged.outcome, reason=judged.reason)
+def _judged(context: WriteContext, rows: Sequence[HistoryRow]) -> dict[_Place, Judged | None]:
+    """Ask the policies about what history alone has; None for what cannot be a memory."""
+    memories: dict[_Place, Memory] = {}
+    for row in rows:
+        memory = memory_of(row.message, row.session, row.at, sequence=row.sequence)
+        try:
+            if isinstance(memory, Memory):
+                memories[row.namespace, row.session, row.sequence] = checked(memory, zone=context.zone)
+        except ArgumentError:  # another program stored what cannot be one (a name of 5,000 letters); history has it
+            continue
+    rules = replace(context.rules, making=False)
+    found = run_sync(judge_each(list(memories.values()), rules)) if memories else []
+    verdicts = {place: judged for place, (judged, _) in zip(memories, found, strict=True)}
+    return {place: verdicts.get(place) for place in ((row.namespace, row.session, row.sequence) for row in rows)}
 
 
 def _put(
@@ -137,12 +158,15 @@ def _put(
     messages: Sequence[Message],
     namespace: str,
     lines: Sequence[Draft | Report],
+    made: Sequence[tuple[Draft | Report, int]],
 ) -> list[Report]:
+    """Write it all; *made* come with the place of the message that each is reported with."""
     ids = [line.memory.id if isinstance(line, Draft) else "" for line in lines]
     with context.transaction():
-        drafts = current(context, [line for line in lines if isinstance(line, Draft)])
-        kept = iter(logged(context, "remember", drafts, namespace))
+        every = [one for one in (*lines, *(one for one, _ in made)) if isinstance(one, Draft)]
+        kept = iter(logged(context, "remember", current(context, every), namespace))
         lines = [next(kept) if isinstance(line, Draft) else line for line in lines]
+        facts = [(next(kept) if isinstance(one, Draft) else one, place) for one, place in made]
         sequences = context.rows.append(session, messages, namespace=namespace, memories=ids)
         entries, settled = [], []
         for sequence, line, message in zip(sequences, lines, messages, strict=True):
@@ -151,31 +175,36 @@ def _put(
                 entries.append(to_entry(memory, vector=line.vector, no_vector=line.no_vector))
                 row = HistoryRow(namespace, session, sequence, message, context.clock(), memory.id)
                 settled.append(row)
+        for fact, place in facts:
+            if isinstance(fact, Report):
+                continue
+            memory = replace(fact.memory, source=_placed(fact.memory, sequences[place]))
+            entries.append(to_entry(memory, vector=fact.vector, no_vector=fact.no_vector))
         lane = store_namespace(namespace, CONVERSATION)
         context.store.upsert(entries, namespace=lane, expect={entry.id: 0 for entry in entries})
         context.rows.settle(settled)
-    return [line.report() if isinstance(line, Draft) else line for line in lines]
+    reports = [line.report() if isinstance(line, Draft) else line for line in lines]
+    for fact, place in facts:
+        line = fact.report() if isinstance(fact, Draft) else fact
+        reports[place] = replace(reports[place], made=(*reports[place].made, line))
+    return reports
 
 
 def _placed(memory: Memory, sequence: int) -> Source | None:
     return None if memory.source is None else replace(memory.source, sequence=sequence)
 
 
-def _completed(context: WriteContext, row: HistoryRow) -> Draft | None:
+def _completed(context: WriteContext, row: HistoryRow, judged: Judged | None) -> Draft | None:
+    if judged is None or judged.memory is None:
+        return None
     lane = store_namespace(row.namespace, CONVERSATION)
     if row.memory and context.tombstones.which(lane, [row.memory]):
         return None
     forgotten_at = context.tombstones.words_at(row.namespace, row.message.text)
     if forgotten_at is not None and row.at <= forgotten_at:
         return None
-    memory = memory_of(row.message, row.session, row.at, sequence=row.sequence)
-    try:
-        made = _drafted(context, memory, row.namespace)
-    except ArgumentError:  # another program stored what cannot be a memory (a name of 5,000 letters); history has it
-        return None
-    if isinstance(made, Report):
-        return None
-    return replace(made, memory=replace(made.memory, id=row.memory)) if row.memory else made
+    made = draft(context, replace(judged.memory, id=row.memory or ""), row.namespace)
+    return replace(made, named=False)
 
 
 def _add(context: WriteContext, one: Draft, namespace: str) -> bool:

@@ -26,6 +26,10 @@ _PAGE = 20
 _EVERYTHING = "*"
 _CONTENT = "content"
 FORGET = "forget"
+_NEVER = {
+    "restore": "what was brought back can be forgotten again",
+    "export": "a file that was written elsewhere is not taken back",
+}
 
 
 def undo(
@@ -58,6 +62,8 @@ def undo(
 
 
 def _check_open(operation: Operation) -> None:
+    if operation.kind in _NEVER:
+        raise CannotUndo(operation.id, _NEVER[operation.kind])
     if operation.undone_by is not None:
         raise CannotUndo(operation.id, f"it was taken back by {operation.undone_by}; undo that to do it again")
     if operation.kind == FORGET:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory.codec import from_entry, to_entry
+from memory.embedders.details import Truncation
 from memory.errors import DuplicateKey
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Change, Memory, Outcome, Report
@@ -29,6 +30,9 @@ class Draft:
     vector: Vector | None = None
     no_vector: str | None = None
     deferred: str | None = None
+    spans: int = 0
+    of: str | None = None
+    truncated: Truncation | None = None
     space: Space | None = None
     """That of the vector."""
     named: bool = False
@@ -36,7 +40,17 @@ class Draft:
 
     def report(self) -> Report:
         """Return the line for it as stored."""
-        return Report(self.outcome, self.memory.id, self.reason, self.deferred, self.memory.operation)
+        return Report(
+            self.outcome,
+            self.memory.id,
+            self.reason,
+            self.deferred,
+            self.memory.operation,
+            of=self.of,
+            spans=self.spans,
+            kept=None if self.truncated is None else self.truncated.kept,
+            total=None if self.truncated is None else self.truncated.of,
+        )
 
 
 def draft(context: WriteContext, memory: Memory, namespace: str) -> Draft:
@@ -70,7 +84,7 @@ def known(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dic
         elif before is None:
             there[memory.id] = memory
         elif (before.text, before.caption) == (memory.text, memory.caption):
-            settled[place] = Report(Outcome.DUPLICATE, memory.id, "known already")
+            settled[place] = Report(Outcome.DUPLICATE, memory.id, "known already", of=memory.id)
         else:
             settled[place] = DuplicateKey(memory.key if memory.key is not None else memory.id, memory.id)
     return settled

@@ -70,7 +70,8 @@ def test_what_is_remembered_is_recalled_with_its_origin(mneme: Mneme) -> None:
     report = mneme.json(
         "remember", "We adopted a cat called Miso.", "--speaker", "Ana", "--at", "2026-05-03T12:00", "--tag", "pets"
     )
-    assert set(report) == {"id", "outcome", "reason", "deferred", "operation"}
+    keys = {"id", "outcome", "reason", "of", "spans", "kept", "total", "deferred", "operation", "made"}
+    assert set(report) == keys
     assert report["outcome"] == "stored"
     done = mneme("recall", "Which cat did Ana adopt?")
     assert done.out.startswith("1. We adopted a cat called Miso.\n   Ana · 2026-05-03 · score ")
@@ -104,8 +105,13 @@ def test_text_can_come_through_a_pipe(mneme: Mneme) -> None:
 
 def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_another(mneme: Mneme) -> None:
     first = mneme.json("remember", "a fact", "--key", "k")
-    again = mneme.json("remember", "a fact", "--key", "k")
-    assert again == {**first, "outcome": "duplicate", "reason": again["reason"], "operation": None}
+    assert mneme.json("remember", "a fact", "--key", "k") == {
+        **first,
+        "outcome": "duplicate",
+        "reason": "known already",
+        "of": first["id"],
+        "operation": None,
+    }
     done = mneme("remember", "another", "--key", "k")
     assert (done.code, done.out) == (2, "")
     assert "another key" in done.err
@@ -270,7 +276,7 @@ def test_forget_needs_yes_without_a_terminal(mneme: Mneme) -> None:
     assert mneme.json("memories")["total"] == 1
     assert mneme("forget", id, "--yes").out == "forgot 1 memory\n"
     assert mneme.json("memories")["total"] == 0
-    assert mneme("forget", id, "--yes").out == "forgotten already\n"
+    assert mneme("forget", id, "--yes").out == "forgotten already, or never there\n"
 
 
 def test_a_dry_run_shows_what_would_go_and_changes_nothing(mneme: Mneme) -> None:
@@ -283,7 +289,7 @@ def test_a_dry_run_shows_what_would_go_and_changes_nothing(mneme: Mneme) -> None
         f"  {again}  Say it again: The plumber comes on Friday. Yes.",
     ]
     keys = {"memories", "versions", "derived", "also", "messages", "named", "pending", "dry_run"}
-    assert set(mneme.json("forget", id, "--dry-run")) == keys
+    assert set(mneme.json("forget", id, "--dry-run")) > keys
     assert mneme.json("memories")["total"] == 2
 
 

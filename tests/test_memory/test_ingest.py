@@ -405,6 +405,8 @@ async def test_a_document_that_others_keep_writing_fails_alone(tmp_path, docs):
     rounds = []
 
     async def overtaken(texts, kind="document"):
+        if not any("Bananas" in text for text in texts):  # a probe of the embedder, not a document
+            return await embed(texts, kind)
         rounds.append(len(rounds))
         (docs / "b.txt").write_text(f"Bananas number {len(rounds)}.")
         await second.ingest(docs / "b.txt")

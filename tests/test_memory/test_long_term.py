@@ -271,7 +271,7 @@ def test_ids_are_the_callers_to_make(store):
 def test_many_are_the_same_as_one_by_one(store):
     items = ["aa", Memory("ee", key="k"), Memory("ee", key="k"), Memory("other", key="k"), "ok", "?!"]
     together, single = (
-        LongTermMemory(open_store("numpy:"), embedder=Toy(), clock=Ticking(), policies=[MinimumLength(2)])
+        LongTermMemory(open_store("numpy:"), embedder=Toy(), clock=Ticking(), policies=[MinimumLength(1)])
         for _ in range(2)
     )
     reports = run(together.remember_many(items))

@@ -230,7 +230,7 @@ def test_a_forgetting_is_taken_back_while_its_time_of_grace_lasts(memory):
         run_sync(memory.undo(correction))
     back = run_sync(memory.undo(forgotten.operation))
     assert get(memory, one).text == "I live in Porto."
-    with pytest.raises(CannotUndo, match="forgotten again by forget"):
+    with pytest.raises(CannotUndo, match="forgotten again"):
         run_sync(memory.undo(back.id))
     with pytest.raises(CannotUndo, match=f"taken back by {back.id}"):
         run_sync(memory.undo(forgotten.operation))

@@ -1,4 +1,4 @@
-"""The write path in its parts: what may be remembered, what policies decide, ids, tombstones, vectors."""
+"""The write path in its parts: what may be remembered, ids, tombstones, vectors."""
 
 import asyncio
 import random
@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from memory.errors import ArgumentError, EmbedderMismatch
-from memory.records import Memory, Outcome, Source, Trust
+from memory.records import Memory, Source, Trust
 from memory.write.checking import checked
 from memory.write.copies import holds
 from memory.write.embedding import NO_EMBEDDER, NOTHING_TO_EMBED, Embedding
 from memory.write.ids import TimeOrderedIds, keyed_id
-from memory.write.policies import Action, Decision, MinimumLength, StoreAlways, judge
 from memory.write.tombstone_tables import SqliteTombstones
 from memory.write.tombstones import InMemoryTombstones
 from vectorstore import Space, open_store
@@ -119,70 +118,6 @@ def test_metadata_may_not_be_bottomless():
 def test_only_texts_and_memories_are_remembered(bad):
     with pytest.raises(ArgumentError, match="item"):
         checked(bad)
-
-
-# --- policies
-
-
-class Says:
-    """A policy that always decides the same."""
-
-    def __init__(self, action, reason="", memory=None):
-        self.decision = Decision(action, reason, memory)
-
-    def decide(self, memory):
-        return self.decision
-
-
-def test_without_policies_everything_is_stored():
-    assert judge(Memory("ok"), ()).outcome is Outcome.STORED
-    assert judge(Memory("ok"), [StoreAlways()]).memory == Memory("ok")
-
-
-def test_what_is_too_short_is_rejected_with_the_reason():
-    judged = judge(Memory("  ok  "), [MinimumLength(3)])
-    assert (judged.memory, judged.outcome, judged.reason) == (None, Outcome.REJECTED, "too short")
-    assert judge(Memory("yes"), [MinimumLength(3)]).outcome is Outcome.STORED
-
-
-def test_the_first_rejection_ends_it():
-    judged = judge(Memory("x"), [Says(Action.REJECT, "first"), Says(Action.REJECT, "second")])
-    assert judged.reason == "first"
-
-
-def test_the_next_policy_sees_what_the_last_one_made():
-    longer = Says(Action.TRANSFORM, "spelled out", Memory("a longer text"))
-    judged = judge(Memory("x"), [longer, MinimumLength(5)])
-    assert (judged.memory.text, judged.outcome, judged.reason) == (
-        "a longer text",
-        Outcome.STORED,
-        "spelled out",
-    )
-
-
-def test_a_redacted_memory_is_reported_as_such():
-    judged = judge(Memory("my key is abc"), [Says(Action.REDACT, "secret", Memory("my key is ***"))])
-    assert (judged.memory.text, judged.outcome, judged.reason) == (
-        "my key is ***",
-        Outcome.REDACTED,
-        "secret",
-    )
-
-
-def test_a_rerouted_memory_is_stored_as_another_kind():
-    judged = judge(Memory("x"), [Says(Action.REROUTE, "small talk", Memory("x", kind="note"))])
-    assert (judged.memory.kind, judged.outcome) == ("note", Outcome.STORED)
-
-
-@pytest.mark.parametrize("memory", [None, Memory(" ")])
-def test_a_policy_that_gives_nothing_to_store_is_named(memory):
-    with pytest.raises(ArgumentError, match="Says"):
-        judge(Memory("x"), [Says(Action.TRANSFORM, "", memory)])
-
-
-def test_a_length_that_rejects_nothing_is_refused():
-    with pytest.raises(ArgumentError, match="characters"):
-        MinimumLength(0)
 
 
 # --- ids

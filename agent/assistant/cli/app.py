@@ -24,6 +24,7 @@ from agent.assistant.cli.ingest import ingest
 from agent.assistant.cli.memories import list_memories, look
 from agent.assistant.cli.output import note
 from agent.assistant.cli.recall import recall
+from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
 from agent.assistant.cli.shown import history, show, stats
 from agent.assistant.cli.undo import operations, undo
@@ -80,6 +81,7 @@ app.command()(correct)
 app.command()(forget)
 app.command()(undo)
 app.command()(documents)
+app.command()(reembed)
 app.command()(doctor)
 memories.callback(invoke_without_command=True)(look)
 memories.command("list")(list_memories)

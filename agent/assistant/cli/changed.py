@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.assistant.cli.failures import reported
-from agent.assistant.cli.inputs import given_text, given_time
+from agent.assistant.cli.inputs import given_text
+from agent.assistant.cli.named import moment_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import note, print_json, say
 from agent.assistant.cli.shapes import report_json
@@ -83,7 +84,7 @@ def expire(
     json: _Json = False,
 ) -> None:
     """Let memories be in no answer from a time on; forget removes them."""
-    moment = None if at == "never" else given_time(at, "--at")
+    moment = None if at == "never" else moment_named(at, name="--at")
 
     def done(place: OpenedMemory) -> Awaitable[Operation | None]:
         return place.memory.expire(ids, moment, namespace=place.namespace)
@@ -99,7 +100,7 @@ def end(
     json: _Json = False,
 ) -> None:
     """Say until when memory ID holds; asked for an earlier time, it is found."""
-    moment = None if at == "never" else given_time(at, "--at")
+    moment = None if at == "never" else moment_named(at, name="--at")
     from memory import run_sync
 
     with opened_memory(context) as place:

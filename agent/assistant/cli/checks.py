@@ -5,6 +5,7 @@ Secrets are never shown, and nothing is made: a memory file that is not there st
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _FINDINGS_SHOWN = 20
 _ENOUGH_ROOM = 100_000_000
+_PROBE_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def check_endpoints(settings: Settings) -> Iterator[Check]:
 
     for name, wanted, probe in (
         ("model's endpoint", settings.model is not None, model),
-        ("embedder's endpoint", settings.embedder == "openai", embedder),
+        ("embedder's endpoint", settings.embeds_at_an_endpoint, embedder),
     ):
         if wanted:
             try:
@@ -162,6 +164,7 @@ def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
     waiting = run_sync(memory.pending())
     remedy = "the next write with a working embedder fills them" if waiting else ""
     yield Check("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
+    yield from _embedding(memory)
     store = memory.store
     if isinstance(store, LifecycleStore):
         if store.pending_erasure():
@@ -171,6 +174,34 @@ def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
             yield Check("content", False, str(finding), "restore a backup", FILE)
         if not findings:
             yield Check("content", True, "every row is as it was written")
+
+
+def _embedding(memory: LongTermMemory) -> Iterator[Check]:
+    """Ask the embedder for the probes, and hold them against those in the file; tell of a re-embedding not ended."""
+    from memory import run_sync
+
+    async def asked() -> str | None:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            return await memory.embedding.mismatch()
+
+    begun = run_sync(memory.reembedding())
+    if begun is not None:
+        seen = f"{begun.done} of {begun.total} entries have a vector of the next embedder"
+        yield Check("re-embedding", True, seen, "`mneme reembed` goes on, `mneme reembed --abandon` drops it")
+    space = memory.store.space
+    if memory.embedder is None or space is None:
+        name = "none: words alone are searched" if memory.embedder is None else memory.embedder.fingerprint
+        yield Check("embedder in use", True, name)
+        return
+    try:
+        problem = run_sync(asked())
+    except Exception as error:  # the endpoint's own check says what is wrong with it
+        yield Check("embedder in use", True, f"{space.fingerprint}; not compared with the file: {described(error)[1]}")
+        return
+    if problem is None:
+        yield Check("embedder in use", True, f"{space.fingerprint}, as when the file was filled")
+    else:
+        yield Check("embedder in use", False, problem, "words alone are searched; `mneme reembed` mends it", USAGE)
 
 
 def _impatient(settings: Settings) -> HttpClient:

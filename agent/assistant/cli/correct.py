@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.failures import reported
-from agent.assistant.cli.inputs import given_text, given_time
+from agent.assistant.cli.inputs import given_text
+from agent.assistant.cli.named import moment_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import note, print_json, say
 from agent.assistant.cli.shapes import report_json
@@ -27,7 +28,7 @@ def correct(
     The old version stays in its history.
     """
     words = given_text(text, name="TEXT", what="what it should say")
-    start, stop = given_time(valid_from, "--valid-from"), given_time(valid_to, "--valid-to")
+    start, stop = moment_named(valid_from, name="--valid-from"), moment_named(valid_to, name="--valid-to")
     from memory import run_sync
 
     with opened_memory(context) as place:

@@ -1,15 +1,19 @@
-"""``mneme forget``: what must go is gone, with every version and every message that holds its words."""
+"""``mneme forget``: what must go is gone, with every version and every message that holds its words; and the proof."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agent.assistant.cli.failures import FAILED, reported
 from agent.assistant.cli.inputs import confirmed, may_ask
+from agent.assistant.cli.named import filter_named, length_of_time, moment_or_length, scopes_named
 from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import counted, note, print_json, say
+from agent.assistant.cli.output import counted, minute, note, print_json, say
 from agent.assistant.cli.printable import one_line
 from agent.assistant.cli.shapes import receipt_json
 
@@ -17,61 +21,195 @@ if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import Forgotten
 
+_LISTED = 20
+
 
 @reported
 def forget(
     context: typer.Context,
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Which memories.")],
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="Which memories.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="All of a session.")] = None,
+    document: Annotated[str | None, typer.Option(metavar="SOURCE", help="All of a document.")] = None,
+    source: Annotated[str | None, typer.Option(metavar="NAME", help="All from a session or a document.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="With any of these tags.")] = None,
+    scope: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Of every one of these scopes.")] = None,
+    where: Annotated[str | None, typer.Option(metavar="JSON", help="Those that a filter matches.")] = None,
+    older_than: Annotated[str | None, typer.Option(metavar="AGE", help="Older than 30d, 2w, or a day.")] = None,
+    query: Annotated[str | None, typer.Option(metavar="TEXT", help="What a question finds; asks for each set.")] = None,
+    count: Annotated[int, typer.Option("-k", metavar="COUNT", min=1, help="With --query: how many at most.")] = 10,
+    everything: Annotated[bool, typer.Option("--everything", help="All of the namespace.")] = False,
+    grace: Annotated[str | None, typer.Option(metavar="TIME", help="Can be taken back for so long: 12h, 30d.")] = None,
+    take_back: Annotated[str | None, typer.Option(metavar="OPERATION", help="Take one back in its grace.")] = None,
+    remove_backups: Annotated[bool, typer.Option("--remove-backups", help="Remove recorded backups, too.")] = False,
+    receipt: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the receipt to FILE.")] = None,
+    verify: Annotated[Path | None, typer.Option(metavar="FILE", help="Prove what a receipt says.")] = None,
+    text: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="With --verify: these words.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Remove memories for good.
 
-    With them go their versions, what was made from them alone, and every message that holds their words.
+    With them go their versions, what was made from them alone, and every message that holds their words. All that is
+    named must hold; --query lists what a question finds, and needs a yes on a terminal.
     """
+    named: dict[str, Any] = {
+        "ids": ids or None,
+        "session": session,
+        "document": document,
+        "source": source,
+        "tags": tag or (),
+        "scopes": scopes_named(scope or [], name="--scope"),
+        "where": filter_named(where, name="--where"),
+        "older_than": None if older_than is None else moment_or_length(older_than, name="--older-than"),
+    }
+    selects = any(value not in (None, ()) for value in named.values()) or query is not None
+    _one_of({"--verify": verify, "--take-back": take_back, "--everything": everything, "a selection": selects})
+    if receipt is not None and receipt.exists():
+        raise typer.BadParameter(f"{receipt} is there already", param_hint="--receipt")
+    if text and verify is None:
+        raise typer.BadParameter("belongs to --verify", param_hint="--text")
+    with opened_memory(context) as place:
+        if verify is not None:
+            _verify(place, verify, text or [], json=json)
+            return
+        if take_back is not None:
+            _take_back(place, take_back, json=json)
+            return
+        if query is not None and not dry_run:
+            named = _found(place, named, query, count, yes=yes)
+        elif query is not None:
+            named |= {"query": query, "k": count}
+        lasting: dict[str, Any] = {"remove_backups": remove_backups}
+        if grace is not None:
+            lasting |= {"grace": length_of_time(grace, name="--grace")}
+        done = _forget(place, _call(place, named, everything=everything), lasting, dry_run=dry_run, yes=yes)
+        if receipt is not None and not done.dry_run:
+            _write(receipt, done)
+        _say(place, done, dry_run=dry_run, json=json)
+
+
+def _call(place: OpenedMemory, named: dict[str, Any], *, everything: bool) -> Callable[..., Forgotten]:
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        receipt = run_sync(place.memory.forget(ids, namespace=place.namespace, dry_run=True))
-        listing = _listing(place, receipt)
-        if receipt.memories and not dry_run:
-            may_ask(yes=yes)
-            if not yes and not _agreed(receipt, listing):
-                note("mneme: nothing was forgotten")
-                raise typer.Exit(FAILED)
-            receipt = run_sync(place.memory.forget(ids, namespace=place.namespace))
+    memory, namespace = place.memory, place.namespace
+    if everything:
+        return lambda **options: run_sync(memory.forget_namespace(namespace, **options))
+    return lambda **options: run_sync(memory.forget(namespace=namespace, **named, **options))
+
+
+def _forget(
+    place: OpenedMemory, call: Callable[..., Forgotten], lasting: dict[str, Any], *, dry_run: bool, yes: bool
+) -> Forgotten:
+    plan = call(dry_run=True)
+    if dry_run or not (plan.ids or plan.messages or plan.versions):
+        return plan
+    may_ask(yes=yes)
+    if not yes:
+        for line in _listing(place, plan):
+            note(f"  {line}")
+        if not confirmed(f"{_counts(plan)} will be gone for good. Go on?"):
+            note("mneme: nothing was forgotten")
+            raise typer.Exit(FAILED)
+    return call(**lasting)
+
+
+def _found(place: OpenedMemory, named: dict[str, Any], query: str, count: int, *, yes: bool) -> dict[str, Any]:
+    """Return the ids that a question finds, once they were seen: --yes alone is no yes to what nobody has looked at."""
+    from memory import run_sync
+
+    if yes:
+        raise typer.BadParameter("--yes needs ids; see them with --dry-run first", param_hint="--query")
+    may_ask(yes=False)
+    plan = run_sync(place.memory.forget(namespace=place.namespace, **named, query=query, k=count, dry_run=True))
+    if not plan.memories:
+        note("mneme: nothing was found")
+        raise typer.Exit(FAILED)
+    return {"ids": plan.memories}
+
+
+def _verify(place: OpenedMemory, path: Path, texts: list[str], *, json: bool) -> None:
+    from memory import read_receipt, run_sync
+
+    verified = run_sync(place.memory.verify_forgotten(read_receipt(_read(path)), texts))
     if json:
-        print_json({**receipt_json(receipt), "dry_run": dry_run})
+        left = [{"where": one.where, "what": one.what} for one in verified.left]
+        seen = {"rows": verified.rows, "files": list(verified.files), "texts": verified.texts}
+        print_json({"gone": verified.gone, "left": left, **seen, "notes": list(verified.notes)})
+    else:
+        files = counted(len(verified.files), "file")
+        say(f"{'gone' if verified.gone else 'not gone'}: {counted(verified.rows, 'row')} and {files} looked through")
+        for one in verified.left:
+            say(f"  {one.where}: {one.what}")
+        for remark in verified.notes:
+            note(f"  {remark}")
+    if not verified.gone:
+        raise typer.Exit(FAILED)
+
+
+def _take_back(place: OpenedMemory, operation: str, *, json: bool) -> None:
+    from memory import run_sync
+
+    done = run_sync(place.memory.restore_forgotten(operation, namespace=place.namespace))
+    if json:
+        print_json({"operation": done.id, "undoes": operation, "memories": [one.id for one in done.changes]})
+    else:
+        say(f"brought back {counted(len(done.changes), 'memory', 'memories')}")
+
+
+def _one_of(given: dict[str, Any]) -> None:
+    named = [option for option, value in given.items() if value]
+    if len(named) > 1:
+        raise typer.BadParameter(f"{' and '.join(named)} do not go together")
+    if not named:
+        raise typer.BadParameter("an ID, or what else is to be forgotten, is needed", param_hint="ID")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path} cannot be read", param_hint="--verify") from error
+
+
+def _write(path: Path, receipt: Forgotten) -> None:
+    from memory import receipt_text
+
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+        file.write(receipt_text(receipt) + "\n")
+    note(f"the receipt is in {path}; check with: mneme forget --verify {path}")
+
+
+def _say(place: OpenedMemory, done: Forgotten, *, dry_run: bool, json: bool) -> None:
+    if json:
+        print_json({**receipt_json(done), "dry_run": dry_run})
         return
-    if not receipt.memories:
-        say("forgotten already")
+    something = done.ids or done.messages or done.versions
+    if not something:
+        say("forgotten already, or never there")
     elif dry_run:
-        say(f"would forget {_counts(receipt)}")
-        for line in listing:
+        say(f"would forget {_counts(done)}")
+        for line in _listing(place, done):
             say(f"  {line}")
     else:
-        say(f"forgot {_counts(receipt)}")
-    if receipt.named:
-        note(f"made with what goes, and kept: {', '.join(receipt.named)}")
-    if receipt.pending:
+        say(f"forgot {_counts(done)}")
+    if done.due is not None and something:
+        note(f"can be taken back until {minute(done.due)}: mneme forget --take-back {done.operation}")
+    if done.named:
+        note(f"made with what goes, and kept: {', '.join(done.named)}")
+    for one in done.unreached if something else ():
+        note(f"{one.kind} {one.path}: {'removed' if one.removed else one.note or 'may still hold it'}")
+    if done.pending:
         note("another process is reading; the last bytes go when it is done")
 
 
 def _listing(place: OpenedMemory, plan: Forgotten) -> list[str]:
-    """Return a line for each memory that would go."""
+    """Return a line for each memory that would go, the first ones."""
     from memory import run_sync
 
-    ids = (*plan.memories, *plan.derived, *plan.also)
-    found = run_sync(place.memory.get(ids, namespace=place.namespace))
-    return [f"{one.id}  {one_line(one.text)}" for one in found if one is not None]
-
-
-def _agreed(plan: Forgotten, listing: list[str]) -> bool:
-    """Show what would go, and ask."""
-    for line in listing:
-        note(f"  {line}")
-    return confirmed(f"{_counts(plan)} will be gone for good. Go on?")
+    found = run_sync(place.memory.get(plan.ids[:_LISTED], namespace=place.namespace))
+    lines = [f"{one.id}  {one_line(one.text)}" for one in found if one is not None]
+    return [*lines, *([f"and {len(plan.ids) - _LISTED} more"] if len(plan.ids) > _LISTED else [])]
 
 
 def _counts(receipt: Forgotten) -> str:

@@ -1,10 +1,9 @@
-"""What a command reads: text from a pipe, a time, and a yes before something is destroyed."""
+"""What a command reads besides its options: text from a pipe, and a yes before something is destroyed."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime
 
 import typer
 
@@ -21,17 +20,6 @@ def given_text(argument: str, *, name: str, what: str) -> str:
     except UnicodeEncodeError as error:
         raise typer.BadParameter("is not UTF-8 text", param_hint=name) from error
     return text
-
-
-def given_time(text: str | None, option: str) -> datetime | None:
-    """Return the time that *text* names, None for None; without an offset it is meant where the command runs."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text.strip()).astimezone()
-    except (ValueError, OverflowError):
-        problem = f"a time such as 2026-05-03 or 2026-05-03T18:30+01:00 is needed, got {text!r}"
-        raise typer.BadParameter(problem, param_hint=option) from None
 
 
 def piped_lines() -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent.assistant.cli.failures import reported
-from agent.assistant.cli.inputs import given_time
+from agent.assistant.cli.named import moment_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import day, note, print_json, say
 from agent.assistant.cli.shapes import memory_json
@@ -66,7 +66,7 @@ def list_memories(
 
     In order of their ids, that of writing: those with a key of yours come last.
     """
-    between = (given_time(since, "--since"), given_time(before, "--before"))
+    between = (moment_named(since, name="--since"), moment_named(before, name="--before"))
     filters: dict[str, Any] = {
         "kinds": kind,
         "tags": tag,
@@ -77,8 +77,8 @@ def list_memories(
         "pinned": pinned,
         "disabled": disabled,
         "expired": expired,
-        "as_of": given_time(as_of, "--as-of"),
-        "known_at": given_time(known_at, "--known-at"),
+        "as_of": moment_named(as_of, name="--as-of"),
+        "known_at": moment_named(known_at, name="--known-at"),
     }
     filters = {name: value for name, value in filters.items() if value is not None and value != []}
     from memory import run_sync

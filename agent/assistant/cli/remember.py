@@ -1,13 +1,15 @@
-"""``mneme remember``: one thing into the memory."""
+"""``mneme remember``: one thing into the memory. What looks like a secret is asked about first."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
-from agent.assistant.cli.failures import USAGE, reported
-from agent.assistant.cli.inputs import given_text, given_time
+from agent.assistant.cli.failures import FAILED, USAGE, reported
+from agent.assistant.cli.inputs import confirmed, given_text
+from agent.assistant.cli.named import moment_named, scopes_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import note, print_json, say
 from agent.assistant.cli.shapes import report_json
@@ -19,28 +21,78 @@ def remember(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; '-' reads it from standard input.")],
     kind: Annotated[str, typer.Option(metavar="KIND", help="What it is: fact, preference, event, note, …")] = "fact",
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag; may be repeated.")] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A scope, as project=atlas; may be repeated.")
+    ] = None,
     speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said it.")] = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When it was said or happened, as 2026-05-03T18:30.")
     ] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From when on it is in no answer any more.")
+    ] = None,
+    importance: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, metavar="NUMBER", help="How much it matters, from 0 to 1.")
+    ] = None,
+    pin: Annotated[bool, typer.Option("--pin", help="Show it to the assistant always.")] = False,
     key: Annotated[
         str | None, typer.Option(metavar="KEY", help="A name of your own that makes repeating safe.")
     ] = None,
+    allow_sensitive: Annotated[
+        bool, typer.Option("--allow-sensitive", help="Keep it even if it looks like a secret, marked as sensitive.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Keep TEXT in the memory."""
+    """Keep TEXT in the memory.
+
+    What looks like a password, a key or a card number is asked about; it is then marked, and shown to no remote
+    model or embedder.
+    """
     words = given_text(text, name="TEXT", what="something to remember")
-    moment = given_time(at, "--at")
     from memory import Memory, Outcome, run_sync
 
-    item = Memory(text=words, kind=kind, tags=tuple(tag or ()), speaker=speaker, occurred_at=moment, key=key)
+    item = Memory(
+        text=words,
+        kind=kind,
+        tags=tuple(tag or ()),
+        scopes=scopes_named(scope or (), name="--scope") or {},
+        speaker=speaker,
+        occurred_at=moment_named(at, name="--at"),
+        expires_at=moment_named(expires, name="--expires"),
+        importance=importance,
+        pinned=pin,
+        key=key,
+        sensitive=_is_sensitive(words, allowed=allow_sensitive),
+    )
     with opened_memory(context, create=True) as place:
         report = run_sync(place.memory.remember(item, namespace=place.namespace))
     if json:
         print_json(report_json(report))
     else:
-        say(f"{report.outcome} {report.id}" + (f": {report.reason}" if report.reason else ""))
-        if report.deferred:
-            note(f"found by its words only for now: {report.deferred}")
+        say(_line(report.id, str(report)))
+        for made in report.made:
+            say(_line(made.id, str(made)))
     if report.outcome is Outcome.REJECTED:
         raise typer.Exit(USAGE)
+
+
+def _is_sensitive(words: str, *, allowed: bool) -> bool:
+    """Whether *words* hold a secret that is to be kept; where nobody said so and nobody can be asked, it raises."""
+    from memory import secret_spans
+
+    kinds = ", ".join(dict.fromkeys(span.kind for span in secret_spans(words)))
+    if not kinds or allowed:
+        return bool(kinds)
+    if not sys.stdin.isatty():
+        problem = f"this looks like a secret ({kinds}); needed to keep it, marked, where there is no terminal to ask on"
+        raise typer.BadParameter(problem, param_hint="--allow-sensitive")
+    if not confirmed(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?"):
+        note("mneme: nothing was kept")
+        raise typer.Exit(FAILED)
+    return True
+
+
+def _line(id: str, report: str) -> str:
+    """Return the line of a report: its first word, the id, and the rest."""
+    outcome, _, rest = report.partition(" ")
+    return " ".join(part for part in (outcome.rstrip(","), id, rest) if part)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent.items import Citation
-    from memory import DocumentInfo, Forgotten, Found, Hit, IngestReport, Memory, Operation, Report, Stats, WhyNot
+    from memory import (
+        DocumentInfo,
+        Forgotten,
+        Found,
+        Hit,
+        IngestReport,
+        Memory,
+        Operation,
+        Reembedded,
+        Report,
+        Stats,
+        WhyNot,
+    )
 
 
 def memory_json(memory: Memory) -> dict[str, Any]:
@@ -100,8 +113,13 @@ def report_json(report: Report) -> dict[str, Any]:
         "id": report.id,
         "outcome": report.outcome,
         "reason": report.reason,
+        "of": report.of,
+        "spans": report.spans,
+        "kept": report.kept,
+        "total": report.total,
         "deferred": report.deferred,
         "operation": report.operation,
+        "made": [report_json(one) for one in report.made],
     }
 
 
@@ -127,17 +145,11 @@ def stats_json(stats: Stats) -> dict[str, Any]:
 
 
 def receipt_json(receipt: Forgotten) -> dict[str, Any]:
-    """Return what was forgotten: ids and counts, never words."""
-    return {
-        "memories": list(receipt.memories),
-        "versions": receipt.versions,
-        "derived": list(receipt.derived),
-        "also": list(receipt.also),
-        "messages": receipt.messages,
-        "named": list(receipt.named),
-        "pending": receipt.pending,
-        "dry_run": receipt.dry_run,
-    }
+    """Return what was forgotten: ids, counts and keyed hashes, never words; it can be kept as the receipt."""
+    from memory import receipt_text
+
+    fields: dict[str, Any] = json.loads(receipt_text(receipt))
+    return fields
 
 
 def ingest_json(report: IngestReport) -> dict[str, Any]:
@@ -162,6 +174,19 @@ def ingest_json(report: IngestReport) -> dict[str, Any]:
         "embedded": report.embedded,
         "pending": report.pending,
         "changed": report.changed,
+    }
+
+
+def reembedded_json(done: Reembedded) -> dict[str, Any]:
+    """Return what embedding anew did."""
+    return {
+        "before": done.before,
+        "space": done.space,
+        "embedded": done.embedded,
+        "without": done.without,
+        "truncated": done.truncated,
+        "switched": done.switched,
+        "already": done.already,
     }
 
 

@@ -1,0 +1,93 @@
+"""``mneme reembed``: vectors of another embedder for everything, beside those in use until it is switched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.assistant.cli.failures import reported
+from agent.assistant.cli.opened import opened_memory
+from agent.assistant.cli.output import counted, note, print_json, say
+from agent.assistant.cli.progress import progress
+from agent.assistant.cli.shapes import reembedded_json
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+    from memory import Reembedded, ReembeddingProgress
+
+
+@reported
+def reembed(
+    context: typer.Context,
+    abandon: Annotated[
+        bool, typer.Option("--abandon", help="Drop what was embedded so far, and stay with the vectors in use.")
+    ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Embed everything, also where the vectors are this embedder's already.")
+    ] = False,
+    no_switch: Annotated[
+        bool, typer.Option("--no-switch", help="Embed, and leave it to a later call to use the new vectors.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no bar.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Embed everything anew with the embedder that is set.
+
+    The vectors in use serve until all are made. Interrupted or killed, the same command goes on where it stopped.
+    """
+    if abandon and (again or no_switch):
+        raise typer.BadParameter("goes with no other option", param_hint="--abandon")
+    with opened_memory(context) as place:
+        if abandon:
+            _abandon(place, json=json)
+            return
+        if place.memory.embedder is None:
+            raise typer.BadParameter(
+                "no embedder is set: local (pip install 'mneme[local]'), ollama:MODEL or openai:MODEL",
+                param_hint="MNEME_EMBEDDER",
+            )
+        done = _embedded(place, again=again, switch=not no_switch, quiet=json or quiet)
+    if json:
+        print_json(reembedded_json(done))
+    else:
+        _show(done)
+
+
+def _abandon(place: OpenedMemory, *, json: bool) -> None:
+    from memory import run_sync
+
+    dropped = run_sync(place.memory.abandon_reembedding())
+    if json:
+        print_json({"abandoned": dropped})
+    else:
+        say("dropped; the vectors in use stay" if dropped else "nothing was begun")
+
+
+def _embedded(place: OpenedMemory, *, again: bool, switch: bool, quiet: bool) -> Reembedded:
+    from memory import run_sync
+
+    with progress("embedding", quiet=quiet) as advance:
+
+        def on_progress(step: ReembeddingProgress) -> None:
+            advance(step.done, step.total, "")
+
+        try:
+            return run_sync(place.memory.reembed(switch=switch, again=again, on_progress=on_progress))
+        except KeyboardInterrupt:
+            note("what was embedded so far is kept: the same command goes on, --abandon drops it")
+            raise
+
+
+def _show(done: Reembedded) -> None:
+    if done.already:
+        say(f"nothing to do: everything has vectors of {done.space}")
+        return
+    line = f"{counted(done.embedded, 'entry', 'entries')} embedded with {done.space}"
+    if done.truncated:
+        line += f", {done.truncated} of them cut"
+    if done.without:
+        line += f"; {done.without} without a vector (nothing to embed, or refused)"
+    say(line)
+    if not done.switched:
+        say(f"{done.before} is still in use; `mneme reembed` switches")

@@ -1,0 +1,56 @@
+"""Where in a text secrets stand, and the text without them.
+
+>>> without_secrets("my PIN is 4821, please")
+('my PIN is [redacted: PIN], please', 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory.secret_kinds import SECRET_KINDS, SecretKind
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSpan:
+    """A secret of one *kind* from *start* to *end* (characters) of a text; never the secret itself."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def secret_spans(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[SecretSpan, ...]:
+    """Return where secrets stand in *text*, in order; those that overlap are one, named by the first of *kinds*."""
+    lowered = text.lower()
+    found: list[tuple[int, int, int]] = []
+    for rank, kind in enumerate(kinds):
+        if kind.hints and not any(hint in lowered for hint in kind.hints):
+            continue
+        pattern = kind.compiled
+        group = "secret" if "secret" in pattern.groupindex else 0
+        for match in pattern.finditer(text):
+            if kind.check is None or kind.check(match[group]):
+                start, end = match.span(group)
+                found.append((start, start + len(match[group].rstrip("\"'`,;.)]}>")) if group else end, rank))
+    return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _joined(found))
+
+
+def without_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[str, int]:
+    """Return *text* with each secret replaced by a mark that names its kind, and how many there were."""
+    spans = secret_spans(text, kinds)
+    for span in reversed(spans):
+        text = f"{text[: span.start]}[redacted: {span.kind}]{text[span.end :]}"
+    return text, len(spans)
+
+
+def _joined(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    joined: list[tuple[int, int, int]] = []
+    for start, end, rank in sorted(found):
+        if joined and start < joined[-1][1]:
+            before = joined[-1]
+            joined[-1] = (before[0], max(before[1], end), min(before[2], rank))
+        else:
+            joined.append((start, end, rank))
+    return joined

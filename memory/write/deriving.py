@@ -1,0 +1,37 @@
+"""How far a new memory is trusted: no further than who wrote it, and than the least of what it was derived from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from memory.codec import from_entry
+from memory.errors import NotTrusted
+from memory.records import Memory, Outcome, Report
+from memory.write.context import WriteContext
+from memory.write.trust import check_may_change, least, trust_of
+
+
+def entitled(context: WriteContext, memories: Sequence[Memory], namespace: str) -> list[Memory | Report]:
+    """Return *memories* with the trust that they have; one that may not supersede what it names is refused.
+
+    What a memory was derived from and is not there (any more) does not count.
+    """
+    asked = {id for one in memories for id in (*one.derived_from, *_superseded(one))}
+    there = context.find(sorted(asked), namespace) if asked else {}
+    known = {id: from_entry(entry) for id, (_, entry) in there.items()}
+    return [_entitled(one, [known[id] for id in one.derived_from if id in known], known) for one in memories]
+
+
+def _entitled(memory: Memory, sources: Sequence[Memory], known: dict[str, Memory]) -> Memory | Report:
+    try:
+        old = [known[id] for id in _superseded(memory) if id in known]
+        check_may_change(memory.actor, old, "supersede")
+    except NotTrusted as error:
+        return Report(Outcome.REJECTED, "", str(error))
+    return replace(memory, trust=least([memory.trust, trust_of(memory.actor), *(one.trust for one in sources)]))
+
+
+def _superseded(memory: Memory) -> tuple[str, ...]:
+    """Return the id of the memory that *memory* supersedes, whose version may be named as "id@revision"."""
+    return () if memory.supersedes is None else (memory.supersedes.rpartition("@")[0] or memory.supersedes,)

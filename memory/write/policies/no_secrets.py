@@ -1,0 +1,117 @@
+"""The policy that keeps keys, passwords and card numbers out of the memory: taken out, or the whole refused.
+
+>>> NoSecrets().decide(Memory("The PIN is 4821.")).memory.text
+'The PIN is [redacted: PIN].'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from memory.errors import ArgumentError
+from memory.records import Memory, Trust
+from memory.secret_finding import secret_spans, without_secrets
+from memory.secret_kinds import SECRET_KINDS, SecretKind
+from memory.write.policies.protocol import Action, Decision, OnFailure
+
+_NAMES: Final = ("key", "session", "speaker", "kind", "role")
+
+
+@dataclass(frozen=True, slots=True)
+class NoSecrets:
+    """Takes secrets out of a memory ("redact"), or refuses the memory ("reject").
+
+    *kinds* are the secrets to look for, *also* one's own beside the list.
+
+    Looked through are text, caption, tags, metadata and title. A secret in what names a memory (key, session, speaker,
+    scopes) refuses it, since a name with a hole is another name. What the user marked ``sensitive`` is kept whole: it
+    was asked about. Conversation history is kept without them, too.
+    """
+
+    action: Literal["redact", "reject"] = "redact"
+    kinds: Sequence[SecretKind] = SECRET_KINDS
+    also: Sequence[SecretKind] = ()
+    on_failure: OnFailure = field(default="reject", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.action not in ("redact", "reject"):
+            raise ArgumentError("action", self.action, 'one of "redact", "reject" is needed')
+        kinds = (*self.kinds, *self.also)
+        for kind in kinds:
+            if not isinstance(kind, SecretKind):
+                raise ArgumentError("kinds", kind, "SecretKinds are needed")
+            if kind not in SECRET_KINDS:
+                kind.compiled  # noqa: B018  # one's own may be no regular expression: said now, not at the first write
+        object.__setattr__(self, "kinds", kinds)
+
+    def decide(self, memory: Memory) -> Decision:
+        """Redact or reject what holds a secret; the reason names the kinds, never the words."""
+        if memory.sensitive and memory.actor == "user" and memory.trust is Trust.USER:
+            return Decision(Action.ACCEPT)
+        named = [str(getattr(memory, name) or "") for name in _NAMES] + [*memory.scopes, *memory.scopes.values()]
+        found = _Found(self.kinds)
+        if self.action == "reject" or any(secret_spans(name, self.kinds) for name in named):
+            for text in named:
+                found.clean(text)
+            found.memory(memory)
+            return Decision(Action.REJECT, found.reason) if found.spans else Decision(Action.ACCEPT)
+        cleaned = found.memory(memory)
+        if not found.spans:
+            return Decision(Action.ACCEPT)
+        return Decision(Action.REDACT, found.reason, cleaned, spans=found.spans)
+
+    def cleaned(self, text: str) -> tuple[str, int]:
+        """Return *text* without secrets, and how many there were."""
+        return without_secrets(text, self.kinds)
+
+
+class _Found:
+    """What was found so far, while one memory is looked through."""
+
+    def __init__(self, kinds: Sequence[SecretKind]) -> None:
+        self._kinds = kinds
+        self._names: list[str] = []
+        self.spans = 0
+
+    @property
+    def reason(self) -> str:
+        """What is told of it."""
+        return f"secret: {', '.join(dict.fromkeys(self._names))}"
+
+    def memory(self, memory: Memory) -> Memory:
+        """Return *memory* without secrets."""
+        source = memory.source
+        if source is not None:
+            title = None if source.title is None else self.clean(source.title)
+            source = replace(source, title=title, heading=tuple(self.clean(part) for part in source.heading))
+        return replace(
+            memory,
+            text=self.clean(memory.text),
+            caption=self.clean(memory.caption),
+            tags=tuple(self.clean(tag) for tag in memory.tags),
+            metadata={self.clean(name): self._value(name, value) for name, value in memory.metadata.items()},
+            source=source,
+        )
+
+    def clean(self, text: str) -> str:
+        """Return *text* without secrets."""
+        spans = secret_spans(text, self._kinds)
+        if not spans:
+            return text
+        self.spans += len(spans)
+        self._names += [span.kind for span in spans]
+        return without_secrets(text, self._kinds)[0]
+
+    def _value(self, name: str, value: Any) -> Any:
+        """Clean a JSON value; a text is read together with its *name*, which may say that it is a password."""
+        if isinstance(value, str):
+            lead = f"{name}: "
+            together = self.clean(lead + value)
+            return together.removeprefix(lead) if together.startswith(lead) else self.clean(value)
+        if isinstance(value, dict):
+            return {self.clean(key): self._value(key, inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._value(name, inner) for inner in value]
+        return value

@@ -1,0 +1,130 @@
+"""``mneme forget``: by what is meant, with a receipt, a time of grace, and the proof."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent.assistant.cli.app import run
+
+SECRET = "The locker code is 44173921-zebra."
+
+
+class Mneme:
+    """The command line on one memory file."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.file, self._capsys = folder / "m.db", capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        code = run(["--memory", str(self.file), "--offline", *map(str, arguments)])
+        said = self._capsys.readouterr()
+        return code, said.out, said.err
+
+    def json(self, *arguments: object) -> dict[str, object]:
+        code, out, err = self(*arguments, "--json")
+        assert code == 0, err
+        answer: dict[str, object] = json.loads(out)
+        return answer
+
+    def texts(self) -> list[str]:
+        listed = self.json("memories")["memories"]
+        assert isinstance(listed, list)
+        return [one["text"] for one in listed]
+
+
+@pytest.fixture
+def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Mneme:
+    return Mneme(tmp_path, capsys)
+
+
+def test_tags_filters_and_age_select(mneme: Mneme) -> None:
+    mneme.json("remember", "Of the house.", "--tag", "house")
+    mneme.json("remember", "An event.", "--kind", "event")
+    mneme.json("remember", "Long ago.", "--at", "2001-01-01")
+    mneme.json("remember", "Kept.")
+    assert mneme("forget", "--tag", "house", "--yes")[1] == "forgot 1 memory\n"
+    assert mneme("forget", "--where", '{"kind": "event"}', "--yes")[1] == "forgot 1 memory\n"
+    assert mneme("forget", "--older-than", "2002-01-01", "--yes")[1] == "forgot 1 memory\n"
+    assert mneme("forget", "--older-than", "30d", "--yes")[1] == "forgotten already, or never there\n"
+    assert mneme.texts() == ["Kept."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ([], "ID"),
+        (["--where", "{"], "--where"),
+        (["--where", "[]"], "--where"),
+        (["--older-than", "soon"], "--older-than"),
+        (["--scope", "project"], "--scope"),
+        (["x", "--grace", "forever"], "--grace"),
+        (["x", "--everything", "--yes"], "do not go together"),
+        (["--text", "x", "--tag", "a"], "--text"),
+        (["--query", "house", "--yes"], "--query"),
+        (["--query", "house"], "--yes"),
+        (["--verify", "nothing.json"], "--verify"),
+    ],
+)
+def test_what_is_not_right_is_said_and_nothing_goes(mneme: Mneme, arguments: list[str], hint: str) -> None:
+    mneme.json("remember", "Kept.")
+    code, out, err = mneme("forget", *arguments)
+    assert (code, out) == (2, "")
+    assert hint in err
+    assert mneme.texts() == ["Kept."]
+
+
+def test_a_question_lists_what_it_finds(mneme: Mneme) -> None:
+    dog = mneme.json("remember", "Rex the dog barks.")["id"]
+    mneme.json("remember", "The roof leaks.")
+    code, out, _ = mneme("forget", "--query", "barking dog", "-k", 1, "--dry-run")
+    assert (code, out.splitlines()) == (0, ["would forget 1 memory", f"  {dog}  Rex the dog barks."])
+    assert len(mneme.texts()) == 2
+
+
+def test_a_receipt_is_written_and_proved(mneme: Mneme, tmp_path: Path) -> None:
+    id, receipt = mneme.json("remember", SECRET)["id"], tmp_path / "receipt.json"
+    mneme("forget", id, "--dry-run", "--receipt", receipt)
+    assert not receipt.exists()
+    mneme("forget", id, "--yes", "--receipt", receipt)
+    assert stat.S_IMODE(receipt.stat().st_mode) == 0o600
+    assert "zebra" not in receipt.read_text()
+    code, out, _ = mneme("forget", "--verify", receipt, "--text", SECRET)
+    assert (code, out.split(":")[0]) == (0, "gone")
+    proof = mneme.json("forget", "--verify", receipt)
+    assert (proof["gone"], proof["left"]) == (True, [])
+    code, _, err = mneme("forget", id, "--yes", "--receipt", receipt)
+    assert (code, "is there already" in err) == (2, True)
+
+
+def test_the_json_of_a_forgetting_is_a_receipt(mneme: Mneme, tmp_path: Path) -> None:
+    id, receipt = mneme.json("remember", SECRET)["id"], tmp_path / "receipt.json"
+    receipt.write_text(json.dumps(mneme.json("forget", id, "--yes")))
+    assert mneme("forget", "--verify", receipt)[0] == 0
+
+
+def test_within_its_grace_it_is_taken_back_and_the_proof_says_it_is_held(mneme: Mneme, tmp_path: Path) -> None:
+    id, receipt = mneme.json("remember", SECRET)["id"], tmp_path / "receipt.json"
+    _, _, err = mneme("forget", id, "--yes", "--grace", "30d", "--receipt", receipt)
+    assert "can be taken back until" in err
+    assert mneme.texts() == []
+    code, out, _ = mneme("forget", "--verify", receipt)
+    assert code == 1
+    assert "held: its time of grace is not over" in out
+    operation = json.loads(receipt.read_text())["operation"]
+    assert mneme("forget", "--take-back", operation)[1] == "brought back 1 memory\n"
+    assert mneme.texts() == [SECRET]
+    assert mneme("forget", "--take-back", operation)[0] == 2
+
+
+def test_everything_of_the_namespace_goes_and_only_of_that(mneme: Mneme) -> None:
+    mneme.json("remember", "Mine.")
+    mneme("--namespace", "other", "remember", "Theirs.")
+    assert mneme("forget", "--everything")[0] == 2
+    assert mneme("forget", "--everything", "--yes")[1] == "forgot 1 memory\n"
+    assert mneme.texts() == []
+    assert "Theirs." in mneme("--namespace", "other", "memories")[1]

@@ -1,0 +1,264 @@
+"""``mneme reembed`` and the choice of an embedder: with a server on loopback that embeds, fails and falls silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.assistant.cli.app import run
+from agent.assistant.config import Settings
+from agent.assistant.wiring import make_embedder
+from agent.errors import ConfigurationError
+from agent.testing import OllamaServer, RawReply, Seen
+from memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
+
+ROOT = Path(__file__).resolve().parents[2]
+MNEME = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+KEYS = {"before", "space", "embedded", "without", "truncated", "switched", "already"}
+
+
+class EmbeddingServer(OllamaServer):
+    """Embeds by hashing, each model at another length; after ``allowed`` texts it refuses or is ``silent``."""
+
+    def __init__(self) -> None:
+        super().__init__(models=("one", "two"))
+        self.allowed = 10**9
+        self.silent = False
+        self.turned = False
+        self.texts: list[str] = []
+        self.asked = threading.Semaphore(0)
+
+    def answer(self, seen: Seen) -> RawReply:
+        if not seen.path.endswith("/api/embed"):
+            return super().answer(seen)
+        texts = seen.body["input"]
+        self.asked.release()
+        if len(self.texts) + len(texts) > self.allowed and len(texts) != 3:  # the probes are three
+            return RawReply([60.0]) if self.silent else RawReply([b'{"error": "no more"}'], 403, "application/json")
+        self.texts.extend(texts if len(texts) != 3 else [])
+        rows = run_sync(HashingEmbedder(dimension=32 if seen.body["model"] == "one" else 48).embed(texts))
+        answer = {"embeddings": (rows[:, ::-1] if self.turned else rows).astype(float).tolist()}
+        return RawReply([json.dumps(answer).encode()], 200, "application/json")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
+    with EmbeddingServer() as made:
+        monkeypatch.setenv("OLLAMA_HOST", made.url)
+        monkeypatch.setenv("MNEME_EMBEDDER", "ollama:one")
+        yield made
+
+
+@pytest.fixture
+def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def called(*arguments: str) -> SimpleNamespace:
+        capsys.readouterr()
+        code = run(["--memory", str(tmp_path / "m.db"), *arguments])
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err, json=json.loads(out) if out.startswith("{") else None)
+
+    return called
+
+
+def remembered(mneme: Any, tmp_path: Path, count: int = 4) -> None:
+    (tmp_path / "notes.txt").write_text("The archive is in Turin.")
+    assert mneme("remember", "The archive is in Turin.").code == 0
+    for number in range(count - 1):
+        assert mneme("remember", f"Note number {number} about the harbour.").code == 0
+
+
+def test_everything_is_embedded_with_the_embedder_that_is_set(server, mneme, tmp_path, monkeypatch) -> None:
+    remembered(mneme, tmp_path)
+    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:two")
+    found = mneme("recall", "Where is the archive?", "--json").json
+    assert found["hits"][0]["text"] == "The archive is in Turin."
+    assert any("words alone" in note and "mneme reembed" in note for note in found["notes"])
+    waits = mneme("remember", "The library is in Milan.", "--json").json
+    assert "mneme reembed" in waits["deferred"]
+    done = mneme("reembed", "--json")
+    assert done.code == 0
+    assert set(done.json) == KEYS
+    assert done.json["before"] == "ollama/one/full/unit"
+    assert done.json["space"] == "ollama/two/full/unit"
+    assert (done.json["embedded"], done.json["switched"], done.json["already"]) == (5, True, False)
+    assert mneme("recall", "Where is the library?", "--json").json["notes"] == []
+    again = mneme("reembed")
+    assert (again.code, again.out) == (0, "nothing to do: everything has vectors of ollama/two/full/unit\n")
+    assert mneme("reembed", "--again", "--json").json["embedded"] == 5
+
+
+def test_what_failed_goes_on_with_the_same_command(server, mneme, tmp_path, monkeypatch) -> None:
+    remembered(mneme, tmp_path, 1)
+    (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
+    assert mneme("ingest", str(tmp_path / "lines.txt")).code == 0
+    entries = len(set(server.texts))
+    assert entries > 300
+    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:two")
+    server.texts.clear()
+    server.allowed = 300
+    failed = mneme("reembed")
+    assert failed.code == 4
+    assert "no more" in failed.err
+    checks = {check["name"]: check for check in mneme("doctor", "--json").json["checks"]}
+    assert checks["re-embedding"]["seen"].startswith(f"257 of {entries} ")
+    assert "--abandon" in checks["re-embedding"]["remedy"]
+    server.texts.clear()
+    server.allowed = 10**9
+    done = mneme("reembed")
+    assert (done.code, done.out) == (0, f"{entries - 257} entries embedded with ollama/two/full/unit\n")
+    assert len(server.texts) == entries - 257
+
+
+def test_what_was_begun_can_be_dropped(server, mneme, tmp_path, monkeypatch) -> None:
+    remembered(mneme, tmp_path)
+    assert mneme("reembed", "--abandon").out == "nothing was begun\n"
+    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:two")
+    kept = mneme("reembed", "--no-switch")
+    assert "ollama/one/full/unit is still in use" in kept.out
+    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:one")
+    assert mneme("recall", "archive", "--json").json["notes"] == []
+    assert mneme("reembed", "--abandon", "--json").json == {"abandoned": True}
+    assert mneme("recall", "archive", "--json").json["notes"] == []
+    assert mneme("reembed", "--abandon", "--again").code == 2
+
+
+def test_an_interrupt_keeps_what_was_embedded(server, mneme, tmp_path, monkeypatch) -> None:
+    remembered(mneme, tmp_path, 1)
+    (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
+    assert mneme("ingest", str(tmp_path / "lines.txt")).code == 0
+    entries = len(set(server.texts))
+    server.texts.clear()
+    server.allowed, server.silent = 300, True
+    while server.asked.acquire(blocking=False):
+        pass
+    child = subprocess.Popen(
+        [*MNEME, "--memory", str(tmp_path / "m.db"), "reembed", "--json"],
+        cwd=ROOT,
+        env={**os.environ, "MNEME_EMBEDDER": "ollama:two"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(1 + 1 + 4 + 1):  # the probes, the note, a batch of 256 in four, and one that is never answered
+        assert server.asked.acquire(timeout=60)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert (child.returncode, out) == (130, "")
+    assert "the same command goes on" in err
+    server.allowed = 10**9
+    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:two")
+    assert 0 < mneme("reembed", "--json").json["embedded"] <= entries - 257
+
+
+def test_a_model_changed_under_its_name_is_told_and_mended(server, mneme, tmp_path) -> None:
+    remembered(mneme, tmp_path)
+    checks = {check["name"]: check for check in mneme("doctor", "--json").json["checks"]}
+    assert checks["embedder in use"]["seen"] == "ollama/one/full/unit, as when the file was filled"
+    server.turned = True
+    doctor = mneme("doctor", "--json")
+    checks = {check["name"]: check for check in doctor.json["checks"]}
+    assert not checks["embedder in use"]["fine"]
+    assert "changed under the same name" in checks["embedder in use"]["seen"]
+    assert "mneme reembed" in checks["embedder in use"]["remedy"]
+    assert doctor.code == 2
+    assert mneme("reembed", "--json").json["switched"]
+    assert mneme("doctor").code == 0
+
+
+def test_without_an_embedder_there_is_nothing_to_embed_with(mneme, monkeypatch) -> None:
+    monkeypatch.setenv("MNEME_EMBEDDER", "none")
+    mneme("remember", "one")
+    refused = mneme("reembed")
+    assert refused.code == 2
+    assert "no embedder is set" in refused.err
+    assert "no embedder is configured" in mneme("recall", "one", "--json").json["notes"][0]
+
+
+def test_a_memory_that_is_not_there_is_not_made(mneme, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("MNEME_EMBEDDER", "none")
+    assert mneme("reembed").code == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bar_is_shown_on_a_terminal(server, mneme, tmp_path) -> None:
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    remembered(mneme, tmp_path)
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [*MNEME, "--memory", str(tmp_path / "m.db"), "reembed"],
+        cwd=ROOT,
+        env={**os.environ, "MNEME_EMBEDDER": "ollama:two", "TERM": "xterm"},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # Linux ends a terminal that way
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(ours)
+    assert child.communicate(timeout=60)[0] == "4 entries embedded with ollama/two/full/unit\n"
+    assert b"embedding" in shown
+    assert b"4/4" in shown
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "fingerprint"),
+    [
+        (Settings(embedder="ollama:nomic"), OllamaEmbedder, "ollama/nomic/full/unit"),
+        (Settings(embedder="ollama:nomic:v1.5"), OllamaEmbedder, "ollama/nomic:v1.5/full/unit"),
+        (Settings(embedder="ollama", embedding_model="e"), OllamaEmbedder, "ollama/e/full/unit"),
+        (Settings(embedder="openai:e", api_key="sk-a"), OpenAICompatibleEmbedder, "openai-compatible/e/full/unit"),
+    ],
+)
+def test_a_name_chooses_the_embedder(settings: Settings, kind: type, fingerprint: str) -> None:
+    made = make_embedder(settings, None)
+    assert type(made) is kind
+    assert made.fingerprint == fingerprint
+    assert "sk-a" not in repr(made)
+
+
+def test_ollama_is_asked_where_it_runs_and_gets_no_key_of_another(server, mneme, monkeypatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    assert mneme("remember", "one").code == 0
+    assert {request.path for request in server.requests} == set()
+    settings = Settings(embedder="ollama:e", api_key="sk-canary", embedding_base_url="http://127.0.0.1:5/v1")
+    assert settings.embedding_endpoint == "http://127.0.0.1:5"
+    assert settings.embedding_key is None
+    assert Settings(embedder="ollama:e").embedding_endpoint == "http://127.0.0.1:11434"
+
+
+@pytest.mark.parametrize("given", ["magic", "local:x", "none:x", "ollama:", "openai: ", ":e", ""])
+def test_an_unknown_embedder_is_a_configuration_error(given: str) -> None:
+    with pytest.raises(ValueError, match="'ollama:MODEL'"):
+        Settings(embedder=given)
+
+
+def test_an_endpoint_without_a_model_says_what_is_missing() -> None:
+    with pytest.raises(ConfigurationError, match="ollama:MODEL"):
+        make_embedder(Settings(embedder="ollama"), None)
+
+
+def test_offline_an_embedder_elsewhere_is_not_asked_and_nothing_is_lost(mneme, monkeypatch) -> None:
+    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:one")
+    monkeypatch.setenv("OLLAMA_HOST", "192.0.2.1")
+    report = mneme("--offline", "remember", "one", "--json").json
+    assert report["outcome"] == "stored"
+    assert "offline" in report["deferred"]
+    assert mneme("--offline", "reembed").code == 4

@@ -1,0 +1,200 @@
+"""Secrets in the assistant: asked about where a person keeps one, out of what is said, never sent away unasked."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agent import Agent, OllamaProvider, OpenAICompatibleProvider, QuotingProvider, RetryingProvider
+from agent.assistant.cli.app import run
+from agent.assistant.config import Settings
+from agent.assistant.wiring import make_policies, open_settings_memory
+from agent.testing import Reply, ScriptedProvider
+from agent.tools.memory import memory_tools
+from agent.tools.protocol import ToolContext
+from memory import LongTermMemory, Memory, Message, NotTrusted, is_remote, run_sync
+from vectorstore import open_store
+
+CODE = "The PIN of the safe is 48213."
+
+
+class Typed(io.TextIOWrapper):
+    """Standard input as a terminal on which *text* is typed."""
+
+    def __init__(self, text: str, *, terminal: bool) -> None:
+        super().__init__(io.BytesIO(text.encode()), encoding="utf-8")
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+@pytest.fixture
+def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, typed: str | None = None) -> SimpleNamespace:
+        monkeypatch.setattr(sys, "stdin", Typed(typed or "", terminal=typed is not None))
+        code = run(["--memory", str(tmp_path / "m.db"), *arguments])
+        captured = capsys.readouterr()
+        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
+
+    return call
+
+
+def kept(mneme) -> list[dict]:
+    done = mneme("memories", "list", "--json")
+    return json.loads(done.out)["memories"] if done.code == 0 else []
+
+
+def test_a_person_is_asked_once_and_a_yes_keeps_it_whole_and_marked(mneme, tmp_path: Path) -> None:
+    done = mneme("remember", CODE, typed="y\n")
+    assert done.code == 0
+    assert done.err.count("looks like a secret (PIN)") == 1
+    assert [one["text"] for one in kept(mneme)] == [CODE]
+    place = open_settings_memory(Settings(memory=tmp_path / "m.db"))
+    (memory,) = run_sync(place.memory.list())
+    run_sync(place.close())
+    assert memory.sensitive
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+def test_anything_but_a_yes_keeps_nothing(mneme, answer: str) -> None:
+    done = mneme("remember", CODE, typed=answer)
+    assert done.code == 1
+    assert "nothing was kept" in done.err
+    assert kept(mneme) == []
+
+
+def test_where_nobody_can_be_asked_the_option_says_yes(mneme) -> None:
+    done = mneme("remember", CODE)
+    assert (done.code, done.out) == (2, "")
+    assert "--allow-sensitive" in done.err
+    assert mneme("remember", CODE, "--allow-sensitive").code == 0
+    assert [one["text"] for one in kept(mneme)] == [CODE]
+
+
+def test_what_is_no_secret_is_neither_asked_about_nor_marked(mneme, tmp_path: Path) -> None:
+    assert mneme("remember", "The safe is green.", "--allow-sensitive").err == ""
+    place = open_settings_memory(Settings(memory=tmp_path / "m.db"))
+    (memory,) = run_sync(place.memory.list())
+    run_sync(place.close())
+    assert not memory.sensitive
+
+
+def test_scopes_importance_expiry_and_a_pin_can_be_given(mneme, tmp_path: Path) -> None:
+    more = ("--scope", "project=atlas", "--importance", "0.7", "--pin", "--expires", "2030-01-01T00:00+00:00")
+    assert mneme("remember", "The safe is green.", *more).code == 0
+    place = open_settings_memory(Settings(memory=tmp_path / "m.db"))
+    (memory,) = run_sync(place.memory.list())
+    run_sync(place.close())
+    assert (dict(memory.scopes), memory.importance, memory.pinned) == ({"project": "atlas"}, 0.7, True)
+    assert memory.expires_at.isoformat() == "2030-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    "bad", [("--scope", "project"), ("--scope", "=x"), ("--importance", "2"), ("--expires", "soon")]
+)
+def test_a_bad_option_is_named(mneme, bad: tuple[str, str]) -> None:
+    done = mneme("remember", "The safe is green.", *bad)
+    assert (done.code, done.out) == (2, "")
+    assert bad[0] in done.err
+
+
+def test_the_line_says_what_became_of_it(mneme) -> None:
+    first = mneme("remember", "The safe is green.", "--key", "k").out.split()
+    assert first[0] == "stored"
+    assert mneme("remember", "The safe is green.", "--key", "k").out == (
+        f"duplicate {first[1]} of {first[1]} (known already)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "said", "outcome"),
+    [
+        ({}, CODE, "redacted"),
+        ({"secrets": "reject"}, CODE, "rejected"),
+        ({"secrets": "keep"}, CODE, "stored"),
+        ({"minimum_length": 10}, "ok", "rejected"),
+        ({"near_duplicates": "fold"}, "The safe is green.", "near-duplicate"),
+        ({"near_duplicates": "link"}, "The safe is green.", "stored"),
+    ],
+)
+def test_the_settings_say_what_of_a_conversation_is_kept(settings, said: str, outcome: str) -> None:
+    memory = LongTermMemory(open_store("numpy:"), policies=make_policies(Settings(**settings)))
+    run_sync(memory.remember_turn("s", [Message.user("The safe is green.")]))
+    assert run_sync(memory.remember_turn("s", [Message.user(said)]))[0].outcome == outcome
+
+
+# --- what a model is shown
+
+
+@pytest.fixture
+def memory():
+    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    run_sync(opened.remember(Memory(CODE, sensitive=True)))
+    run_sync(opened.remember(Memory("The safe stands in the cellar.", pinned=True)))
+    run_sync(opened.remember(Memory("The other safe opens with 55512.", pinned=True, sensitive=True)))
+    yield opened
+    run_sync(opened.close())
+
+
+def shown_to(provider: ScriptedProvider) -> str:
+    return "\n".join(message.text for message in provider.requests[0].messages)
+
+
+@pytest.mark.parametrize(("remote", "share", "shown"), [(True, False, False), (True, True, True), (False, False, True)])
+def test_a_remote_model_sees_nothing_sensitive_unless_it_is_shared(
+    memory, remote: bool, share: bool, shown: bool
+) -> None:
+    with ScriptedProvider(Reply("It is in the cellar.")) as provider:
+        provider.remote = remote
+        agent = Agent(provider, memory=memory, share_sensitive=share)
+        agent.run_sync("What is the PIN of the safe in the cellar?")
+    seen = shown_to(provider)
+    assert "cellar" in seen
+    assert ("48213" in seen, "55512" in seen) == (shown, shown)
+
+
+@pytest.mark.parametrize("sensitive", [True, False])
+def test_the_memory_tools_of_a_model_show_the_same(memory, sensitive: bool) -> None:
+    search, get = memory_tools(memory, include=["search_memory", "get_memory"], sensitive=sensitive)
+    ids = [one.id for one in run_sync(memory.list())]
+    context = ToolContext(call_id="c", session="s")
+    found = run_sync(search.call({"question": "What is the PIN of the safe?"}, context))
+    read = run_sync(get.call({"ids": ids}, context))
+    for seen in (found, read):
+        assert "cellar" in seen
+        assert ("48213" in seen) is sensitive
+
+
+def test_a_model_corrects_no_word_of_the_user_s_through_its_tool(memory) -> None:
+    (said, *_) = [one.id for one in run_sync(memory.list()) if one.text == CODE]
+    with pytest.raises(NotTrusted):
+        run_sync(memory.correct(said, "The PIN is 1.", actor="assistant"))
+    (correct,) = memory_tools(memory, include=["correct_memory"], users_words=True)
+    run_sync(correct.call({"id": said, "text": "The safe has no PIN."}, ToolContext(call_id="c", session="s")))
+    (now,) = run_sync(memory.get([said]))
+    assert (now.text, now.actor) == ("The safe has no PIN.", "assistant")
+
+
+def test_each_provider_says_whether_what_it_is_asked_leaves_this_machine() -> None:
+    here = OllamaProvider("m", base_url="http://127.0.0.1:11434")
+    away = OpenAICompatibleProvider("https://models.example.org/v1", "m")
+    assert [
+        is_remote(one) for one in (QuotingProvider(), here, away, RetryingProvider(here), RetryingProvider(away))
+    ] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert is_remote(object())
+    for one in (here, away):
+        run_sync(one.aclose())

@@ -1,0 +1,333 @@
+"""The cache of vectors: equal answers, fewer questions, bounded room, and nothing left of what was forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory.embedders.cache import EmbeddingCache, Kept
+from memory.embedders.cache_tables import SqliteEmbeddingCache, hash_of
+from memory.embedders.cached import CachedEmbedder
+from memory.embedders.details import Embeddings, Truncation
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.probe import PROBES
+from memory.errors import ArgumentError, EmbedderError
+from memory.opening import open_memory
+from memory.rag.knowledge_base import KnowledgeBase
+from memory.runtime import run_sync
+from memory.testing.embedder_contract import EmbedderContract
+from memory.write.embedding_settings import EmbeddingSettings
+from vectorstore import StorageFull
+
+HASHING = HashingEmbedder(dimension=32)
+ROW = 32 * 4
+
+
+class Model:
+    """Hashing under a name; it counts what it is asked, can be down, and can become another model."""
+
+    dimension = 32
+
+    def __init__(self, fingerprint: str = "model/1", *, turn: int = 0) -> None:
+        self.fingerprint, self.turn, self.down = fingerprint, turn, False
+        self.asked: list[str] = []
+
+    async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+        if self.down:
+            raise EmbedderError("it is down")
+        self.asked.extend(text for text in texts if text not in PROBES)
+        return np.roll(await HASHING.embed(texts, kind), self.turn, axis=1)
+
+
+class Detailed(Model):
+    async def embed_detailed(self, texts: Sequence[str], kind: Any = "document") -> Embeddings:
+        vectors = (await self.embed(texts, kind)).copy()
+        refused = {place: "no" for place, text in enumerate(texts) if "bad" in text}
+        vectors[list(refused)] = 0
+        return Embeddings(vectors, {p: Truncation(3, 9) for p, text in enumerate(texts) if "long" in text}, refused)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "vectors.db"
+
+
+@pytest.fixture
+def cache(path: Path) -> Iterator[SqliteEmbeddingCache]:
+    made = SqliteEmbeddingCache.at(path)
+    yield made
+    made.close()
+
+
+class TestCachedEmbedder(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, cache: SqliteEmbeddingCache) -> CachedEmbedder:
+        return CachedEmbedder(Model(), cache, queries=True)
+
+
+class TestCachedEmbedderWithoutQuestions(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, cache: SqliteEmbeddingCache) -> CachedEmbedder:
+        return CachedEmbedder(Model(), cache)
+
+
+def test_what_was_embedded_is_not_asked_again_in_this_run_or_the_next(path: Path) -> None:
+    model = Model()
+    texts = ["one", "two", "one", ""]
+    with_cache = SqliteEmbeddingCache.at(path)
+    first = run_sync(CachedEmbedder(model, with_cache).embed(texts))
+    assert model.asked == ["one", "two"]
+    with_cache.close()
+    again = SqliteEmbeddingCache.at(path)
+    model.down = True
+    assert np.array_equal(run_sync(CachedEmbedder(model, again).embed(texts)), first)
+    with pytest.raises(EmbedderError, match="down"):
+        run_sync(CachedEmbedder(model, again).embed(["three"]))
+    model.down = False
+    run_sync(CachedEmbedder(model, again).embed(["two", "three"]))
+    assert model.asked == ["one", "two", "three"]
+    again.close()
+
+
+def test_questions_are_not_kept_unless_told(cache: SqliteEmbeddingCache) -> None:
+    for queries, times in ((False, 2), (True, 1)):
+        model = Model(f"model/{queries}")
+        embedder = CachedEmbedder(model, cache, queries=queries)
+        for _ in range(2):
+            run_sync(embedder.embed(["where?"], "query"))
+        assert model.asked == ["where?"] * times
+
+
+def test_a_text_as_a_question_is_not_the_text_as_a_document(cache: SqliteEmbeddingCache) -> None:
+    model = Model()
+    embedder = CachedEmbedder(model, cache, queries=True)
+    run_sync(embedder.embed(["same"]))
+    run_sync(embedder.embed(["same"], "query"))
+    assert model.asked == ["same", "same"]
+
+
+def test_two_spaces_do_not_share(cache: SqliteEmbeddingCache) -> None:
+    one, other = Model("a/1"), Model("b/1", turn=1)
+    first, second = (run_sync(CachedEmbedder(model, cache).embed(["text"])) for model in (one, other))
+    assert not np.allclose(first, second)
+    assert np.array_equal(run_sync(CachedEmbedder(other, cache).embed(["text"])), second)
+
+
+def test_what_was_cut_is_told_again_and_what_was_refused_is_asked_again(cache: SqliteEmbeddingCache) -> None:
+    model = Detailed()
+    embedder = CachedEmbedder(model, cache)
+    for _ in range(2):
+        made = run_sync(embedder.embed_detailed(["a long one", "a bad one", "fine", "a long one"]))
+        assert made.truncated == {0: Truncation(3, 9), 3: Truncation(3, 9)}
+        assert made.refused == {1: "no"}
+        assert made.vectors.any(axis=1).tolist() == [True, False, True, True]
+    assert model.asked == ["a long one", "a bad one", "fine", "a bad one"]
+
+
+def test_a_model_changed_under_its_name_is_not_answered_for(cache: SqliteEmbeddingCache) -> None:
+    run_sync(CachedEmbedder(Model(), cache).embed(["one", "two"]))
+    changed = Model(turn=1)
+    embedder = CachedEmbedder(changed, cache)
+    answer = run_sync(embedder.embed(["one", "new"]))
+    assert np.array_equal(answer, run_sync(Model(turn=1).embed(["one", "new"])))
+    assert changed.asked == ["one", "new"]
+
+
+def test_what_was_asked_for_longest_ago_goes_first_and_the_room_is_kept(path: Path) -> None:
+    limit = ROW * 13
+    cache = SqliteEmbeddingCache.at(path, max_bytes=limit)
+    embedder = CachedEmbedder(Model(), cache)
+    for number in range(10):
+        run_sync(embedder.embed([f"text {number}"]))
+    run_sync(embedder.embed(["text 0"]))  # asked for again: it stays
+    cache.close()
+    cache = SqliteEmbeddingCache.at(path, max_bytes=limit)
+    model = Model()
+    embedder = CachedEmbedder(model, cache)
+    run_sync(embedder.embed([f"more {number}" for number in range(5)]))
+    assert cache.size() == limit
+    kept = cache.get("model/1", "document", [f"text {number}" for number in range(10)])
+    assert [one is not None for one in kept] == [True, *[False] * 5, *[True] * 4]
+    assert all(one is not None for one in cache.get("model/1", "probe", PROBES))
+    cache.close()
+
+
+def test_a_cache_smaller_than_a_vector_still_embeds(path: Path) -> None:
+    cache = SqliteEmbeddingCache.at(path, max_bytes=1)
+    vectors = run_sync(CachedEmbedder(Model(), cache).embed(["one", "two"]))
+    assert np.array_equal(vectors, run_sync(HASHING.embed(["one", "two"])))
+    assert cache.size() == ROW * len(PROBES)
+    cache.close()
+
+
+def test_what_is_erased_leaves_no_hash_and_no_bytes(path: Path, cache: SqliteEmbeddingCache) -> None:
+    vectors = run_sync(CachedEmbedder(Model(), cache, queries=True).embed(["secret", "open"]))
+    run_sync(CachedEmbedder(Model(), cache, queries=True).embed(["secret"], "query"))
+    salt = cache._salt
+    assert cache.erase(["secret", "never there"]) == 2
+    assert cache.erase(["secret"]) == 0
+    data = b"".join(one.read_bytes() for one in path.parent.iterdir())
+    assert vectors[0].tobytes() not in data
+    assert hash_of(salt, "secret") not in data
+    assert vectors[1].tobytes() in data
+    assert b"secret" not in data
+
+
+def test_without_the_salt_a_text_cannot_be_looked_up(path: Path, tmp_path: Path) -> None:
+    hashes = []
+    for name in ("a.db", "b.db"):
+        cache = SqliteEmbeddingCache.at(tmp_path / name)
+        run_sync(CachedEmbedder(Model(), cache).embed(["yes"]))
+        with cache._database.read() as connection:
+            hashes.append({row[0] for row in connection.execute("SELECT hash FROM embedding_cache")})
+        cache.close()
+    assert hashes[0].isdisjoint(hashes[1])
+    assert hash_of(None, "yes") not in hashes[0]
+
+
+def test_a_damaged_vector_is_named_and_never_answered_with(path: Path, cache: SqliteEmbeddingCache) -> None:
+    model = Model()
+    truth = run_sync(CachedEmbedder(model, cache).embed(["one"]))
+    database = cache._database
+    with database.write() as connection:
+        connection.execute("UPDATE embedding_cache SET vector = zeroblob(128) WHERE kind = 'document'")
+    assert [finding.part for finding in database.verify()] == ["embedding_cache"]
+    assert np.array_equal(run_sync(CachedEmbedder(model, cache).embed(["one"])), truth)
+    assert model.asked == ["one", "one"]
+    assert database.verify() == []
+    with database.write() as connection:
+        connection.execute("UPDATE embedding_cache SET vector = x'00' WHERE kind = 'document'")
+    database.rebuild()
+    assert database.verify() == []
+
+
+def test_a_cache_that_cannot_be_used_costs_nothing_but_its_use() -> None:
+    class Full:
+        def get(self, *_: Any) -> list[Kept | None]:
+            raise StorageFull("full")
+
+        def put(self, *_: Any) -> None:
+            raise StorageFull("full")
+
+        def erase(self, texts: Sequence[str]) -> int:
+            return 0
+
+        def clear(self, fingerprint: str | None = None) -> int:
+            return 0
+
+    assert isinstance(Full(), EmbeddingCache)
+    vectors = run_sync(CachedEmbedder(Model(), Full()).embed(["one"]))
+    assert np.array_equal(vectors, run_sync(HASHING.embed(["one"])))
+
+
+def test_several_processes_share_one_cache(path: Path, cache: SqliteEmbeddingCache) -> None:
+    code = (
+        "import sys; from memory import CachedEmbedder, HashingEmbedder, SqliteEmbeddingCache, run_sync\n"
+        "cache = SqliteEmbeddingCache.at(sys.argv[1])\n"
+        "embedder = CachedEmbedder(HashingEmbedder(dimension=32), cache)\n"
+        "for n in range(30): run_sync(embedder.embed([f'text {n}', f'{sys.argv[2]} {n}']))\n"
+        "cache.close()"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    children = [subprocess.Popen([sys.executable, "-c", code, str(path), name], env=env) for name in ("a", "b")]
+    assert [child.wait() for child in children] == [0, 0]
+    assert cache.size() == ROW * (90 + len(PROBES))
+    assert cache._database.verify() == []
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5])
+def test_an_unusable_limit_is_an_argument_error(path: Path, limit: Any) -> None:
+    with pytest.raises(ArgumentError, match="max_bytes"):
+        SqliteEmbeddingCache.at(path, max_bytes=limit)
+    with pytest.raises(ArgumentError, match="cache_bytes"):
+        EmbeddingSettings(cache_bytes=limit or -1)
+
+
+@pytest.mark.parametrize(("inner", "kept", "named"), [(None, 1, "inner"), (HASHING, None, "cache")])
+def test_what_is_no_embedder_or_no_cache_is_an_argument_error(inner: Any, kept: Any, named: str) -> None:
+    with pytest.raises(ArgumentError, match=named):
+        CachedEmbedder(inner, kept)
+
+
+# --- in a memory's file
+
+
+def test_a_memory_can_keep_its_vectors_and_forgets_them_with_the_text(tmp_path: Path) -> None:
+    model = Model()
+    memory = open_memory(tmp_path / "m.db", embedder=model, embedding=EmbeddingSettings(cache_bytes=10**6))
+    first = run_sync(memory.remember("The canary sings in Turin."))
+    run_sync(memory.correct(first.id, "The canary sings in Milan."))
+    run_sync(memory.correct(first.id, "The canary sings in Turin."))
+    assert model.asked == ["The canary sings in Turin.", "The canary sings in Milan."]
+    vectors = run_sync(HASHING.embed(model.asked))
+    run_sync(memory.forget([first.id]))
+    data = b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    assert b"canary" not in data
+    assert all(vector.tobytes() not in data for vector in vectors)
+    run_sync(memory.remember("The canary sings in Turin."))
+    assert len(model.asked) == 3
+    assert memory.store.verify() == []  # type: ignore[attr-defined]
+    run_sync(memory.close())
+
+
+def test_what_an_earlier_run_kept_is_forgotten_too_when_nothing_is_kept_any_more(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding=EmbeddingSettings(cache_bytes=10**6))
+    report = run_sync(memory.remember("The canary sings."))
+    run_sync(memory.close())
+    plain = open_memory(tmp_path / "m.db", embedder=Model())
+    run_sync(plain.forget([report.id]))
+    vector = run_sync(HASHING.embed(["The canary sings."]))[0]
+    assert vector.tobytes() not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    run_sync(plain.close())
+
+
+def test_a_cache_of_its_own_behind_other_embedders_forgets_too(tmp_path: Path) -> None:
+    cache = SqliteEmbeddingCache.at(tmp_path / "vectors.db")
+    embedder = FallbackEmbedder(CachedEmbedder(Model(), cache), Model())
+    memory = open_memory(tmp_path / "m.db", embedder=embedder)
+    report = run_sync(memory.remember("The canary sings."))
+    assert cache.get("model/1", "document", ["The canary sings."]) != [None]
+    run_sync(memory.forget([report.id]))
+    assert cache.get("model/1", "document", ["The canary sings."]) == [None]
+    run_sync(memory.close())
+    cache.close()
+
+
+def test_a_document_that_is_removed_leaves_no_vectors(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding=EmbeddingSettings(cache_bytes=10**6))
+    document = tmp_path / "note.txt"
+    document.write_text("The canary sings.")
+    base = KnowledgeBase(memory)
+    run_sync(base.ingest(document))
+    document.unlink()
+    vector = run_sync(HASHING.embed(["The canary sings."]))[0]
+    assert vector.tobytes() in b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    (one,) = run_sync(base.documents())
+    run_sync(base.remove(one.source))
+    run_sync(memory.close())
+    assert vector.tobytes() not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
+
+
+def test_a_forget_that_fails_leaves_the_cache_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model()
+    memory = open_memory(tmp_path / "m.db", embedder=model, embedding=EmbeddingSettings(cache_bytes=10**6))
+    report = run_sync(memory.remember("The canary sings."))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise StorageFull("full")
+
+    monkeypatch.setattr(type(memory.store), "erase", fail)
+    with pytest.raises(StorageFull):
+        run_sync(memory.forget([report.id]))
+    assert asyncio.run(memory.embedder.embed(["The canary sings."])).any()  # type: ignore[union-attr]
+    assert model.asked == ["The canary sings."]
+    run_sync(memory.close())

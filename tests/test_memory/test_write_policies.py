@@ -1,0 +1,433 @@
+"""Write policies: each one's decision, how they go together on an item and on a turn, and what a failing one costs."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from memory import (
+    ArgumentError,
+    Decision,
+    Extractor,
+    Fact,
+    Judge,
+    LongTermMemory,
+    Memory,
+    Message,
+    MinimumLength,
+    NearDuplicates,
+    NoSecrets,
+    NotTrusted,
+    Outcome,
+    RejectedText,
+    StoreAlways,
+    Trust,
+    TurnDecision,
+    run_sync,
+)
+from memory.write.judging import Rules, judge
+from memory.write.policies import Action, TurnPolicy
+from vectorstore import open_store
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Says:
+    """A policy that always decides the same."""
+
+    def __init__(self, action, reason="", memory=None, **more):
+        self.decision = Decision(action, reason, memory, **more)
+
+    def decide(self, memory):
+        return self.decision
+
+
+class Breaks:
+    """A policy that fails."""
+
+    def decide(self, memory):
+        raise OSError("the model is away")
+
+
+class Letters:
+    """An embedder by letters: near where the letters are."""
+
+    remote = False
+    fingerprint = "letters/26"
+    dimension = 26
+
+    async def embed(self, texts, kind="document"):
+        rows = np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+
+
+@pytest.fixture(params=["numpy:", "sqlite"])
+def make(request, tmp_path):
+    """Return a maker of memories, closed at the end."""
+    made = []
+
+    def memory(*policies, **options):
+        url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path / f'{len(made)}.db'}"
+        made.append(LongTermMemory(open_store(url), policies=policies, clock=lambda: NOW, **options))
+        return made[-1]
+
+    yield memory
+    for one in made:
+        run_sync(one.close())
+
+
+def judged(memory, *policies, **rules):
+    return run_sync(judge(memory, Rules(policies, **rules)))[0]
+
+
+def texts(memory):
+    return [one.text for one in run_sync(memory.list())]
+
+
+def turn(*said):
+    return [Message.user(text) if place % 2 == 0 else Message.assistant(text) for place, text in enumerate(said)]
+
+
+# --- one after another
+
+
+def test_without_policies_everything_is_stored():
+    assert judged(Memory("ok")).outcome is Outcome.STORED
+    assert judged(Memory("ok"), StoreAlways()).memory == Memory("ok")
+
+
+def test_what_is_no_longer_than_the_minimum_is_rejected_with_the_reason():
+    short = judged(Memory("  yes  "), MinimumLength(3))
+    assert (short.memory, short.outcome, short.reason) == (None, Outcome.REJECTED, "too short")
+    assert judged(Memory("yes!"), MinimumLength(3)).outcome is Outcome.STORED
+    assert judged(Memory("日本語だ"), MinimumLength(3)).outcome is Outcome.STORED  # characters, not bytes
+    assert judged(Memory("日本語"), MinimumLength(3)).outcome is Outcome.REJECTED
+
+
+def test_the_first_rejection_ends_it():
+    assert judged(Memory("x"), Says(Action.REJECT, "first"), Says(Action.REJECT, "second")).reason == "first"
+
+
+def test_the_next_policy_sees_what_the_last_one_made():
+    longer = Says(Action.TRANSFORM, "spelled out", Memory("a longer text"))
+    found = judged(Memory("x"), longer, MinimumLength(5))
+    assert (found.memory.text, found.outcome, found.reason) == ("a longer text", Outcome.STORED, "spelled out")
+
+
+def test_a_redacted_memory_is_reported_as_such():
+    found = judged(Memory("my key is abc"), Says(Action.REDACT, "secret", Memory("my key is ***"), spans=2))
+    assert (found.memory.text, found.outcome, found.reason, found.spans) == (
+        "my key is ***",
+        Outcome.REDACTED,
+        "secret",
+        2,
+    )
+
+
+def test_a_rerouted_memory_is_stored_as_another_kind():
+    found = judged(Memory("x"), Says(Action.REROUTE, "small talk", Memory("x", kind="note")))
+    assert (found.memory.kind, found.outcome) == ("note", Outcome.STORED)
+
+
+def test_a_policy_may_be_a_coroutine():
+    class Slow:
+        async def decide(self, memory):
+            return Decision(Action.REJECT, "thought about it")
+
+    assert judged(Memory("x"), Slow()).reason == "thought about it"
+
+
+def test_no_policy_raises_trust_or_takes_the_mark_of_what_is_sensitive_away():
+    found = judged(
+        Memory("x", trust=Trust.TOOL, actor="tool", sensitive=True),
+        Says(Action.TRANSFORM, "", Memory("y", trust=Trust.USER, actor="user")),
+    )
+    assert (found.memory.trust, found.memory.actor, found.memory.sensitive) == (Trust.TOOL, "tool", True)
+
+
+@pytest.mark.parametrize("bad", [{"characters": 0}, {"characters": 5, "of": "word"}])
+def test_a_minimum_that_means_nothing_is_refused(bad):
+    with pytest.raises(ArgumentError, match=r"characters|of"):
+        MinimumLength(**bad)
+
+
+# --- failing ones
+
+
+@pytest.mark.parametrize("broken", [Breaks(), Says(Action.TRANSFORM), Says(Action.TRANSFORM, "", Memory(" "))])
+def test_a_policy_that_fails_leaves_the_memory_as_it_was_and_is_named(broken):
+    found = judged(Memory("x"), broken)
+    assert (found.memory, found.outcome) == (Memory("x"), Outcome.STORED)
+    assert type(broken).__name__ in found.reason
+    assert found.reason.endswith("kept as it was")
+
+
+def test_what_a_policy_fails_on_may_be_left_out_instead():
+    found = judged(Memory("x"), Breaks(), on_failure="reject")
+    assert (found.memory, found.outcome) == (None, Outcome.REJECTED)
+    assert found.reason == "Breaks failed (the model is away); not kept"
+
+
+def test_a_policy_s_own_word_on_its_failing_counts_first():
+    def fails(memory):
+        raise OSError("away")
+
+    assert judged(Memory("x"), Judge(fails, on_failure="reject")).memory is None
+    assert judged(Memory("x"), Judge(fails, on_failure="store"), on_failure="reject").memory == Memory("x")
+
+
+def test_a_failing_judge_never_loses_what_was_said(make):
+    memory = make(Judge(lambda one: 1 / 0), on_policy_failure="reject")
+    reports = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "Noted.")))
+    assert [report.outcome for report in reports] == ["rejected", "rejected"]
+    assert all("division by zero" in report.reason for report in reports)
+    assert [one.message.text for one in run_sync(memory.conversations.load("s"))] == ["My dog is Rex.", "Noted."]
+
+
+def test_an_unknown_way_to_fail_is_refused():
+    with pytest.raises(ArgumentError, match="on_policy_failure"):
+        LongTermMemory(open_store("numpy:"), on_policy_failure="raise")
+
+
+# --- judges
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        (True, "My dog is Rex."),
+        (False, None),
+        (None, None),
+        ("Dog: Rex", "Dog: Rex"),
+        (Memory("Rex"), "Rex"),
+        (Decision(Action.REJECT, "no"), None),
+        (7, "My dog is Rex."),  # no verdict: a failure, and the words are kept
+    ],
+)
+def test_a_judge_keeps_leaves_out_or_rewords(verdict, text):
+    async def later(memory):
+        return verdict
+
+    for function in (lambda memory: verdict, later):
+        found = judged(Memory("My dog is Rex."), Judge(function))
+        assert (found.memory.text if found.memory else None) == text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "stored"),
+    [
+        (True, ["My dog is Rex.", "A fine name."]),
+        (False, []),
+        ([True, False], ["My dog is Rex."]),
+        ("The user's dog is Rex.", ["The user's dog is Rex."]),
+        ([True], ["My dog is Rex.", "A fine name."]),  # too few words: a failure
+    ],
+)
+def test_a_judge_of_turns_keeps_both_one_a_distilled_text_or_nothing(make, verdict, stored):
+    asked = []
+
+    def function(whole):
+        asked.append(whole.text)
+        return verdict
+
+    memory = make(Judge(function, of="turn"))
+    reports = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
+    assert asked == ["My dog is Rex.\nA fine name."]
+    assert texts(memory) == stored
+    assert len(reports) == 2
+    assert len(run_sync(memory.conversations.load("s"))) == 2
+
+
+def test_a_distilled_text_comes_from_both_and_is_trusted_as_the_lesser(make):
+    memory = make(Judge(lambda whole: "Rex is the dog.", of="turn"))
+    reports = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
+    assert [(report.outcome, report.reason) for report in reports] == [("rejected", "distilled")] * 2
+    (made,) = reports[0].made
+    (distilled,) = run_sync(memory.get([made.id]))
+    assert (distilled.kind, distilled.trust, distilled.session, distilled.source.sequence) == (
+        "summary",
+        Trust.ASSISTANT,
+        "s",
+        1,
+    )
+
+
+def test_the_length_of_a_turn_is_that_of_prompt_and_answer_together(make):
+    memory = make(MinimumLength(10, of="turn"))
+    assert [one.outcome for one in run_sync(memory.remember_turn("s", turn("Why?", "It rains.")))] == ["stored"] * 2
+    assert [one.reason for one in run_sync(memory.remember_turn("s", turn("Why?", "Rain.")))] == ["too short"] * 2
+
+
+# --- extractors
+
+
+def test_facts_are_stored_beside_the_turn_each_with_its_source(make):
+    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,)), "They met."]))
+    question, answer = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
+    assert [len(question.made), len(answer.made)] == [2, 0]
+    own, both = run_sync(memory.get([one.id for one in question.made]))
+    assert (own.derived_from, own.trust, own.actor, own.kind) == ((question.id,), Trust.USER, "user", "fact")
+    assert (both.derived_from, both.trust, both.actor) == ((question.id, answer.id), Trust.ASSISTANT, "assistant")
+    assert (own.session, own.source.session, own.source.sequence, own.occurred_at) == ("s", "s", 1, NOW)
+    assert len({report.operation for report in (question, answer, *question.made)}) == 1
+
+
+def test_a_fact_goes_with_what_it_was_found_in(make):
+    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,))]))
+    (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    receipt = run_sync(memory.forget([report.id]))
+    assert receipt.derived == (report.made[0].id,)
+    assert texts(memory) == []
+
+
+def test_with_facts_alone_the_words_stay_in_history_unless_nothing_was_found(make):
+    memory = make(Extractor(lambda whole: ["Rex is a dog."] if "dog" in whole.text else [], keep=False))
+    (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    assert (report.outcome, report.reason, [one.outcome for one in report.made]) == (
+        "rejected",
+        "kept as facts",
+        ["stored"],
+    )
+    (other,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
+    assert other.outcome == "stored"
+    assert texts(memory) == ["Rex is a dog.", "I like tea."]
+
+
+@pytest.mark.parametrize("facts", [[5], [Fact("x", (7,))], [""], 5])
+def test_an_extractor_that_answers_nonsense_changes_nothing_but_the_report(make, facts):
+    memory = make(Extractor(lambda whole: facts, keep=False))
+    (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    assert report.outcome == "stored"
+    assert "Extractor failed" in report.reason
+    assert texts(memory) == ["My dog is Rex."]
+
+
+def test_facts_are_asked_for_neither_of_notes_nor_of_corrections(make):
+    memory = make(Extractor(lambda whole: ["a fact"]))
+    report = run_sync(memory.remember("My dog is Rex."))
+    (said,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
+    run_sync(memory.correct(said.id, "I like coffee."))
+    assert report.made == ()
+    assert sorted(texts(memory)) == ["I like coffee.", "My dog is Rex.", "a fact"]
+
+
+def test_a_later_policy_sees_the_facts_as_well(make):
+    memory = make(Extractor(lambda whole: ["ok", "Rex is a dog."]), MinimumLength(5))
+    (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    assert texts(memory) == ["My dog is Rex.", "Rex is a dog."]
+    assert [(one.outcome, one.reason) for one in report.made] == [("rejected", "too short"), ("stored", "")]
+
+
+def test_what_was_said_before_a_policy_of_turns_may_be_gone_for_it(make):
+    class Counts:
+        def decide(self, memory):
+            return Decision(Action.ACCEPT)
+
+        def decide_turn(self, whole):
+            return TurnDecision(tuple(Decision(Action.ACCEPT, f"{len(whole.memories)} left") for _ in whole.memories))
+
+    assert isinstance(Counts(), TurnPolicy)
+    memory = make(MinimumLength(4), Counts())
+    reports = run_sync(memory.remember_turn("s", turn("ok", "A long answer.")))
+    assert [one.reason for one in reports] == ["too short", "1 left"]
+
+
+# --- near-duplicates
+
+
+@pytest.mark.parametrize("embedder", [None, Letters()])
+def test_a_near_duplicate_is_stored_with_the_link(make, embedder):
+    memory = make(NearDuplicates(), embedder=embedder)
+    first = run_sync(memory.remember("The plumber comes on Friday at nine o'clock."))
+    again = run_sync(memory.remember("the plumber comes on Friday, at nine o'clock"))
+    assert (again.outcome, again.of, again.reason) == ("stored", first.id, "near-duplicate")
+    (kept,) = run_sync(memory.get([again.id]))
+    assert kept.metadata["near"] == first.id
+    assert str(again).startswith(f"stored, near-duplicate of {first.id}")
+
+
+def test_what_adds_no_word_can_be_folded_and_what_does_never_is(make):
+    memory = make(NearDuplicates(words=0.5, fold=True))
+    first = run_sync(memory.remember("I do like green tea."))
+    same = run_sync(memory.remember("Green tea I do like!"))
+    assert (same.outcome, same.id, same.of, same.stored) == ("near-duplicate", first.id, first.id, False)
+    other = run_sync(memory.remember("I do not like green tea."))
+    assert (other.outcome, other.of) == ("stored", first.id)
+    assert texts(memory) == ["I do like green tea.", "I do not like green tea."]
+
+
+def test_another_s_words_another_kind_and_another_scope_are_no_near_duplicates(make):
+    memory = make(NearDuplicates(fold=True))
+    said = Memory("I like tea.", speaker="Ann", scopes={"project": "atlas"})
+    run_sync(memory.remember(said))
+    for other in (
+        replace(said, speaker="Bob"),
+        replace(said, speaker=None),
+        replace(said, kind="preference"),
+        replace(said, scopes={"project": "borea"}),
+    ):
+        assert run_sync(memory.remember(other)).of is None
+    assert run_sync(memory.remember(said, namespace="another")).of is None
+    assert run_sync(memory.remember(said)).of is not None
+
+
+def test_what_is_disabled_or_over_is_not_repeated(make):
+    memory = make(NearDuplicates(fold=True))
+    run_sync(memory.remember(Memory("I like tea.", disabled=True)))
+    run_sync(memory.remember(Memory("I like tea.", valid_to=NOW)))
+    run_sync(memory.remember(Memory("I like tea.", expires_at=NOW)))
+    assert run_sync(memory.remember("I like tea.")).of is None
+
+
+@pytest.mark.parametrize("bad", [{"meaning": 0}, {"words": 1.5}, {"meaning": True}, {"words": "all"}])
+def test_a_nearness_out_of_range_is_refused(bad):
+    with pytest.raises(ArgumentError, match=next(iter(bad))):
+        NearDuplicates(**bad)
+
+
+# --- trust on the way in
+
+
+def test_nobody_is_trusted_more_than_who_wrote_it_or_what_it_came_from(make):
+    memory = make()
+    page = run_sync(memory.remember(Memory("The moon is cheese.", actor="document")))
+    note = run_sync(memory.remember(Memory("The moon is cheese, they say.", derived_from=(page.id, "gone"))))
+    kept = run_sync(memory.get([page.id, note.id]))
+    assert [one.trust for one in kept] == [Trust.DOCUMENT, Trust.DOCUMENT]
+
+
+def test_who_is_trusted_less_supersedes_and_corrects_nothing(make):
+    memory = make()
+    said = run_sync(memory.remember("I live in Lisbon."))
+    line = run_sync(memory.remember(Memory("I live in Porto.", actor="tool", supersedes=f"{said.id}@1")))
+    assert (line.outcome, line.id) == ("rejected", "")
+    assert "supersede by tool needs approval" in line.reason
+    with pytest.raises(NotTrusted, match="correct by assistant"):
+        run_sync(memory.correct(said.id, "I live in Porto.", actor="assistant"))
+    assert texts(memory) == ["I live in Lisbon."]
+    run_sync(memory.correct(said.id, "I live in Porto.", actor="assistant", approved_by="user"))
+    (now,) = run_sync(memory.get([said.id]))
+    assert (now.text, now.trust, now.actor) == ("I live in Porto.", Trust.USER, "assistant")
+
+
+def test_a_correction_by_a_tool_stays_the_tool_s_word(make):
+    memory = make()
+    noted = run_sync(memory.remember(Memory("It is 20 degrees.", actor="assistant")))
+    run_sync(memory.correct(noted.id, "It is 21 degrees.", actor="system"))
+    with pytest.raises(NotTrusted):
+        run_sync(memory.correct(noted.id, "It is 99 degrees.", actor="tool"))
+
+
+# --- corrections
+
+
+def test_corrections_are_judged_as_additions_are(make):
+    memory = make(MinimumLength(3), NoSecrets())
+    kept = run_sync(memory.remember("The gate is open."))
+    with pytest.raises(RejectedText, match="too short"):
+        run_sync(memory.correct(kept.id, "no"))
+    report = run_sync(memory.correct(kept.id, "The PIN is 48213."))
+    assert (report.outcome, report.spans, report.reason) == ("redacted", 1, "secret: PIN")
+    assert texts(memory) == ["The PIN is [redacted: PIN]."]
