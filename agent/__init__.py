@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from agent.recalling import Knowledge
     from agent.results import Ending, RunResult, StopReason, ToolRun, Usage
     from agent.subagent import AgentTool
+    from agent.summarising import summariser
     from agent.tool_policy import ToolPolicy
     from agent.tools.calculator import calculator
     from agent.tools.chain import ChainedTool
@@ -240,6 +241,7 @@ __all__ = [
     "no_calls",
     "note_tools",
     "run_sync",
+    "summariser",
     "tool",
     "unless",
 ]
@@ -268,6 +270,7 @@ _PARTS = (
     "agent.recalling",
     "agent.results",
     "agent.subagent",
+    "agent.summarising",
     "agent.tool_policy",
     "agent.tools.calculator",
     "agent.tools.chain",

@@ -163,6 +163,7 @@ class Agent:
                     clock,
                     namespace=namespace,
                     k=recall,
+                    window=window,
                     sensitive=share_sensitive or not is_remote(provider),
                 ),
                 turns=TurnStore(memory, history, namespace=namespace),

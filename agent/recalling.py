@@ -15,6 +15,8 @@ from agent.items import ContextItem, item_of, passage_item
 from agent.storing import shown_again
 from memory import (
     Clock,
+    Conversation,
+    ConversationPolicy,
     Found,
     HistoryStorage,
     Hit,
@@ -23,6 +25,7 @@ from memory import (
     Memory,
     Message,
     Passages,
+    ReadPolicy,
     StoredMessage,
 )
 
@@ -64,6 +67,15 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
+class _Read:
+    """Messages of a conversation, their places in it, and what is to be said of them."""
+
+    messages: tuple[Message, ...] = ()
+    sequences: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReader:
     """Reads, for each prompt: the session's history, the pinned memories, and *k* memories and passages about it."""
 
@@ -74,15 +86,18 @@ class MemoryReader:
     namespace: str = ""
     k: int = 10
     history_limit: int = 200
+    window: ReadPolicy | None = None
+    """One that keeps something beside the conversation (a summary) is asked here; others where the budget is known."""
     sensitive: bool = True
     """Whether memories that were marked sensitive may be shown to the model."""
 
     async def gather(self, question: str, session: str) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named."""
-        no_history: tuple[tuple[Message, int], ...] = ()
+        no_history = _Read()
         no_memories: list[Memory] = []
         history, lost = await _tried(lambda: self._conversation(session), no_history)
-        before = [message.text for message, _ in history if message.role == "user"][-_TURNS_BEFORE:]
+        said = zip(history.messages, history.sequences, strict=True)
+        before = [message.text for message, place in said if message.role == "user" and place][-_TURNS_BEFORE:]
         read = await asyncio.gather(
             _tried(self._pinned, no_memories),
             _tried(lambda: self._memories(question, before), Found(())),
@@ -97,34 +112,44 @@ class MemoryReader:
             item_of(Hit(one, scores.get(one.id, 0.0)), number) for number, one in enumerate(pinned, start=1)
         )
         return Gathered(
-            history=tuple(message for message, _ in history),
-            sequences=tuple(sequence for _, sequence in history),
+            history=history.messages,
+            sequences=history.sequences,
             pinned=profile,
             recalled=tuple(replace(item, number=n) for n, item in enumerate(recalled, start=len(profile) + 1)),
             left_out=(*found.left_out, *lost_items),
             abstain=abstain,
-            notes=tuple(dict.fromkeys((*found.notes, *passages.notes))),
+            notes=tuple(dict.fromkeys((*history.notes, *found.notes, *passages.notes))),
             problems=problems,
         )
 
-    async def _conversation(self, session: str) -> tuple[tuple[Message, int], ...]:
-        if self.memory is None:
-            if self.history is None:
-                return ()
-            stored = await self.history.load(session, limit=self.history_limit, namespace=self.namespace)
-            return tuple((one.message, one.sequence) for one in stored)
-        conversations = self.memory.conversations
-        stored = await conversations.load(session, limit=self.history_limit, namespace=self.namespace)
-        return await self._with_words(self.memory, stored)
+    async def _conversation(self, session: str) -> _Read:
+        storage = self.history if self.memory is None else self.memory.conversations
+        if storage is None:
+            return _Read()
+        if isinstance(self.window, ConversationPolicy):
+            return await self._windowed(self.window, storage, session)
+        stored = await storage.load(session, limit=self.history_limit, namespace=self.namespace)
+        shown = await self._with_words(stored)
+        return _Read(tuple(one.message for one in shown), tuple(one.sequence for one in shown))
 
-    async def _with_words(
-        self, memory: LongTermMemory, stored: Sequence[StoredMessage]
-    ) -> tuple[tuple[Message, int], ...]:
+    async def _windowed(self, policy: ConversationPolicy, storage: HistoryStorage, session: str) -> _Read:
+        """Return what *policy* shows; a summary, which nobody said, has the place 0."""
+        shown: list[StoredMessage] = []
+
+        async def worded(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
+            shown[:] = await self._with_words(stored)
+            return shown
+
+        window = await policy.window(Conversation(storage, session, self.namespace, worded))
+        places = {id(one.message): one.sequence for one in shown}
+        return _Read(window.messages, tuple(places.get(id(one), 0) for one in window.messages), window.notes)
+
+    async def _with_words(self, stored: Sequence[StoredMessage]) -> list[StoredMessage]:
         """Return the messages; those that were kept as pointers to what they quoted, with the words of today."""
         ids = list(dict.fromkeys(id for one in stored for id in shown_again(one.message).ids))
-        found = await memory.get(ids, namespace=self.namespace) if ids else []
+        found = await self.memory.get(ids, namespace=self.namespace) if ids and self.memory is not None else []
         texts = {one.id: one.text for one in found if one is not None}
-        return tuple((shown_again(one.message).worded(texts), one.sequence) for one in stored)
+        return [replace(one, message=shown_again(one.message).worded(texts)) for one in stored]
 
     async def _pinned(self) -> list[Memory]:
         """Return the pinned memories that hold now, the most important first, then the newest."""

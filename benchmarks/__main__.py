@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import fast_search, vector_table
+from benchmarks import fast_search, secret_screen, vector_table
 from benchmarks.ablation import run_ablation
 from benchmarks.datasets import fingerprint
 from benchmarks.recall import Row, Settings, run
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     recall.add_argument("--ablate", action="store_true", help="what each signal is worth: each one left out in turn")
     recall.add_argument("--json", type=Path, help="write the figures to this file too")
     add_parsers(commands)
-    for measured in (fast_search, vector_table):
+    for measured in (fast_search, secret_screen, vector_table):
         measured.add_command(commands)
     given = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 110)

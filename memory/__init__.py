@@ -21,6 +21,7 @@ from memory.embedders.local import LocalEmbedder
 from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
+from memory.embedders.remote import is_remote
 from memory.embedders.space import embedder_space
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
@@ -129,7 +130,6 @@ from memory.write.policies import (
     WritePolicy,
 )
 from memory.write.reembedding import Reembedded, ReembeddingProgress
-from memory.write.sensitive import is_remote
 from memory.write.trust import may_change
 
 __all__ = [

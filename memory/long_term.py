@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import TypeAlias, Unpack
+from typing import TypeAlias, TypeVar, Unpack
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
@@ -50,10 +50,12 @@ from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
+from memory.write.summary_eraser import SummaryEraser
 from memory.write.tombstones import InMemoryTombstones, Tombstones
-from vectorstore import Filter, VectorStore, VectorStoreError
+from vectorstore import Filter, SpaceChanged, VectorStore, VectorStoreError
 
 Memories: TypeAlias = list[Memory]
+T = TypeVar("T")
 _Notes: TypeAlias = list[str]
 _Answers: TypeAlias = list[Memory | None]
 
@@ -83,7 +85,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         operation_ids: Callable[[], str] | None = None,
         zone: tzinfo | None = None,
         recall_settings: RecallSettings | None = None,
-        embedding: EmbeddingSettings | None = None,
+        embedding_settings: EmbeddingSettings | None = None,
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
@@ -95,7 +97,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         conversations, tombstones, operations = _beside(store, history, clock)
         self.store = store
         self.word_vectors = word_vectors
-        self.embedding = Embedding(store, embedder, settings=embedding)
+        self.embedding = Embedding(store, embedder, settings=embedding_settings)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock
@@ -116,7 +118,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
-            erasers=[CachedVectors(self.embedding)],
+            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding)],
         )
         self._next_due = self._context.held.next_due()
         self._recaller = Recaller(
@@ -213,7 +215,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             lanes=lanes,
             collections=collections,
         )
-        found = await asyncio.to_thread(self._recaller.recall, query)
+        found, problem = await self._searched(self._recaller.recall, query)
+        notes += [problem] if problem is not None else []
         return replace(found, notes=(*found.notes, *notes)) if notes else found
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
@@ -224,7 +227,8 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         """
         (name,) = names([id], "id")
         query, _ = await self._asked(question, k, **options)
-        return await asyncio.to_thread(self._recaller.why_not, query, name)
+        answer, _ = await self._searched(lambda query: self._recaller.why_not(query, name), query)
+        return answer
 
     async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
@@ -244,6 +248,15 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    async def _searched(self, search: Callable[[Query], T], query: Query) -> tuple[T, str | None]:
+        """Search; once more where the file was switched to other vectors, with those, or a note that there are none."""
+        try:
+            return await asyncio.to_thread(search, query), None
+        except SpaceChanged:
+            await asyncio.to_thread(self.embedding.follow)
+            vectors, problem = await self.embedding.queries([*query.vectors])
+            return await asyncio.to_thread(search, replace(query, vectors=vectors)), problem
 
     async def _asked(
         self, question: str, k: int, *, explain: bool = False, **options: Unpack[RecallOptions]

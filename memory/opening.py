@@ -18,10 +18,13 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.long_term import LongTermMemory
 from memory.recall.settings import RecallSettings
+from memory.storage.retention import Retention
+from memory.storage.sqlite import SqliteHistory
 from memory.times import Clock, system_clock
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import OnFailure, WritePolicy
-from vectorstore import Space, open_store
+from vectorstore import Space, VectorStore, open_store
+from vectorstore.sqlite import Database
 
 
 def open_memory(
@@ -36,8 +39,9 @@ def open_memory(
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
     recall_settings: RecallSettings | None = None,
-    embedding: EmbeddingSettings | None = None,
+    embedding_settings: EmbeddingSettings | None = None,
     counter: Callable[[str], int] | None = None,
+    retention: Retention | None = None,
     offline: bool = False,
 ) -> LongTermMemory:
     """Open the memory in the file *path*; make it where there is none.
@@ -47,15 +51,17 @@ def open_memory(
     (*choose_local* off: it is not);
     else the memory is searched by words alone, says so, and what is new waits for its vector. Word vectors
     are the local ones, where they are installed. What history holds and memory lacks is remembered.
+    *retention* bounds what history keeps of each session; None keeps all. Memories are not bounded by it.
     """
     store = open_store("sqlite:///" + os.fsdecode(path).replace("%", "%25"), fields=DECLARED_FIELDS)
     try:
         if local_available():
             word_vectors = word_vectors or LocalWordVectors()
             if embedder is None and choose_local:
-                embedder = _local_for(store.space, embedding or EmbeddingSettings())
+                embedder = _local_for(store.space, embedding_settings or EmbeddingSettings())
         memory = LongTermMemory(
             store,
+            history=None if retention is None else _history(store, clock, retention),
             embedder=embedder,
             word_vectors=word_vectors,
             policies=policies,
@@ -64,7 +70,7 @@ def open_memory(
             ids=ids,
             zone=zone,
             recall_settings=recall_settings,
-            embedding=embedding,
+            embedding_settings=embedding_settings,
             counter=counter,
             offline=offline,
         )
@@ -78,3 +84,8 @@ def open_memory(
 def _local_for(space: Space | None, settings: EmbeddingSettings) -> Embedder | None:
     local = LocalEmbedder()
     return local if settings.mismatch == "words" or space is None or named_for(space, local) else None
+
+
+def _history(store: VectorStore, clock: Clock, retention: Retention) -> SqliteHistory:
+    database: Database = store.database  # type: ignore[attr-defined]  # a store in a file has one
+    return SqliteHistory(database, clock=clock, retention=retention)

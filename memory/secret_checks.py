@@ -19,6 +19,8 @@ _PLACEHOLDER: Final = re.compile(
 _CODE: Final = re.compile(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_][\w.]*[(\[{].*|.*\)\.?.*\(.*|[a-z]+(?:[_\-][a-z]+)+"
 )
+_HUMPED: Final = re.compile(r"_*[A-Z]*[a-z]{2,}(?:[A-Z]+[a-z]{2,})*[A-Z]*[0-9]?")
+"""A name in code, such as ``SecretsOption``: no password has to look otherwise, but a key does."""
 _AFTER: Final = "\"'`,;.)]}>"
 _SAID_OF_PASSWORDS: Final = """\
 about above accepted again allowed already also always another around attached available because below better
@@ -60,7 +62,7 @@ def in_clear(value: str) -> bool:
 def key_value(value: str) -> bool:
     """Whether *value*, which stands where a key does, looks drawn at random and is no piece of code."""
     bare = value.rstrip(_AFTER)
-    if not in_clear(bare) or _CODE.fullmatch(bare) or len(bare) < 8:
+    if not in_clear(bare) or _CODE.fullmatch(bare) or _HUMPED.fullmatch(bare) or len(bare) < 8:
         return False
     return _changes(bare) >= (3 if len(bare) >= 12 else 4) or bool(re.search(r"[!@#$%^&*]", bare) and _changes(bare))
 

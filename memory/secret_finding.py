@@ -6,10 +6,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from memory.secret_kinds import SECRET_KINDS, SecretKind
+
+_QUOTES: Final = "\"'`"
+_SIGNS: Final = ",;.)]}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +37,31 @@ def secret_spans(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple
         group = "secret" if "secret" in pattern.groupindex else 0
         for match in pattern.finditer(text):
             if kind.check is None or kind.check(match[group]):
-                start, end = match.span(group)
-                found.append((start, start + len(match[group].rstrip("\"'`,;.)]}>")) if group else end, rank))
+                found.append((*_place(match, group), rank))
     return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _joined(found))
 
 
 def without_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[str, int]:
     """Return *text* with each secret replaced by a mark that names its kind, and how many there were."""
     spans = secret_spans(text, kinds)
+    return replaced(text, spans), len(spans)
+
+
+def replaced(text: str, spans: Sequence[SecretSpan]) -> str:
+    """Return *text* with a mark in the place of each of *spans*, which are in order."""
     for span in reversed(spans):
         text = f"{text[: span.start]}[redacted: {span.kind}]{text[span.end :]}"
-    return text, len(spans)
+    return text
+
+
+def _place(match: re.Match[str], group: str | int) -> tuple[int, int]:
+    """Return where the secret itself stands: without the quotes around it and the signs after it."""
+    start, end = match.span(group)
+    if group:
+        words = match[group]
+        start += len(words) - len(words.lstrip(_QUOTES))
+        end -= len(words) - len(words.rstrip(_QUOTES + _SIGNS))
+    return start, end
 
 
 def _joined(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

@@ -229,7 +229,7 @@ _IN_CONTEXT: Final = (
         "key in context",
         (
             r"(?i)(?:api[_\- ]?key|apikey|secret[_\- ]?key|access[_\- ]?key|private[_\- ]?key|encryption[_\- ]?key"
-            r"|auth[_\- ]?key|signing[_\- ]?key|client[_\- ]?secret|secret|token|credential)[a-z0-9_]{0,20}"
+            r"|auth[_\- ]?key|signing[_\- ]?key|client[_\- ]?secret|secret|token(?!i[sz])|credential)[a-z0-9_]{0,20}"
             rf"(?: (?:for|of|to|on)(?: [\w.\-]{{1,30}}){{1,4}}?)?{_VALUE}"
             r"(?P<secret>[A-Za-z0-9_\-./+=~!@#$%^&*]{8,600})"
         ),

@@ -69,11 +69,11 @@ class ShortTermMemory:
         return await window_of(self._policy, Conversation(self._storage, self._session, self._namespace))
 
     async def load(
-        self, *, limit: int | None = None, offset: int = 0, roles: Iterable[Role] | None = None
+        self, *, limit: int | None = None, offset: int = 0, roles: Iterable[Role] | None = None, after: int = 0
     ) -> list[StoredMessage]:
-        """Return what is kept, oldest first, past any policy; *limit* and *offset* count from the newest."""
+        """Return what is kept, oldest first, past any policy; as ``HistoryStorage.load``."""
         return await self._storage.load(
-            self._session, namespace=self._namespace, limit=limit, offset=offset, roles=roles
+            self._session, namespace=self._namespace, limit=limit, offset=offset, roles=roles, after=after
         )
 
     async def clear(self) -> int:

@@ -33,6 +33,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "embedding_base_url": "MNEME_EMBEDDING_BASE_URL",
     "embedding_api_key": "MNEME_EMBEDDING_API_KEY",
     "token_budget": "MNEME_TOKEN_BUDGET",
+    "window": "MNEME_WINDOW",
+    "trace": "MNEME_TRACE",
     "system": "MNEME_SYSTEM",
     "secrets": "MNEME_SECRETS",
     "share_sensitive": "MNEME_SHARE_SENSITIVE",
@@ -44,6 +46,7 @@ DEFAULT_BASE_URL = "https://api.openai.com/v1"
 ANTHROPIC_BASE_URL = "https://api.anthropic.com"
 KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
+WINDOWS = ("turns", "tokens", "summary")
 EMBEDDERS = ("auto", "local", "none", "ollama", "openai")
 _NOT_SHOWN = frozenset(
     {
@@ -77,6 +80,8 @@ class Settings(BaseModel):
     embedding_base_url: str | None = None
     embedding_api_key: SecretStr | None = None
     token_budget: int = Field(default=16_000, ge=500)
+    window: str = "all"
+    trace: bool = True
     system: str = ""
     secrets: Literal["redact", "reject", "keep"] = "redact"
     share_sensitive: bool = False
@@ -158,6 +163,14 @@ class Settings(BaseModel):
     @classmethod
     def _model(cls, value: str | None) -> str | None:
         return None if value is None or value.strip().lower() in ("", NO_MODEL) else value.strip()
+
+    @field_validator("window")
+    @classmethod
+    def _window(cls, value: str) -> str:
+        kind, _, size = value.strip().partition(":")
+        if value.strip() != "all" and (kind not in WINDOWS or not size.isdecimal() or int(size) < 1):
+            raise ValueError("all, turns:NUMBER, tokens:NUMBER or summary:NUMBER (of tokens) is needed")
+        return value.strip()
 
     @field_validator("embedder")
     @classmethod

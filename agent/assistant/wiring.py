@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agent.agent import Agent
     from agent.providers.protocol import Provider
     from agent.tools.protocol import Tool
+    from memory import ReadPolicy
     from memory.http import HttpClient
 
 SYSTEM = """\
@@ -125,6 +126,8 @@ def open_assistant(
         memory=place.memory,
         namespace=place.namespace,
         token_budget=settings.token_budget,
+        window=make_window(settings, provider),
+        trace=settings.trace,
         on_memory_error=on_memory_error,
         share_sensitive=settings.share_sensitive,
     )
@@ -170,6 +173,24 @@ def _anthropic(settings: Settings, client: HttpClient | None) -> Provider:
 
     name, url = settings.model_name, settings.endpoint
     return AnthropicProvider(name, api_key=settings.key, base_url=url, cache=True, client=client)
+
+
+def make_window(settings: Settings, provider: Provider) -> ReadPolicy | None:
+    """Return what chooses from a conversation; None for all of it, as far as the token budget goes."""
+    from agent.summarising import summariser
+    from memory import EstimatingCounter, FixedWindow, SummaryWindow, TokenWindow
+
+    kind, _, size = settings.window.partition(":")
+    if kind == "all":
+        return None
+    if kind == "turns":
+        return FixedWindow(turns=int(size))
+    window, half = (TokenWindow(max(int(size) // part, 1), EstimatingCounter()) for part in (1, 2))
+    if kind == "tokens":
+        return window
+    if settings.model is None:
+        raise ConfigurationError("window summary needs a model that sums up; without one, tokens:NUMBER does")
+    return SummaryWindow(window, summariser(provider), down_to=half)
 
 
 def make_policies(settings: Settings) -> tuple[WritePolicy, ...]:
@@ -219,7 +240,7 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
         embedder=embedder,
         choose_local=settings.embedder_kind != "none",
         policies=make_policies(settings),
-        embedding=EmbeddingSettings(mismatch="words"),
+        embedding_settings=EmbeddingSettings(mismatch="words"),
         offline=settings.offline,
     )
     return OpenedMemory(settings, memory, client)

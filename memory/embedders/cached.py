@@ -18,6 +18,7 @@ from memory.embedders.details import Embeddings, Truncation, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import PROBES, agree, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.remote import is_remote
 from memory.embedders.texts import check_input, distinct
 from memory.errors import ArgumentError
 from vectorstore import VectorStoreError
@@ -50,14 +51,14 @@ class CachedEmbedder:
         return self._inner.fingerprint
 
     @property
-    def remote(self) -> bool:
-        """Whether the embedder inside is somewhere else, or does not say."""
-        return bool(getattr(self._inner, "remote", True))
-
-    @property
     def dimension(self) -> int:
         """Length of the vectors; 0 until there was one."""
         return self._inner.dimension or self._dimension
+
+    @property
+    def remote(self) -> bool:
+        """Whether the embedder inside is somewhere else, or does not say."""
+        return is_remote(self._inner)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; what the embedder inside raises, or would have raised, is raised."""

@@ -109,14 +109,14 @@ class EndpointEmbedder:
         return self._fingerprint
 
     @property
-    def remote(self) -> bool:
-        """Whether texts leave this machine: anywhere but to its own address."""
-        return not is_loopback(self._url)
-
-    @property
     def dimension(self) -> int:
         """Length of the vectors; 0 until the server has told."""
         return self._dimension
+
+    @property
+    def remote(self) -> bool:
+        """Whether the server is another machine."""
+        return not is_loopback(self._url)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; a text that the server refuses raises."""

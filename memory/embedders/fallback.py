@@ -16,6 +16,7 @@ from memory.embedders.details import Embeddings, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.remote import is_remote
 from memory.embedders.texts import check_input
 from memory.errors import ArgumentError, EmbedderError
 
@@ -54,14 +55,14 @@ class FallbackEmbedder:
         return self._members[0].fingerprint
 
     @property
-    def remote(self) -> bool:
-        """Whether one of them is somewhere else, or does not say."""
-        return any(getattr(member, "remote", True) for member in self._members)
-
-    @property
     def dimension(self) -> int:
         """Length of the vectors; 0 until one of them knows."""
         return next((one.dimension for one in self._members if one.dimension), 0)
+
+    @property
+    def remote(self) -> bool:
+        """Whether one of them is somewhere else, or does not say."""
+        return any(is_remote(one) for one in self._members)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; raises the last error when all fail."""

@@ -27,14 +27,17 @@ from memory.storage.protocol import StoredMessage
 from memory.storage.serialise import check_name
 from memory.storage.summaries import Summary
 from memory.tokens import TokenCounter
+from memory.turns import groups
 
 Summarise: TypeAlias = Callable[[str, Sequence[Message]], str | Awaitable[str]]
 """Gets the summary so far (empty at first) and the messages to add to it, oldest first; returns the new summary."""
 
 HEADING = "Summary of the conversation so far"
-SUMMARY = "summary"
+SUMMARY = "mneme.summary"
 """Metadata of the message that carries a summary: how many messages it sums up."""
 _ATTEMPTS = 3
+_PART = 200
+"""How many messages are summed up at once."""
 _LONGEST_REASON = 200
 
 
@@ -77,36 +80,52 @@ class SummaryWindow:
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """Return the window of *messages* alone; a summary among them stays, none is made."""
-        told = [one for one in messages if SUMMARY in one.metadata]
-        window = self._policy.apply([one for one in messages if SUMMARY not in one.metadata])
+        told = [one for one in messages if SUMMARY in one.metadata][-1:]
+        window = self._policy.apply([one for one in messages if one not in told])
         if window.dropped:
             note = f"{_messages(window.dropped)} left out and not summed up: there is no storage to keep a summary in"
             window = replace(window, notes=(*window.notes, note))
-        return _with(window, told[-1]) if told else window
+        return _with(window, told[0]) if told else window
 
     async def window(self, conversation: Conversation) -> Window:
-        """As the protocol says. Of runs at once on one session, the first that is ready keeps its summary."""
-        for _ in range(_ATTEMPTS):
+        """As the protocol says. Of runs at once on one session, the first that is ready keeps its summary.
+
+        A long conversation is summed up in parts, each kept when it is ready: one that fails loses no other.
+        """
+        said: tuple[str, ...] = ()
+        refused = 0
+        while True:
             before = await conversation.summary(self._name)
             stored = await conversation.load(after=before.through if before else 0)
             plain = self._policy.apply([one.message for one in stored])
             if not plain.dropped:
-                return _told(plain, before)
-            smaller = self._down_to.apply([one.message for one in stored])
-            chosen = smaller if smaller.dropped > plain.dropped else plain
-            gone = [one for one in stored if one.message.role != "system"][: chosen.dropped]
+                return _told(plain, before, *said)
+            if refused == _ATTEMPTS:
+                note = f"the conversation kept changing; {_messages(plain.dropped)} left out and not summed up"
+                return _told(plain, None, note)
+            gone = self._gone(stored, plain)
             try:
                 text, notes = await self._continued(before, gone)
             except Exception as error:  # whatever the caller's function raises: the conversation goes on without
                 reason = f"{type(error).__name__}: {error}".removesuffix(": ")[:_LONGEST_REASON]
                 note = f"the summary could not be made ({reason}); {_messages(plain.dropped)} left out of it"
-                return _told(plain, before, note)
+                return _told(plain, before, *said, note)
             summary = Summary(self._name, text, gone[-1].sequence, len(gone) + (before.messages if before else 0))
             if await conversation.keep_summary(summary, before=before, made_of=[one.sequence for one in gone]):
-                return _told(replace(chosen, dropped=0), summary, *notes)
-            # Somebody else was first, or something it was made of was just forgotten: it must not be shown.
-        note = f"the conversation kept changing; {_messages(plain.dropped)} left out and not summed up"
-        return _told(plain, None, note)
+                said, refused = notes, 0
+            else:  # somebody else was first, or something it was made of was just forgotten: it must not be shown
+                refused += 1
+
+    def _gone(self, stored: Sequence[StoredMessage], plain: Window) -> list[StoredMessage]:
+        """Return what is to be summed up next: whole groups, the oldest first, not many more than ``_PART``."""
+        smaller = self._down_to.apply([one.message for one in stored])
+        spoken = [one for one in stored if one.message.role != "system"]
+        length = 0
+        for group in groups([one.message for one in spoken[: max(smaller.dropped, plain.dropped)]]):
+            if length + len(group) > _PART and length:
+                break
+            length += len(group)
+        return spoken[:length]
 
     async def _continued(self, before: Summary | None, gone: Sequence[StoredMessage]) -> tuple[str, tuple[str, ...]]:
         """Return the summary continued by *gone*, and what is to be said of it."""

@@ -9,7 +9,7 @@ from memory.rag.collection import Collection
 from memory.rag.manifest import Record
 from memory.rag.plan import Draft, Plan, entries_of, plan
 from memory.rag.report import IngestAction, IngestLine
-from memory.write.embedding import Embedded
+from memory.write.embedded import Embedded
 from vectorstore import Entry, RevisionConflict, Vector
 
 

@@ -63,7 +63,7 @@ class _Session:
             if sequence < self.first and row.role != "system" and (drop or row.settled):
                 del self.rows[sequence]
                 if row.memory and any(sequence <= one.through for one in self.summaries.values()):
-                    self.left[row.memory] = sequence
+                    self.left[row.memory] = min(sequence, self.left.get(row.memory, sequence))
 
     def forget_summaries(self, sequence: int) -> int:
         """Delete the summaries that reach to *sequence*; return how many."""
@@ -261,14 +261,15 @@ class InMemoryRows:
             held.summaries[summary.name] = replace(summary, at=self._clock())
             return True
 
-    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
+    def erase_summaries(
+        self, memories: Sequence[str], holds: Callable[[str], bool] | None = None, *, namespace: str = ""
+    ) -> int:
         """As ``HistoryRows.erase_summaries``."""
-        wanted = [text for text in texts if text.strip()]
         with self._lock:
             erased = 0
             for held in [held for (owner, _), held in self._sessions.items() if owner == namespace]:
                 reached = [held.left[one] for one in memories if one in held.left]
-                reached += [one.through for one in held.summaries.values() if any(text in one.text for text in wanted)]
+                reached += [one.through for one in held.summaries.values() if holds is not None and holds(one.text)]
                 erased += held.forget_summaries(min(reached)) if reached else 0
             return erased
 

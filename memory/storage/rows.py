@@ -8,7 +8,7 @@ still to be written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -122,9 +122,11 @@ class HistoryRows(Protocol):
         """As ``SummaryStorage.keep_summary``."""
         ...
 
-    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
-        """Erase summaries made of a message that was one of *memories*, and left by a retention since, and those that
-        hold one of *texts* verbatim; return how many. (``erase`` sees to those of messages that are there.)"""
+    def erase_summaries(
+        self, memories: Sequence[str], holds: Callable[[str], bool] | None = None, *, namespace: str = ""
+    ) -> int:
+        """Erase summaries made of a message that was one of *memories*, and left by a retention since, and those whose
+        text *holds* what is forgotten; return how many. (``erase`` sees to those of messages that are there.)"""
         ...
 
 

@@ -6,13 +6,12 @@ and its record are stored together or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 import apsw
 
-from memory.captions import beginning
 from memory.messages import Message, Role
 from memory.storage import sqlite_bounds as bounds
 from memory.storage.protocol import SessionInfo, StoredMessage
@@ -28,6 +27,7 @@ from memory.storage.serialise import (
     check_session,
     needle,
 )
+from memory.storage.sqlite_messages import MOST, begins, keys, note, put_at, remove
 from memory.storage.sqlite_summaries import drop_summaries, read_summary, telling, write_summary
 from memory.storage.summaries import Summary, check_summary, same
 from memory.storage.tables import FROM, ROW, SHOWN, SHOWN_FROM, HistoryTables, checksum_of, decoded
@@ -35,8 +35,6 @@ from memory.times import Clock, from_text, system_clock, to_text
 from vectorstore.sqlite import Database
 
 _GROUP = 200
-_MOST = 2**63 - 1
-"""The largest number that SQLite knows."""
 
 
 class SqliteHistory(ThreadedHistory):
@@ -93,8 +91,8 @@ class SqliteRows:
             f"SELECT {ROW} {SHOWN_FROM} WHERE s.namespace = ? AND s.session = ? AND {SHOWN} "
             f"AND m.role IN ({_marks(wanted)}) AND m.sequence > ? ORDER BY m.sequence DESC LIMIT ? OFFSET ?"
         )
-        most = -1 if limit is None else min(limit, _MOST)
-        bound = (*place, self._over(), *wanted, min(after, _MOST), most, min(offset, _MOST))
+        most = -1 if limit is None else min(limit, MOST)
+        bound = (*place, self._over(), *wanted, min(after, MOST), most, min(offset, MOST))
         with self._database.read() as connection:
             rows = [decoded(row) for row in connection.execute(sql, bound)]
         return [StoredMessage(row.sequence, row.message, row.at, row.memory or None) for row in reversed(rows)]
@@ -111,7 +109,7 @@ class SqliteRows:
                 place,
             ):
                 before.setdefault(text, []).append((memory, settled))
-            self._remove(connection, place, None)
+            remove(connection, place, None, self._over())
             if not texts:
                 return []
             kept = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
@@ -122,7 +120,7 @@ class SqliteRows:
         place = (check_namespace(namespace), check_session(session))
         chosen = None if sequences is None else check_sequences(sequences)
         with self._database.write() as connection:
-            return self._remove(connection, place, chosen)
+            return remove(connection, place, chosen, self._over())
 
     def erase(self, rows: Sequence[HistoryRow]) -> None:
         """As ``HistoryRows.erase``."""
@@ -130,7 +128,7 @@ class SqliteRows:
             return
         with self._database.write() as connection:
             for row in rows:
-                self._remove(connection, (row.namespace, row.session), [row.sequence])
+                remove(connection, (row.namespace, row.session), [row.sequence], self._over())
             self._database.mark_erasure(connection)
         if not self._database.in_write():
             self._database.finish_erasure()
@@ -152,7 +150,7 @@ class SqliteRows:
         """As ``HistoryRows.place``."""
         texts = all_to_json([row.message for row in rows])
         with self._database.write() as connection:
-            return sum(_place(connection, row, text) for row, text in zip(rows, texts, strict=True))
+            return sum(put_at(connection, row, text) for row, text in zip(rows, texts, strict=True))
 
     def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
@@ -162,18 +160,21 @@ class SqliteRows:
             "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) "
             f"{SHOWN_FROM} WHERE s.namespace = ? AND {SHOWN} GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
         )
-        bound = (check_namespace(namespace), self._over(), -1 if limit is None else min(limit, _MOST))
+        bound = (check_namespace(namespace), self._over(), -1 if limit is None else min(limit, MOST))
         with self._database.read() as connection:
             return [
-                SessionInfo(name, count, from_text(first), from_text(last), _begins(connection, key, sequence))
+                SessionInfo(name, count, from_text(first), from_text(last), begins(connection, key, sequence))
                 for key, name, count, first, last, sequence in list(connection.execute(sql, bound))
             ]
 
     def namespaces(self) -> list[str]:
         """As ``HistoryStorage.namespaces``."""
+        sql = (
+            "SELECT DISTINCT s.namespace FROM history_sessions AS s LEFT JOIN history_bounds AS b ON b.session = s.key "
+            f"WHERE EXISTS (SELECT 1 FROM history_messages AS m WHERE m.session = s.key AND {SHOWN})"
+        )
         with self._database.read() as connection:
-            found = connection.execute(f"SELECT DISTINCT s.namespace {SHOWN_FROM} WHERE {SHOWN}", (self._over(),))
-            return sorted(name for (name,) in found)
+            return sorted(name for (name,) in connection.execute(sql, (self._over(),)))
 
     def unsettled(self, limit: int) -> list[HistoryRow]:
         """As ``HistoryRows.unsettled``."""
@@ -188,7 +189,7 @@ class SqliteRows:
         self._assign(rows, settled=1)
         with self._database.write() as connection:
             for place in dict.fromkeys((row.namespace, row.session) for row in rows):
-                for key in _keys(connection, place):
+                for key in keys(connection, place):
                     bounds.take_hidden(connection, key)
 
     def of_memories(self, ids: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
@@ -240,11 +241,13 @@ class SqliteRows:
                 return False
             return write_summary(connection, place, summary, numbers, to_text(now))
 
-    def erase_summaries(self, memories: Sequence[str], texts: Sequence[str] = (), *, namespace: str = "") -> int:
+    def erase_summaries(
+        self, memories: Sequence[str], holds: Callable[[str], bool] | None = None, *, namespace: str = ""
+    ) -> int:
         """As ``HistoryRows.erase_summaries``."""
         erased = 0
         with self._database.write() as connection:
-            for session, sequence in telling(connection, namespace, memories, texts):
+            for session, sequence in telling(connection, namespace, memories, holds):
                 erased += drop_summaries(connection, (namespace, session), sequence)
             if erased:
                 self._database.mark_erasure(connection)
@@ -288,77 +291,11 @@ class SqliteRows:
         bounds.trim(connection, self._retention, key)
         return sequences
 
-    def _remove(self, connection: apsw.Connection, place: tuple[str, str], sequences: Sequence[int] | None) -> int:
-        """Delete messages (None: all) and the summaries made of them; return how many of them were shown."""
-        gone, over = 0, self._over()
-        for key in _keys(connection, place):
-            for sequence in (None,) if sequences is None else [one for one in sequences if 0 < one <= _MOST]:
-                test, bound = ("1", ()) if sequence is None else ("m.sequence = ?", (sequence,))
-                shown = f"SELECT COUNT(*) {SHOWN_FROM} WHERE m.session = ? AND {SHOWN} AND {test}"
-                gone += next(connection.execute(shown, (key, over, *bound)))[0]
-                connection.execute(f"DELETE FROM history_messages AS m WHERE m.session = ? AND {test}", (key, *bound))
-                if sequence is None or connection.changes():
-                    drop_summaries(connection, place, sequence or 0)
-        return gone
-
     def _assign(self, rows: Sequence[HistoryRow], *, settled: int) -> None:
         with self._database.write() as connection:
             for row in rows:
                 place = (row.namespace, row.session)
-                _note(connection, place, row.sequence, "memory = ?, settled = ?", (row.memory, settled))
-
-
-def _place(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
-    place, at = (check_namespace(row.namespace), check_session(row.session)), to_text(row.at)
-    connection.execute(
-        "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?)"
-        " ON CONFLICT DO UPDATE SET next = max(next, excluded.next)",
-        (*place, row.sequence + 1),
-    )
-    connection.execute(
-        "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum)"
-        " SELECT key, ?, ?, ?, ?, ?, ?, ? FROM history_sessions WHERE namespace = ? AND session = ?"
-        " ON CONFLICT DO NOTHING",
-        (
-            row.sequence,
-            at,
-            row.message.role,
-            text,
-            row.memory,
-            int(row.memory is not None),
-            checksum_of(place, row.sequence, at, text),
-            *place,
-        ),
-    )
-    placed = connection.changes()
-    connection.execute(
-        "INSERT INTO history_bounds (session, first, used_at)"
-        " SELECT key, 1, ? FROM history_sessions WHERE namespace = ? AND session = ?"
-        " ON CONFLICT (session) DO UPDATE SET used_at = max(coalesce(used_at, excluded.used_at), excluded.used_at)",
-        (at, *place),
-    )
-    return placed
-
-
-def _keys(connection: apsw.Connection, place: tuple[str, str]) -> list[int]:
-    """Return the key of a session; nothing for one that is unknown."""
-    sql = "SELECT key FROM history_sessions WHERE namespace = ? AND session = ?"
-    return [key for (key,) in connection.execute(sql, place)]
-
-
-def _begins(connection: apsw.Connection, key: int, sequence: int) -> str:
-    sql = f"SELECT {ROW} {FROM} WHERE m.session = ? AND m.sequence = ?"
-    return beginning(decoded(next(connection.execute(sql, (key, sequence)))).message)
-
-
-def _note(
-    connection: apsw.Connection, place: tuple[str, str], sequence: int, what: str, values: tuple[Any, ...]
-) -> None:
-    connection.execute(
-        f"UPDATE history_messages SET {what} WHERE sequence = ? "
-        "AND session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)",
-        (*values, sequence, *place),
-    )
+                note(connection, place, row.sequence, "memory = ?, settled = ?", (row.memory, settled))
 
 
 def _marks(values: Sequence[object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import apsw
 
@@ -63,9 +63,9 @@ def drop_summaries(connection: apsw.Connection, place: tuple[str, str], sequence
 
 
 def telling(
-    connection: apsw.Connection, namespace: str, memories: Sequence[str], texts: Sequence[str]
+    connection: apsw.Connection, namespace: str, memories: Sequence[str], holds: Callable[[str], bool] | None
 ) -> Iterator[tuple[str, int]]:
-    """Yield session and reach of what tells of a message that was one of *memories*, or holds one of *texts*."""
+    """Yield session and reach of what tells of a message that was one of *memories*, or *holds* what is forgotten."""
     for memory in memories:
         yield from list(
             connection.execute(
@@ -74,8 +74,7 @@ def telling(
                 (namespace, memory),
             )
         )
-    wanted = [text for text in texts if text.strip()]
     sql = f"SELECT s.session, y.through, y.text {SUMMARY_FROM} WHERE s.namespace = ?"
-    for session, through, text in list(connection.execute(sql, (namespace,))) if wanted else ():
-        if any(one in text for one in wanted):
+    for session, through, text in list(connection.execute(sql, (namespace,))) if holds is not None else ():
+        if holds is not None and holds(text):
             yield session, through

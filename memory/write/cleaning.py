@@ -14,6 +14,8 @@ from memory.write.policies import Cleaning, WritePolicy
 _LEFT = frozenset({"type", "role", "media_type", "data", "signature", "redacted", "id", "call_id", "at"})
 """Fields that are not anybody's words: names of kinds, ids, bytes, and what a provider must get back unchanged."""
 
+_FREE = frozenset({"metadata", "arguments"})
+
 
 def cleaners(policies: Sequence[WritePolicy]) -> tuple[Cleaning, ...]:
     """Return those of *policies* that take parts of texts away."""
@@ -36,13 +38,23 @@ class _Walk:
         self._policies = policies
         self.spans = 0
 
-    def value(self, value: Any) -> Any:
-        """Return JSON *value* with its texts cleaned."""
+    def value(self, value: Any, name: str = "", *, free: bool = False) -> Any:
+        """Return JSON *value*, which stands under *name*, with its texts cleaned; *free* is what anybody may name."""
         if isinstance(value, str):
-            for policy in self._policies:
-                value, count = policy.cleaned(value)
-                self.spans += count
+            return self._text(value, name)
+        if isinstance(value, list):
+            return [self.value(inner, name, free=free) for inner in value]
+        if not isinstance(value, dict):
             return value
-        if isinstance(value, dict):
-            return {name: inner if name in _LEFT else self.value(inner) for name, inner in value.items()}
-        return [self.value(inner) for inner in value] if isinstance(value, list) else value
+        if free:
+            return {self._text(name): self.value(inner, name, free=True) for name, inner in value.items()}
+        return {
+            name: inner if name in _LEFT else self.value(inner, name, free=name in _FREE)
+            for name, inner in value.items()
+        }
+
+    def _text(self, text: str, name: str = "") -> str:
+        for policy in self._policies:
+            text, count = policy.cleaned(text, name)
+            self.spans += count
+        return text

@@ -9,84 +9,40 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from memory.embedders.cache_tables import MAX_BYTES, SqliteEmbeddingCache
 from memory.embedders.cached import CachedEmbedder
-from memory.embedders.details import Embeddings, Truncation, embed_detailed
+from memory.embedders.details import Embeddings, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind
 from memory.embedders.space import named_for
 from memory.errors import EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.redaction import redacted
+from memory.write.embedded import NO_EMBEDDER, SWITCHED, Embedded, checked, embedded
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
 from memory.write.probes import InMemoryProbes, Probes, Rows
 from memory.write.under_way import UnderWay
-from vectorstore import LifecycleStore, Space, SpaceChanged, SpaceMismatch, UnsupportedError, Vector, VectorStore
+from vectorstore import (
+    LifecycleStore,
+    Space,
+    SpaceChanged,
+    SpaceMismatch,
+    UnsupportedError,
+    Vector,
+    VectorStore,
+    WrapperStore,
+)
 
-NOTHING_TO_EMBED = "nothing to embed"
-NO_EMBEDDER = "no embedder is configured"
-SWITCHED = "the memory was switched to another embedder meanwhile"
 _WORDS_ALONE = "searched by words alone"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
-    """A vector for each text or None; *reasons* say why one never has one, *deferred* why all must wait.
-
-    By place: *refused* says which texts the embedder refused and why (they wait, by themselves), *truncated* which it
-    cut. *space* is that of the vectors.
-    """
-
-    vectors: tuple[Vector | None, ...]
-    reasons: tuple[str | None, ...]
-    deferred: str | None = None
-    refused: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
-    truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
-    space: Space | None = None
-
-    @classmethod
-    def later(cls, count: int, why: str) -> Embedded:
-        """Return *count* texts whose vectors are still to come."""
-        return cls((None,) * count, (None,) * count, why)
-
-    def waits(self, place: int) -> str | None:
-        """Return why the text at *place* has no vector yet; None when it has one or never will."""
-        return self.refused.get(place) or self.deferred
-
-    def among(self, count: int, places: Sequence[int], reason: str) -> Embedded:
-        """Return the same as part of *count* texts: these are at *places*, the others get no vector for *reason*."""
-        vectors: list[Vector | None] = [None] * count
-        reasons: list[str | None] = [reason] * count
-        for new, vector, why in zip(places, self.vectors, self.reasons, strict=True):
-            vectors[new], reasons[new] = vector, why
-        return replace(
-            self,
-            vectors=tuple(vectors),
-            reasons=tuple(reasons),
-            refused={places[old]: why for old, why in self.refused.items()},
-            truncated={places[old]: cut for old, cut in self.truncated.items()},
-        )
-
-    def part(self, places: Sequence[int]) -> Embedded:
-        """Return the same of some of the texts, in the order of *places*."""
-        return replace(
-            self,
-            vectors=tuple(self.vectors[place] for place in places),
-            reasons=tuple(self.reasons[place] for place in places),
-            refused={new: self.refused[old] for new, old in enumerate(places) if old in self.refused},
-            truncated={new: self.truncated[old] for new, old in enumerate(places) if old in self.truncated},
-        )
 
 
 class Embedding:
@@ -137,6 +93,7 @@ class Embedding:
         try:
             made, space = await self._asked(self.embedder, texts, "document", patience)
         except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
+            _log.warning("embedding failed: %s", type(error).__name__)
             return Embedded.later(len(texts), self._failed(error))
         return embedded(made, space)
 
@@ -173,14 +130,16 @@ class Embedding:
 
     def follow(self) -> Space | None:
         """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
-        space = self._store.space
-        if space is None or not isinstance(self._store, LifecycleStore):
+        store, space = self._store, self._store.space
+        while isinstance(store, WrapperStore):  # what watches the calls of others has nothing to see here
+            store = store.wrapped
+        if space is None or not isinstance(store, LifecycleStore):
             return space
         try:
-            self._store.search(np.eye(1, space.dimension, dtype=np.float32)[0], 0)
+            store.search(np.eye(1, space.dimension, dtype=np.float32)[0], 0)
         except SpaceChanged as changed:
             if changed.recorded is not None:
-                self._store.set_space(changed.recorded)
+                store.set_space(changed.recorded)
             self._trusted = None
         return self._store.space
 
@@ -215,9 +174,8 @@ class Embedding:
 
     def _failed(self, error: Exception) -> str:
         self._trusted = None  # what comes back may be another model
-        said = redacted(str(error)) or type(error).__name__
+        said = str(error) if isinstance(error, EmbedderMismatch) else redacted(str(error)) or type(error).__name__
         self.problem = said if isinstance(error, EmbedderMismatch) else f"the embedder failed: {said}"
-        _log.warning("embedding failed: %s", type(error).__name__)
         return self.problem
 
     async def _asked(
@@ -241,8 +199,10 @@ class Embedding:
         return made, space
 
     async def _embed(self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind) -> tuple[Embeddings, Space]:
-        space = await asyncio.to_thread(self.follow)
-        _check_name(space, embedder)
+        space = self._store.space
+        if space is not None and not named_for(space, embedder):  # it may have been switched to this one elsewhere
+            space = await asyncio.to_thread(self.follow)
+            _check_name(space, embedder)
         async with _beside(probe(embedder) if self._trusted is None or self._trusted != space else None) as probing:
             made = checked(await embed_detailed(embedder, texts, kind), texts)
             seen = None if probing is None else await probing
@@ -266,28 +226,6 @@ class Embedding:
             _check_probes(embedder, self.probes.first(space.fingerprint, seen), seen)
             self._trusted = space
         return space
-
-
-def embedded(made: Embeddings, space: Space) -> Embedded:
-    """Return an embedder's answer as it is stored."""
-    filled = [bool(row.any()) for row in made.vectors]
-    never = [None if some or place in made.refused else NOTHING_TO_EMBED for place, some in enumerate(filled)]
-    vectors = tuple(row.copy() if some else None for row, some in zip(made.vectors, filled, strict=True))
-    refused = {place: f"the embedder refused it: {redacted(why)}" for place, why in made.refused.items()}
-    return Embedded(vectors, tuple(never), None, refused, dict(made.truncated), space)
-
-
-def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:
-    """Return *made* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
-    rows = np.asarray(made.vectors, dtype=np.float32)
-    if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
-        raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
-    empty = {
-        place: "it gave a vector of zeros"
-        for place in np.flatnonzero(~rows.any(axis=1)).tolist()
-        if any(map(str.isalnum, texts[place]))
-    }
-    return Embeddings(rows, made.truncated, {**empty, **made.refused})
 
 
 def _check_name(space: Space | None, embedder: Embedder) -> None:

@@ -15,7 +15,7 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Memory
 from memory.times import aware
 from memory.write.context import WriteContext
-from memory.write.embedding import Embedded
+from memory.write.embedded import Embedded
 from memory.write.policies import Near
 from memory.write.sensitive import may_embed
 from vectorstore import Filter, Vector

@@ -9,7 +9,7 @@ from itertools import islice
 
 from memory.lanes import lane_of
 from memory.write.context import WriteContext
-from memory.write.embedding import Embedded
+from memory.write.embedded import Embedded
 from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, RevisionConflict
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from memory.embedders.details import embed_detailed
@@ -18,7 +19,7 @@ from memory.embedders.space import marked, named_for
 from memory.errors import ArgumentError, EmbedderError
 from memory.write import pending
 from memory.write.context import WriteContext
-from memory.write.embedding import Embedded, checked, embedded
+from memory.write.embedded import REFUSED, Embedded, checked, embedded
 from memory.write.probes import Rows
 from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
@@ -31,7 +32,7 @@ _ROUNDS = 1000
 class ReembeddingProgress:
     """How far embedding anew is: *done* of *total* entries of all namespaces, documents and old versions included.
 
-    What is written meanwhile is added to *total*.
+    What has nothing to embed is not counted; what is written meanwhile is, when the rest is done.
     """
 
     done: int
@@ -78,6 +79,7 @@ async def reembed(
         context.embedding.use(chosen, before)
         filled = await _flushed(context, on_progress)
         return Reembedded(before.fingerprint, before.fingerprint, filled, already=not filled)
+    await asyncio.to_thread(_ask_again, store, chosen)
     run = _Run(context, store, chosen, target, on_progress)
     await asyncio.to_thread(_begin, context, store, target, seen)
     await run.fill()
@@ -164,6 +166,16 @@ def _target(
     return Space(plain if plain != before.fingerprint else marked(plain, seen), seen.shape[1])
 
 
+def _ask_again(store: LifecycleStore, embedder: Embedder) -> None:
+    """Let wait what another embedder refused, or was not given: this one may take it."""
+    for lane in store.namespaces():
+        for entry in store.scan(namespace=lane):
+            why = entry.no_vector or ""
+            if why.startswith(REFUSED) or (why == NOT_SENT and may_embed_entry(entry, embedder)):
+                with suppress(RevisionConflict):  # written meanwhile: then it is asked for anyway
+                    store.upsert([replace(entry, no_vector=None)], namespace=lane, expect={entry.id: entry.revision})
+
+
 def _begin(context: WriteContext, store: LifecycleStore, target: Space, seen: Rows) -> None:
     with store.transaction():
         store.begin_space(target)
@@ -201,6 +213,7 @@ class _Run:
         self._target = target
         self._on_progress = on_progress
         self._embedded = self._without = self._truncated = 0
+        self._done = self._total = 0
 
     def report(self, before: Space, *, switched: bool) -> Reembedded:
         """Return what was done."""
@@ -216,7 +229,9 @@ class _Run:
     async def fill(self) -> None:
         """Give every entry that is pending in the second space its vector there, or a reason for none."""
         try:
-            await self._tell()
+            if (now := await asyncio.to_thread(state, self._context)) is not None:
+                self._done, self._total = now.done, now.total
+            self._tell()
             for lane in await asyncio.to_thread(self._store.namespaces):
                 after: str | None = None
                 while batch := await asyncio.to_thread(self._page, lane, after):
@@ -224,7 +239,7 @@ class _Run:
                     with self._context.under_way.write():
                         made = await self._made(batch)
                         await asyncio.to_thread(self._put, lane, batch, made)
-                    await self._tell()
+                    self._tell()
         except SpaceNotReady as error:
             if error.filling is not None or await asyncio.to_thread(self._context.embedding.follow) != self._target:
                 raise
@@ -263,12 +278,11 @@ class _Run:
         expect = {entry.id: entry.revision for entry in batch}
         self._store.fill_space(self._target, vectors, no_vector=reasons, namespace=lane, expect=expect)
         self._embedded += len(vectors)
+        self._done += len(vectors)
+        self._total -= len(reasons)
         self._without += len(reasons)
         self._truncated += len(made.truncated)
 
-    async def _tell(self) -> None:
-        if self._on_progress is None:
-            return
-        now = await asyncio.to_thread(state, self._context)
-        if now is not None:
-            self._on_progress(now)
+    def _tell(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(ReembeddingProgress(self._done, self._total))

@@ -14,7 +14,7 @@ from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
 from memory.write.context import WriteContext
 from memory.write.deriving import entitled
-from memory.write.embedding import Embedded
+from memory.write.embedded import Embedded
 from memory.write.judging import Judged, judge, judge_each
 from memory.write.looking import StoredMemories
 from memory.write.sensitive import NOT_SENT, may_embed

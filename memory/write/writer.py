@@ -12,7 +12,7 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.context import WriteContext
-from memory.write.embedding import SWITCHED
+from memory.write.embedded import SWITCHED
 from memory.write.ids import keyed_id
 from memory.write.operations import least_trusted
 from vectorstore import RevisionConflict, Space, Vector

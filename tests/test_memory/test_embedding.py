@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory.embedders.cache_tables import SqliteEmbeddingCache
+from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import Embeddings, Truncation
+from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.probe import PROBES
+from memory.embedders.remote import is_remote
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
 from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
@@ -21,7 +27,7 @@ from memory.records import Memory
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
-from vectorstore import StoreClosed, open_store
+from vectorstore import ObservableStore, StoreClosed, open_store
 
 LANE = store_namespace("", CONVERSATION)
 HASHING = HashingEmbedder(dimension=64)
@@ -73,7 +79,9 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 def opened(path: Path, embedder: Any, **settings: Any) -> LongTermMemory:
-    return open_memory(path / "m.db", embedder=embedder, word_vectors=None, embedding=EmbeddingSettings(**settings))
+    return open_memory(
+        path / "m.db", embedder=embedder, word_vectors=None, embedding_settings=EmbeddingSettings(**settings)
+    )
 
 
 def vector_of(memory: LongTermMemory, id: str) -> Any:
@@ -260,6 +268,16 @@ def test_what_a_strange_embedder_says_is_shown_without_keys() -> None:
     assert "secret" not in deferred
 
 
+def test_who_watches_the_store_sees_no_search_in_a_write(tmp_path: Path) -> None:
+    seen: list[str] = []
+    store = ObservableStore(open_store(f"sqlite:///{tmp_path / 'm.db'}"), lambda event: seen.append(event.operation))
+    memory = LongTermMemory(store, embedder=Model())
+    run(memory.remember_many(["one", "two"]))
+    assert "upsert" in seen
+    assert "search" not in seen
+    run(memory.close())
+
+
 # --- patience
 
 
@@ -291,7 +309,7 @@ def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
 def test_flushing_is_patient() -> None:
     model = Model()
     memory = LongTermMemory(
-        open_store("numpy:"), embedder=model, embedding=EmbeddingSettings(write_patience=0.02, per_text=0)
+        open_store("numpy:"), embedder=model, embedding_settings=EmbeddingSettings(write_patience=0.02, per_text=0)
     )
     model.hangs = True
     run(memory.remember("one"))
@@ -388,3 +406,55 @@ def test_an_unusable_wait_is_an_argument_error(wait: Any) -> None:
     memory = LongTermMemory(open_store("numpy:"))
     with pytest.raises(ArgumentError, match="wait"):
         run(memory.close(wait=wait))
+
+
+# --- what is sensitive
+
+
+class Far(Model):
+    remote = True
+
+
+class Near(Model):
+    remote = False
+
+
+def test_what_is_sensitive_is_not_sent_to_another_machine_by_any_road(tmp_path: Path) -> None:
+    far = Far()
+    memory = opened(tmp_path, far)
+    open_, secret = run(memory.remember_many(["plain", Memory("the code is 4711", sensitive=True)]))
+    assert open_.deferred is None
+    assert "sensitive" in secret.deferred
+    run(memory.correct(secret.id, "the code is 4712"))
+    run(memory.flush())
+    other = Far("other/1")
+    run(memory.reembed(other))
+    assert not any("code" in text for text in far.asked + other.asked)
+    assert run(memory.recall("code"))[0].memory.text == "the code is 4712"
+    near = Near("near/1")
+    assert run(memory.reembed(near)).without == 0
+    assert "the code is 4712" in near.asked
+    assert vector_of(memory, secret.id) is not None
+    run(memory.close())
+
+
+def test_a_new_embedder_is_asked_for_what_another_one_refused(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    bad = run(memory.remember("a bad one"))
+    assert run(memory.reembed(Detailed("picky/1"))).without == 1
+    assert run(memory.pending()) == 0
+    assert run(memory.reembed(Model("mild/1"))).without == 0
+    assert vector_of(memory, bad.id) is not None
+    run(memory.close())
+
+
+def test_embedders_know_where_their_texts_go(tmp_path: Path) -> None:
+    cache = SqliteEmbeddingCache.at(tmp_path / "c.db")
+    near, far = OllamaEmbedder("m"), OllamaEmbedder("m", base_url="https://box.example")
+    assert [is_remote(one) for one in (None, HASHING, near, far, Model())] == [False, False, False, True, True]
+    assert [is_remote(CachedEmbedder(one, cache)) for one in (near, far)] == [False, True]
+    assert is_remote(FallbackEmbedder(near, far))
+    assert not is_remote(FallbackEmbedder(near, near))
+    assert is_remote(FunctionEmbedder(len, fingerprint="f"))
+    assert not is_remote(FunctionEmbedder(len, fingerprint="f", remote=False))
+    cache.close()

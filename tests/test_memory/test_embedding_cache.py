@@ -263,7 +263,7 @@ def test_what_is_no_embedder_or_no_cache_is_an_argument_error(inner: Any, kept: 
 
 def test_a_memory_can_keep_its_vectors_and_forgets_them_with_the_text(tmp_path: Path) -> None:
     model = Model()
-    memory = open_memory(tmp_path / "m.db", embedder=model, embedding=EmbeddingSettings(cache_bytes=10**6))
+    memory = open_memory(tmp_path / "m.db", embedder=model, embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     first = run_sync(memory.remember("The canary sings in Turin."))
     run_sync(memory.correct(first.id, "The canary sings in Milan."))
     run_sync(memory.correct(first.id, "The canary sings in Turin."))
@@ -280,7 +280,7 @@ def test_a_memory_can_keep_its_vectors_and_forgets_them_with_the_text(tmp_path: 
 
 
 def test_what_an_earlier_run_kept_is_forgotten_too_when_nothing_is_kept_any_more(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding=EmbeddingSettings(cache_bytes=10**6))
+    memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     report = run_sync(memory.remember("The canary sings."))
     run_sync(memory.close())
     plain = open_memory(tmp_path / "m.db", embedder=Model())
@@ -303,7 +303,7 @@ def test_a_cache_of_its_own_behind_other_embedders_forgets_too(tmp_path: Path) -
 
 
 def test_a_document_that_is_removed_leaves_no_vectors(tmp_path: Path) -> None:
-    memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding=EmbeddingSettings(cache_bytes=10**6))
+    memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     document = tmp_path / "note.txt"
     document.write_text("The canary sings.")
     base = KnowledgeBase(memory)
@@ -319,7 +319,7 @@ def test_a_document_that_is_removed_leaves_no_vectors(tmp_path: Path) -> None:
 
 def test_a_forget_that_fails_leaves_the_cache_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model()
-    memory = open_memory(tmp_path / "m.db", embedder=model, embedding=EmbeddingSettings(cache_bytes=10**6))
+    memory = open_memory(tmp_path / "m.db", embedder=model, embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     report = run_sync(memory.remember("The canary sings."))
 
     def fail(*_: Any, **__: Any) -> None:

@@ -493,11 +493,10 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def what_there_is_agrees(self) -> None:
         now = self.model.now()
-        listed = {
-            one.id: {name: getattr(one, name) for name in (*CONTENT, *MARKS)}
-            for one in run_sync(self.memory.list(limit=9999))
-        }
-        assert listed == {one: {name: state[name] for name in (*CONTENT, *MARKS)} for one, state in now.items()}
+        names = (*CONTENT, *MARKS)
+        every = run_sync(self.memory.list(limit=9999))
+        listed = {one.id: {name: getattr(one, name) for name in names} for one in every}
+        assert listed == {one: {name: state[name] for name in names} for one, state in now.items()}
 
     @rule()
     def recall_agrees(self) -> None:

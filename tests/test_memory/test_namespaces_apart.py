@@ -18,7 +18,17 @@ from typing import Any
 
 import pytest
 
-from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, MemoryLayerError, Message, ShortTermMemory
+from memory import (
+    FixedWindow,
+    HashingEmbedder,
+    KnowledgeBase,
+    LongTermMemory,
+    Memory,
+    MemoryLayerError,
+    Message,
+    ShortTermMemory,
+    SummaryWindow,
+)
 from memory.embedders.space import embedder_space
 from vectorstore import VectorStoreError, open_store
 
@@ -89,7 +99,8 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         return KnowledgeBase(memory, namespace=namespace)
 
     def window(memory: LongTermMemory, namespace: str) -> ShortTermMemory:
-        return ShortTermMemory(memory.conversations, session=session, namespace=namespace)
+        summed_up = SummaryWindow(FixedWindow(messages=2), lambda so_far, given: f"{so_far} {given[-1].text}")
+        return ShortTermMemory(memory.conversations, policy=summed_up, session=session, namespace=namespace)
 
     calls: list[tuple[str, Call]] = [
         ("remember", lambda m, n: m.remember(item, namespace=n)),
@@ -134,6 +145,7 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("append", lambda m, n: window(m, n).append(*said)),
         ("load", lambda m, n: window(m, n).load(limit=4)),
         ("window", lambda m, n: window(m, n).window()),
+        ("summary", lambda m, n: m.conversations.summary(session, "summary", namespace=n)),
         ("clear", lambda m, n: window(m, n).clear()),
         ("sessions", lambda m, n: m.conversations.sessions(namespace=n)),
         ("replace", lambda m, n: m.conversations.replace(session, said, namespace=n)),

@@ -23,6 +23,7 @@ from memory.embedders.probe import PROBES
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
 from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
+from memory.messages import Message
 from memory.opening import open_memory
 from memory.rag.knowledge_base import KnowledgeBase
 from memory.write.embedding_settings import EmbeddingSettings
@@ -39,7 +40,7 @@ class Model:
     def __init__(self, name: str = "old", dimension: int = 32, *, turn: int = 0) -> None:
         self.fingerprint = f"{name}/1"
         self.dimension = dimension
-        self.turn = turn
+        self.turn = turn + 7 * sum(name.encode())  # the same text has another vector under each name
         self.before: Callable[[Sequence[str]], None] = lambda texts: None
         self.asked: list[str] = []
         self._hashing = HashingEmbedder(dimension=dimension)
@@ -60,7 +61,7 @@ def run(awaitable: Any) -> Any:
 
 
 def opened(path: Path, embedder: Any, **settings: Any) -> LongTermMemory:
-    return open_memory(path / "m.db", embedder=embedder, embedding=EmbeddingSettings(**settings))
+    return open_memory(path / "m.db", embedder=embedder, embedding_settings=EmbeddingSettings(**settings))
 
 
 @pytest.fixture(params=["numpy", "sqlite"])
@@ -195,6 +196,38 @@ def test_what_is_corrected_while_its_vector_is_made_gets_that_of_its_new_text(me
     assert run(memory.count()) == 21
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_many_write_while_it_is_switched_mixes_no_vectors(memory: LongTermMemory, seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+
+    class Slow(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            rows = await super().embed(texts, kind)
+            await asyncio.sleep(rng.random() * 0.02)
+            return rows
+
+    ids = filled(memory, 30)
+    old, new = Slow("old"), Slow("new")  # of one length, so that only care keeps them apart
+    memory.embedding.embedder = old
+
+    async def write(number: int) -> None:
+        await asyncio.sleep(rng.random() * 0.2)
+        if number % 3:
+            await memory.remember(f"meanwhile {number}")
+        else:
+            await memory.correct(ids[number % len(ids)], f"corrected {number}")
+
+    async def everything() -> None:
+        await asyncio.gather(memory.reembed(new), *(write(number) for number in range(60)))
+        await memory.flush()
+
+    run(everything())
+    assert memory.embedder is new
+    assert wrong(memory, new) == []
+    assert run(memory.count()) == 30 + 40
+
+
 def test_a_model_changed_under_its_name_is_embedded_anew(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     filled(memory, 20)
@@ -289,26 +322,47 @@ def test_a_switch_made_elsewhere_to_ones_own_embedder_is_followed(tmp_path: Path
     run(first.close())
 
 
-def test_a_vector_that_is_under_way_while_the_memory_is_switched_is_not_stored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("elsewhere", [True, False])
+@pytest.mark.parametrize("road", ["remember", "turn", "correct", "flush", "ingest"])
+def test_a_vector_that_is_under_way_while_the_memory_is_switched_is_not_stored(
+    tmp_path: Path, road: str, elsewhere: bool
+) -> None:
     memory = opened(tmp_path, Model())
-    run(memory.remember("first"))
-    new = Model("new")
+    first = run(memory.remember("first"))
+    new = Model("new")  # of the same length, so that only care keeps them apart
+    switched: list[bool] = []
 
     class Slow(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
             rows = await super().embed(texts, kind)
-            if "late" in texts:
-                other = opened(tmp_path, Model())
+            if any("late" in text for text in texts) and not switched:
+                switched.append(True)
+                other = opened(tmp_path, Model()) if elsewhere else memory
                 await other.reembed(new)
-                await other.close()
+                if elsewhere:
+                    await other.close()
             return rows
 
+    if road == "flush":
+        words_only = open_memory(tmp_path / "m.db", choose_local=False)
+        run(words_only.remember("late"))
+        run(words_only.close())
     memory.embedding.embedder = Slow()
-    assert run(memory.remember("late")).deferred is not None
+    (tmp_path / "late.txt").write_text("late")
+    call = {
+        "remember": lambda: memory.remember("late"),
+        "turn": lambda: memory.remember_turn("s", [Message.user("late")]),
+        "correct": lambda: memory.correct(first.id, "late"),
+        "flush": memory.flush,
+        "ingest": lambda: KnowledgeBase(memory).ingest(tmp_path / "late.txt"),
+    }[road]
+    run(call())
+    assert switched == [True]
     run(memory.close())
     again = opened(tmp_path, new)
-    assert run(again.flush()) == 1
+    run(again.flush())
     assert wrong(again, new) == []
+    assert "late" in {entry.text for lane in again.store.namespaces() for entry in again.store.scan(namespace=lane)}
     run(again.close())
 
 

@@ -94,6 +94,14 @@ def test_each_message_that_left_the_history_is_found_by_recall(tmp_path: Path) -
     run(memory.close())
 
 
+def test_a_memory_can_be_opened_with_a_retention(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", retention=Retention(messages=2, unremembered="keep"))
+    tell(memory)
+    assert len(run(memory.conversations.load("s"))) == 2
+    assert FACTS[0] in recalled(memory, QUESTIONS[0])
+    run(memory.close())
+
+
 def test_what_left_the_history_before_it_was_remembered_is_remembered_on_opening(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
     history = SqliteHistory(store.database, retention=Retention(messages=1, unremembered="keep"))  # type: ignore[attr-defined]
@@ -115,6 +123,51 @@ def test_forgetting_a_message_takes_the_summary_that_tells_of_it(memory: LongTer
     assert run(short_term.window()).summary is not None
     assert b"zyzzyva" in bytes_in(tmp_path)
     run(memory.forget([run(memory.conversations.load("s"))[0].memory]))
+    assert run(memory.conversations.summary("s", "summary")) is None
+    assert b"zyzzyva" not in bytes_in(tmp_path)
+
+
+def test_forgetting_what_left_the_history_takes_the_summary_that_tells_of_it(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
+    keeping = Retention(messages=2, unremembered="keep")
+    memory = LongTermMemory(store, history=SqliteHistory(store.database, retention=keeping))  # type: ignore[attr-defined]
+    policy = SummaryWindow(FixedWindow(messages=1), lambda so_far, said: "They spoke of a zyzzyva.")
+    short_term = ShortTermMemory(memory.conversations, policy=policy, session="s")
+    first, *_ = run(memory.remember_turn("s", [Message.user(FACTS[0]), Message.user(FACTS[1])]))
+    assert run(short_term.window()).summary is not None
+    tell(memory)
+    assert run(memory.conversations.summary("s", "summary")) is not None
+    receipt = run(memory.forget([first.id]))
+    assert receipt.parts["summaries"] == 1
+    assert run(memory.conversations.summary("s", "summary")) is None
+    assert b"zyzzyva" not in bytes_in(tmp_path)
+    run(memory.close())
+
+
+def test_forgetting_takes_a_summary_of_another_session_that_holds_the_words(memory: LongTermMemory) -> None:
+    first, *_ = run(memory.remember_turn("t", [Message.user(FACTS[0])]))
+    run(memory.remember_turn("s", [Message.user("one"), Message.user("two")]))
+    policy = SummaryWindow(FixedWindow(messages=1), lambda so_far, said: f"Known: {FACTS[0]}")
+    run(ShortTermMemory(memory.conversations, policy=policy, session="s").window())
+    run(memory.forget([first.id]))
+    assert run(memory.conversations.summary("s", "summary")) is None
+    assert len(run(memory.conversations.load("s"))) == 2
+
+
+def test_forgetting_a_short_word_leaves_a_summary_that_has_it_within_another(memory: LongTermMemory) -> None:
+    first, *_ = run(memory.remember_turn("t", [Message.user("cat")]))
+    run(memory.remember_turn("s", [Message.user("one"), Message.user("two")]))
+    policy = SummaryWindow(FixedWindow(messages=1), lambda so_far, said: "They spoke of education.")
+    run(ShortTermMemory(memory.conversations, policy=policy, session="s").window())
+    run(memory.forget([first.id]))
+    assert run(memory.conversations.summary("s", "summary")) is not None
+
+
+def test_forgetting_a_namespace_takes_its_summaries(memory: LongTermMemory, tmp_path: Path) -> None:
+    tell(memory)
+    policy = SummaryWindow(FixedWindow(messages=2), lambda so_far, said: "They spoke of a zyzzyva.")
+    run(ShortTermMemory(memory.conversations, policy=policy, session="s").window())
+    run(memory.forget_namespace(namespace=""))
     assert run(memory.conversations.summary("s", "summary")) is None
     assert b"zyzzyva" not in bytes_in(tmp_path)
 

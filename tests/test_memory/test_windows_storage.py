@@ -112,7 +112,7 @@ def test_summaries_are_erased_by_the_words_they_hold(history: Any) -> None:
     summed_up(history)
     summed_up(history, session="t", text="nothing of interest")
     summed_up(history, namespace="n")
-    assert history.rows.erase_summaries([], ["", " ", "plumber"]) == 1
+    assert history.rows.erase_summaries([], lambda words: "plumber" in words) == 1
     assert (has_summary(history), has_summary(history, "t"), has_summary(history, namespace="n")) == (False, True, True)
 
 
@@ -280,6 +280,32 @@ def test_a_process_killed_while_it_replaces_leaves_one_whole_state(tmp_path: Pat
         assert len(texts) == 7
         assert len(set(texts)) == 1
         assert int(texts[0]) >= acknowledged
+        assert database.verify() == []
+
+
+def test_processes_at_once_keep_the_limit_and_share_no_number(tmp_path: Path) -> None:
+    code = """
+        import asyncio, sys
+        from memory.messages import Message
+        from memory.storage.retention import Retention
+        from memory.storage.sqlite import SqliteHistory
+        from vectorstore.sqlite import Database
+        history = SqliteHistory(Database(sys.argv[1]), retention=Retention(messages=5, unremembered="drop"))
+        for number in range(30):
+            print(*asyncio.run(history.append("s", [Message.user(f"{sys.argv[2]}{number}")])))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "m.db")]
+    children = [
+        subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for name in "ab"
+    ]
+    told = [child.communicate(timeout=120) for child in children]
+    assert [child.returncode for child in children] == [0, 0], told
+    numbers = [int(line) for out, _ in told for line in out.split()]
+    assert sorted(numbers) == list(range(1, 61))
+    with Database(tmp_path / "m.db") as database:
+        stored = asyncio.run(SqliteHistory(database).load("s"))
+        assert [one.sequence for one in stored] == [56, 57, 58, 59, 60]
         assert database.verify() == []
 
 

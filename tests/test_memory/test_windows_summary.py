@@ -190,6 +190,13 @@ def test_a_window_applied_to_what_it_has_shown_keeps_the_summary(history: Any) -
     assert later.messages[1] is found.summary
 
 
+def test_metadata_of_ones_own_makes_no_summary(history: Any) -> None:
+    asyncio.run(history.append("s", [Message(role="user", metadata={"summary": 3}), Message.user("b")]))
+    policy = SummaryWindow(FixedWindow(messages=2), Telling())
+    found = window(history, policy)
+    assert (found.summary, policy.apply(found.messages).summary, len(found.messages)) == (None, None, 2)
+
+
 def test_a_call_and_its_results_are_summed_up_together(history: Any) -> None:
     telling = Telling()
     call = Message.assistant([ToolCallBlock(id="1", name="look")])
@@ -314,6 +321,41 @@ def test_a_summary_that_is_too_long_is_cut_at_a_word_and_the_window_says_so(hist
     assert 0 < counter.count(text) <= 20
     assert set(text.split()) == {"word"}
     assert found.notes == ("the summary was cut to 20 tokens",)
+
+
+def test_a_long_conversation_is_summed_up_in_parts_that_are_kept(history: Any) -> None:
+    asked: list[int] = []
+
+    def summarise(so_far: str, messages: Sequence[Message]) -> str:
+        asked.append(len(messages))
+        if len(asked) == 2:
+            raise OSError("away")
+        return f"{so_far} {len(messages)}".strip()
+
+    said(history, *(str(number) for number in range(500)))
+    policy = SummaryWindow(FixedWindow(messages=10), summarise)
+    first = window(history, policy)
+    assert (shown(first)[0], first.dropped) == ("200", 490)
+    assert "290 messages left out of it" in first.notes[0]
+    second = window(history, policy)
+    assert (shown(second)[0], second.dropped, second.notes) == ("200 200 90", 490, ())
+    assert asked == [200, 200, 200, 90]
+
+
+def test_a_part_ends_between_groups(history: Any) -> None:
+    asked: list[list[str]] = []
+
+    def summarise(so_far: str, messages: Sequence[Message]) -> str:
+        asked.append([message.role for message in messages])
+        return "x"
+
+    call = Message.assistant([ToolCallBlock(id="1", name="look")])
+    result = Message.tool([ToolResultBlock(call_id="1")])
+    asyncio.run(history.append("s", [Message.user("a"), *[call, result, result] * 100]))
+    window(history, SummaryWindow(FixedWindow(messages=3), summarise))
+    assert [len(roles) for roles in asked] == [199, 99]
+    assert [roles[0] for roles in asked] == ["user", "assistant"]
+    assert {roles[-1] for roles in asked} == {"tool"}
 
 
 def test_what_was_forgotten_while_it_was_summed_up_is_in_no_summary(history: Any) -> None:

@@ -13,7 +13,8 @@ from memory.errors import ArgumentError, EmbedderMismatch
 from memory.records import Memory, Source, Trust
 from memory.write.checking import checked
 from memory.write.copies import holds
-from memory.write.embedding import NO_EMBEDDER, NOTHING_TO_EMBED, Embedding
+from memory.write.embedded import NO_EMBEDDER, NOTHING_TO_EMBED
+from memory.write.embedding import Embedding
 from memory.write.ids import TimeOrderedIds, keyed_id
 from memory.write.tombstone_tables import SqliteTombstones
 from memory.write.tombstones import InMemoryTombstones

@@ -26,6 +26,7 @@ from agent.assistant.cli.output import note
 from agent.assistant.cli.recall import recall
 from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
+from agent.assistant.cli.sessions import list_sessions, look_at_sessions, show_session
 from agent.assistant.cli.shown import history, show, stats
 from agent.assistant.cli.undo import operations, undo
 from agent.assistant.cli.why_not import why_not
@@ -38,6 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 memories = typer.Typer(help="Look at what is remembered, and change it.", rich_markup_mode=None)
+sessions = typer.Typer(help="Look at the conversations that are kept.", rich_markup_mode=None)
 
 
 def _version(wanted: bool) -> None:
@@ -103,6 +105,10 @@ for command in (
 ):
     memories.command()(command)
 app.add_typer(memories, name="memories")
+sessions.callback(invoke_without_command=True)(look_at_sessions)
+sessions.command("list")(list_sessions)
+sessions.command("show")(show_session)
+app.add_typer(sessions, name="sessions")
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

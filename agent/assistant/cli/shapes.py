@@ -18,7 +18,9 @@ if TYPE_CHECKING:
         Operation,
         Reembedded,
         Report,
+        SessionInfo,
         Stats,
+        StoredMessage,
         WhyNot,
     )
 
@@ -199,6 +201,47 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
         "chunks": document.chunks,
         "modified": document.modified,
         "ingested": document.ingested,
+    }
+
+
+def session_json(info: SessionInfo) -> dict[str, Any]:
+    """Return one conversation."""
+    return {
+        "session": info.session,
+        "messages": info.messages,
+        "first_at": info.first_at,
+        "last_at": info.last_at,
+        "begins": info.begins,
+    }
+
+
+def message_json(stored: StoredMessage) -> dict[str, Any]:
+    """Return one message of a conversation; of its media all but the bytes."""
+    message = stored.message
+    return {
+        "sequence": stored.sequence,
+        "role": message.role,
+        "speaker": message.name,
+        "text": message.text,
+        "said_at": message.at,
+        "stored_at": stored.at,
+        "memory": stored.memory,
+        "media": [
+            {
+                "type": block.type,
+                "media_type": block.media_type,
+                "name": block.name,
+                "caption": getattr(block, "caption", ""),
+                "bytes": len(block.data),
+            }
+            for block in message.blocks
+            if block.type in ("image", "document")
+        ],
+        "calls": [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in message.tool_calls],
+        "results": [
+            {"call": one.call_id, "name": one.name, "text": one.text, "error": one.is_error}
+            for one in message.tool_results
+        ],
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from memory.errors import ArgumentError
 from memory.records import Memory, Trust
-from memory.secret_finding import secret_spans, without_secrets
+from memory.secret_finding import replaced, secret_spans
 from memory.secret_kinds import SECRET_KINDS, SecretKind
 from memory.write.policies.protocol import Action, Decision, OnFailure
 
@@ -62,9 +62,10 @@ class NoSecrets:
             return Decision(Action.ACCEPT)
         return Decision(Action.REDACT, found.reason, cleaned, spans=found.spans)
 
-    def cleaned(self, text: str) -> tuple[str, int]:
-        """Return *text* without secrets, and how many there were."""
-        return without_secrets(text, self.kinds)
+    def cleaned(self, text: str, name: str = "") -> tuple[str, int]:
+        """Return *text* without secrets, and how many there were; *name* may say that it is a password."""
+        found = _Found(self.kinds)
+        return found.clean(text, name), found.spans
 
 
 class _Found:
@@ -95,21 +96,19 @@ class _Found:
             source=source,
         )
 
-    def clean(self, text: str) -> str:
-        """Return *text* without secrets."""
-        spans = secret_spans(text, self._kinds)
+    def clean(self, text: str, name: str = "") -> str:
+        """Return *text* without secrets, read together with its *name*, which may say that it is a password."""
+        lead = f"{name}: " if name else ""
+        spans = [span for span in secret_spans(lead + text, self._kinds) if span.start >= len(lead)]
         if not spans:
             return text
         self.spans += len(spans)
         self._names += [span.kind for span in spans]
-        return without_secrets(text, self._kinds)[0]
+        return replaced(lead + text, spans)[len(lead) :]
 
     def _value(self, name: str, value: Any) -> Any:
-        """Clean a JSON value; a text is read together with its *name*, which may say that it is a password."""
         if isinstance(value, str):
-            lead = f"{name}: "
-            together = self.clean(lead + value)
-            return together.removeprefix(lead) if together.startswith(lead) else self.clean(value)
+            return self.clean(value, name)
         if isinstance(value, dict):
             return {self.clean(key): self._value(key, inner) for key, inner in value.items()}
         if isinstance(value, (list, tuple)):

@@ -119,8 +119,8 @@ class TurnPolicy(WritePolicy, Protocol):
 class Cleaning(Protocol):
     """A policy that takes parts of a text away; conversation history is kept without them, too."""
 
-    def cleaned(self, text: str) -> tuple[str, int]:
-        """Return *text* without them, and how many there were."""
+    def cleaned(self, text: str, name: str = "") -> tuple[str, int]:
+        """Return *text* without them, and how many there were; *name* is what it stands under ("password")."""
         ...
 
 

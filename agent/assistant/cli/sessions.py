@@ -1,0 +1,106 @@
+"""``mneme sessions``: list the conversations that are kept, show what was said in one."""
+
+from __future__ import annotations
+
+import json as encoding
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.assistant.cli.failures import reported
+from agent.assistant.cli.opened import opened_memory
+from agent.assistant.cli.output import counted, minute, note, print_json, say
+from agent.assistant.cli.shapes import message_json, session_json
+from agent.assistant.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+    from memory import Message, StoredMessage
+
+_LIMIT = 20
+
+
+@reported
+def look_at_sessions(
+    context: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Look at conversations; alone, list them."""
+    if context.invoked_subcommand is None:
+        list_sessions(context, json=json)
+    elif json:
+        raise typer.BadParameter(f"belongs after {context.invoked_subcommand}", param_hint="--json")
+
+
+@reported
+def list_sessions(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _LIMIT,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the sessions, the one used last first."""
+    from memory import run_sync
+
+    with opened_memory(context) as place:
+        found = run_sync(place.memory.conversations.sessions(namespace=place.namespace, limit=limit + 1))
+    listed, more = found[:limit], len(found) > limit
+    if json:
+        print_json({"sessions": [session_json(one) for one in listed], "more": more})
+        return
+    if not listed:
+        say("No conversation is kept yet.")
+        return
+    rows = [(one.session, minute(one.last_at), str(one.messages), one.begins) for one in listed]
+    print_table(("session", "used last", "messages", "begins"), rows)
+    if more:
+        note(f"the {counted(limit, 'session')} used last; more with --limit")
+
+
+@reported
+def show_session(
+    context: typer.Context,
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Which session.")],
+    limit: Annotated[int | None, typer.Option(metavar="COUNT", help="Only so many of the newest.", min=1)] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what was said in SESSION, oldest first."""
+    from memory import ArgumentError, run_sync
+
+    with opened_memory(context) as place:
+        stored = run_sync(_worded(place, session, limit))
+    if not stored:
+        raise ArgumentError("session", session, "no such session is kept here; `mneme sessions` lists what there is")
+    if json:
+        print_json({"session": session, "messages": [message_json(one) for one in stored]})
+        return
+    for one in stored:
+        said = one.message
+        shown = "\n".join((*([said.text] if said.text else []), *_parts(said))) or "(nothing)"
+        say(f"{minute(said.at or one.at)}  {said.name or said.role}: {shown}", indent="    ")
+
+
+async def _worded(place: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
+    """Return the messages; answers that are kept as pointers, with the words they point to."""
+    from dataclasses import replace
+
+    from agent.storing import shown_again
+
+    stored = await place.memory.conversations.load(session, limit=limit, namespace=place.namespace)
+    ids = list(dict.fromkeys(id for one in stored for id in shown_again(one.message).ids))
+    found = await place.memory.get(ids, namespace=place.namespace) if ids else []
+    texts = {one.id: one.text for one in found if one is not None}
+    return [replace(one, message=shown_again(one.message).worded(texts)) for one in stored]
+
+
+def _parts(message: Message) -> Iterator[str]:
+    """Yield, a line each, what a message has besides words."""
+    for block in message.blocks:
+        if block.type in ("image", "document"):
+            words = getattr(block, "caption", "") or block.name or block.media_type
+            yield f"({block.type}: {words})"
+    for call in message.tool_calls:
+        arguments = encoding.dumps(call.arguments, ensure_ascii=False) if call.invalid is None else call.invalid
+        yield f"(calls {call.name} {arguments})"
+    for result in message.tool_results:
+        yield f"({'error of ' if result.is_error else ''}{result.name or 'result'}: {result.text})"

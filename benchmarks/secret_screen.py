@@ -1,0 +1,95 @@
+"""How many secrets a screen finds, and how often it sees one where none is: on sentences drawn from a seed.
+
+``python -m benchmarks secrets [--seed N] [--each N] [--json FILE]`` tries each form of ``secret_forms`` and prints what
+was missed and what was taken for one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.secret_forms import Case, look_alikes, secrets
+from memory import without_secrets
+
+Screen = Callable[[str], tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a screen did: *missed* and *alarmed* count by form."""
+
+    secrets: int
+    look_alikes: int
+    missed: dict[str, int]
+    alarmed: dict[str, int]
+    seconds: float
+
+    @property
+    def recall(self) -> float:
+        """The share of secrets of which no half was left."""
+        return 1 - sum(self.missed.values()) / self.secrets
+
+    @property
+    def false_alarms(self) -> float:
+        """The share of look-alikes in which something was taken for a secret."""
+        return sum(self.alarmed.values()) / self.look_alikes
+
+
+def measured(seed: int, each: int, screen: Screen = without_secrets) -> Figures:
+    """Try *screen* on *each* sentences of every form with a secret, and four times as many of those without."""
+    hidden, harmless = list(secrets(seed, each)), list(look_alikes(seed, 4 * each))
+    begun = time.perf_counter()
+    missed = _counted(case for case in hidden if _left(case, screen(case.text)[0]))
+    alarmed = _counted(case for case in harmless if screen(case.text)[1])
+    return Figures(len(hidden), len(harmless), missed, alarmed, time.perf_counter() - begun)
+
+
+def add_command(commands: Any) -> None:
+    """Put ``secrets`` among the *commands* of the command line."""
+    parser = commands.add_parser("secrets", help="how many secrets are found, and how many false alarms there are")
+    parser.add_argument("--seed", type=int, default=1, help="where the sentences are drawn from")
+    parser.add_argument("--each", type=int, default=20, help="sentences of each form")
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Measure, print the table, and write the figures where they are asked for."""
+    console = Console(width=110)
+    found = measured(given.seed, given.each)
+    table = Table(title=f"Secrets, seed {given.seed}")
+    for column in ("what", "sentences", "share", "which"):
+        table.add_column(column)
+    table.add_row("found", str(found.secrets), f"{found.recall:.4f}", _listed("missed", found.missed))
+    table.add_row("false alarms", str(found.look_alikes), f"{found.false_alarms:.4f}", _listed("in", found.alarmed))
+    console.print(table)
+    console.print(f"{found.seconds:.2f} s for all of them", style="dim", highlight=False)
+    if given.json is not None:
+        shares = {"recall": found.recall, "false_alarms": found.false_alarms}
+        given.json.write_text(json.dumps({**asdict(found), **shares}, indent=1) + "\n")
+    return 0
+
+
+def _left(case: Case, cleaned: str) -> bool:
+    """Whether one half of the secret or the other is still there."""
+    assert case.secret is not None
+    middle = len(case.secret) // 2
+    return case.secret[:middle] in cleaned or case.secret[middle:] in cleaned
+
+
+def _counted(cases: Iterable[Case]) -> dict[str, int]:
+    return dict(Counter(case.form for case in cases))
+
+
+def _listed(lead: str, counts: dict[str, int]) -> str:
+    return f"{lead}: " + ", ".join(f"{form} ({count})" for form, count in counts.items()) if counts else "-"

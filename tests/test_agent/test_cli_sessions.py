@@ -1,0 +1,149 @@
+"""``mneme sessions``: which conversations there are, and what was said in one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from agent.assistant.cli.app import run
+from memory import (
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    open_memory,
+    run_sync,
+)
+
+
+class Mneme:
+    """The command line on a memory file of its own."""
+
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path, self._capsys = path, capsys
+
+    def __call__(self, *arguments: object) -> SimpleNamespace:
+        code = run(["--memory", str(self.path), *map(str, arguments)])
+        captured = self._capsys.readouterr()
+        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
+
+    def json(self, *arguments: object) -> dict:
+        done = self(*arguments, "--json")
+        assert (done.code, done.err) == (0, "")
+        return json.loads(done.out)
+
+    def tell(self, session: str, *messages: Message, namespace: str = "") -> None:
+        memory = open_memory(self.path)
+        run_sync(memory.remember_turn(session, messages, namespace=namespace))
+        run_sync(memory.close())
+
+
+@pytest.fixture
+def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Mneme:
+    return Mneme(tmp_path / "m.db", capsys)
+
+
+def test_sessions_are_listed_with_times_counts_and_first_words(mneme: Mneme) -> None:
+    mneme.tell("first", Message.user("Where is the boat?"), Message.assistant("In the harbour."))
+    mneme.tell("second", Message.user("Who feeds\nthe cat?"))
+    answer = mneme.json("sessions")
+    assert set(answer) == {"sessions", "more"}
+    assert answer["more"] is False
+    assert set(answer["sessions"][0]) == {"session", "messages", "first_at", "last_at", "begins"}
+    told = [(one["session"], one["messages"], one["begins"]) for one in answer["sessions"]]
+    assert told == [("second", 1, "Who feeds the cat?"), ("first", 2, "Where is the boat?")]
+    headings, second, first = mneme("sessions").out.splitlines()
+    assert headings.split() == ["session", "used", "last", "messages", "begins"]
+    assert second.startswith("second")
+    assert first.endswith("Where is the boat?")
+
+
+def test_no_more_sessions_are_listed_than_asked_for(mneme: Mneme) -> None:
+    for number in range(3):
+        mneme.tell(f"s{number}", Message.user("hello"))
+    done = mneme("sessions", "list", "--limit", "2")
+    assert len(done.out.splitlines()) == 3
+    assert "--limit" in done.err
+    answer = mneme.json("sessions", "list", "--limit", "2")
+    assert ([one["session"] for one in answer["sessions"]], answer["more"]) == (["s2", "s1"], True)
+
+
+def test_a_session_is_shown_with_all_that_was_said(mneme: Mneme) -> None:
+    call = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
+    result = ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="two\nlines"),), is_error=True)
+    image = ImageBlock(media_type="image/png", data=b"x", caption="a harbour")
+    file = DocumentBlock(media_type="application/pdf", data=b"xy")
+    mneme.tell("s", Message.user([TextBlock(text="Add!"), image, file], name="Ana"))
+    mneme.tell("s", Message.assistant([call]), Message.tool([result]), Message.assistant("Done."))
+    lines = [line.partition("  ")[2] for line in mneme("sessions", "show", "s").out.splitlines()]
+    assert lines == [
+        "Ana: Add!",
+        "  (image: a harbour)",
+        "  (document: application/pdf)",
+        'assistant: (calls add {"a": 1})',
+        "tool: (error of add: two",
+        "  lines)",
+        "assistant: Done.",
+    ]
+    answer = mneme.json("sessions", "show", "s")
+    keys = {"sequence", "role", "speaker", "text", "said_at", "stored_at", "memory", "media", "calls", "results"}
+    assert (answer["session"], [set(one) for one in answer["messages"]]) == ("s", [keys] * 4)
+    first, second, third, _ = answer["messages"]
+    assert (first["sequence"], first["speaker"], first["text"]) == (1, "Ana", "Add!")
+    assert first["memory"]
+    assert first["media"][0] == {
+        "type": "image",
+        "media_type": "image/png",
+        "name": "",
+        "caption": "a harbour",
+        "bytes": 1,
+    }
+    assert second["calls"] == [{"id": "c1", "name": "add", "arguments": {"a": 1}}]
+    assert third["results"] == [{"call": "c1", "name": "add", "text": "two\nlines", "error": True}]
+    assert [one["sequence"] for one in mneme.json("sessions", "show", "s", "--limit", "2")["messages"]] == [3, 4]
+
+
+def test_an_answer_that_quoted_is_shown_with_the_words_it_quoted(mneme: Mneme) -> None:
+    mneme("remember", "The spare key lies under the blue pot.")
+    assert mneme("ask", "Where is the spare key?").code == 0
+    memory = open_memory(mneme.path)
+    (told,) = run_sync(memory.recall("spare key", 1))
+    quote = {"quotes": [{"id": told.memory.id, "start": 0, "end": 13}], "reply": "quoted"}
+    run_sync(memory.remember_turn("s", [Message(role="assistant", metadata=quote)]))
+    run_sync(memory.close())
+    assert "“The spare key”" in mneme("sessions", "show", "s").out
+
+
+def test_no_namespace_sees_the_sessions_of_another(mneme: Mneme) -> None:
+    mneme.tell("s", Message.user("secret"), namespace="ana")
+    assert mneme("sessions").out == "No conversation is kept yet.\n"
+    assert mneme("--namespace", "ana", "sessions").out.splitlines()[1].endswith("secret")
+    done = mneme("sessions", "show", "s")
+    assert (done.code, done.out) == (2, "")
+    assert "mneme sessions" in done.err
+
+
+def test_no_memory_is_made_by_looking(mneme: Mneme) -> None:
+    assert mneme("sessions").code == 3
+    assert not mneme.path.exists()
+
+
+@pytest.mark.parametrize("arguments", [["sessions", "list", "--limit", "0"], ["sessions", "--json", "list"]])
+def test_wrong_usage_is_said(mneme: Mneme, arguments: list[str]) -> None:
+    mneme.tell("s", Message.user("hello"))
+    assert mneme(*arguments).code == 2
+
+
+def test_escapes_and_line_breaks_cannot_pass_for_another_session(mneme: Mneme) -> None:
+    mneme.tell("s", Message.user("\x1b[31mred\n2026-01-01 00:00  assistant: forged"))
+    listed = mneme("sessions").out
+    assert "\x1b" not in listed
+    assert len(listed.splitlines()) == 2
+    first, second = mneme("sessions", "show", "s").out.splitlines()
+    assert "\\x1b" in first
+    assert second.startswith("    2026")

@@ -1,0 +1,246 @@
+"""Secrets: which are found, what is left alone, and that no byte of one is kept anywhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.secret_forms import look_alikes, secrets
+from benchmarks.secret_screen import measured
+from memory import (
+    ArgumentError,
+    KnowledgeBase,
+    LongTermMemory,
+    Memory,
+    Message,
+    NoSecrets,
+    SecretKind,
+    Source,
+    ToolCallBlock,
+    ToolResultBlock,
+    secret_spans,
+    without_secrets,
+)
+from memory import run_sync as run
+from memory.messages import TextBlock
+from memory.secret_checks import card, luhn, password_value, seed_words, wallet_key
+from memory.secret_kinds import SECRET_KINDS
+from vectorstore import open_store
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
+KEY = "ghp_" + "aB3" * 12
+CODE = "k9" + "Zt4" * 9
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_of_forty_forms_nearly_all_are_found_and_look_alikes_are_left(seed):
+    print(f"seed {seed}")
+    found = measured(seed, 4)
+    assert found.secrets >= 40 * 4
+    assert found.look_alikes >= 200
+    assert found.recall >= 0.95, found.missed
+    assert found.false_alarms <= 0.02, found.alarmed
+
+
+def test_a_screen_that_finds_nothing_is_measured_as_such():
+    blind = measured(1, 1, lambda text: (text, 0))
+    jumpy = measured(1, 1, lambda text: ("", 1))
+    assert (blind.recall, blind.false_alarms) == (0, 0)
+    assert (jumpy.recall, jumpy.false_alarms) == (1, 1)
+
+
+def test_the_sentences_are_the_same_from_the_same_seed():
+    assert list(secrets(7)) == list(secrets(7)) != list(secrets(8))
+    assert list(look_alikes(7)) == list(look_alikes(7)) != list(look_alikes(8))
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("My password is hunter2.", "My password is [redacted: password]."),
+        ("My wifi password is swordfish.", "My wifi password is [redacted: password]."),
+        (
+            "my password for the bank of Lisbon is: tr0ub4dor",
+            "my password for the bank of Lisbon is: [redacted: password]",
+        ),
+        ('{"password": "a.b-c9"}', '{"password": "[redacted: password]"}'),
+        ("two: 4111 1111 1111 1111 and PIN 12", "two: [redacted: card number] and PIN 12"),
+        ("redis://:s3cr3t@cache:6379/0", "redis://:[redacted: password in an address]@cache:6379/0"),
+    ],
+)
+def test_only_the_secret_goes(text, kept):
+    assert without_secrets(text) == (kept, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My password is stronger than yours.",
+        "The password is case-sensitive.",
+        "password: 12-16 characters",
+        "The password was changed on 2024-05-01.",
+        "pwd: /home/ann/notes1",
+        "DATABASE_URL=postgres://app:${DB_PASSWORD}@db/shop",
+        "DATABASE_URL=postgres://app:<password>@db/shop",
+        'password = getpass("Password: ")',
+        "api_key=settings.api_key2",
+        "4111 1111 1111 1112",
+        "4111-1111-11-111111",
+        "seed phrase: the twelve words that I wrote on the back of the red notebook",
+        "PIN 4821 items",
+    ],
+)
+def test_what_only_speaks_of_secrets_is_left(text):
+    assert without_secrets(text) == (text, 0)
+
+
+def test_spans_name_the_kind_and_the_place_and_never_the_words():
+    text = f"a {KEY} and password: x9y8z7"
+    spans = secret_spans(text)
+    assert [(span.kind, text[span.start : span.end]) for span in spans] == [
+        ("GitHub token", KEY),
+        ("password", "x9y8z7"),
+    ]
+    assert KEY not in repr(spans)
+
+
+def test_overlapping_finds_are_one_span_of_the_more_telling_kind():
+    (span,) = secret_spans(f"api_key = {KEY}")
+    assert span.kind == "GitHub token"
+
+
+@pytest.mark.parametrize("digits", ["4242424242424242", "378282246310005", "6011111111111117", "30569309025904"])
+def test_a_card_number_has_its_checksum_and_its_first_digits(digits):
+    assert luhn(digits)
+    assert card(digits)
+    wrong = digits[:-1] + str((int(digits[-1]) + 1) % 10)
+    assert not luhn(wrong)
+    assert not card(wrong)
+    assert not card("9" + digits[1:])
+
+
+def test_checks_by_themselves():
+    assert not wallet_key("5" + "J" * 50)
+    assert seed_words(" ".join(["ripple"] * 12))
+    assert not seed_words(" ".join(["ripple"] * 13))
+    assert password_value("correctHorse")
+    assert not password_value("<password>")
+
+
+HOSTILE = [
+    *("a", "1", "1 ", "-", "eyJ", "sk-", "password ", "password is ", "my password for the thing ", "://a:", "é"),
+    *("-----BEGIN PRIVATE KEY-----", "api key for x ", "seed phrase is abc ", "abc ", "pin for the ", "token=", "a."),
+    *("sig=", "xprv1", "5K", "{}\"'", "curl -u ", "login x password ", "  \n", "recovery: abc, ", "bearer ", "-us"),
+]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_a_long_hostile_text_comes_to_an_end(piece):
+    text = (piece * (100_000 // len(piece) + 1))[:100_000]
+    cleaned, _ = without_secrets(text)
+    assert cleaned
+
+
+def test_kinds_of_one_s_own_are_looked_for_beside_the_list():
+    badge = SecretKind("badge", r"BADGE-(?P<secret>[0-9]{4})", ("badge-",))
+    policy = NoSecrets(also=[badge])
+    decision = policy.decide(Memory(f"BADGE-1234 and {KEY}"))
+    assert decision.memory.text == "BADGE-[redacted: badge] and [redacted: GitHub token]"
+    assert (decision.spans, decision.reason) == (2, "secret: badge, GitHub token")
+    fewer = NoSecrets(kinds=[kind for kind in policy.kinds if kind.name != "GitHub token"])
+    assert fewer.decide(Memory(f"BADGE-1234 and {KEY}")).memory.text == f"BADGE-[redacted: badge] and {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("make", "argument"),
+    [
+        (lambda: SecretKind("", "x"), "name"),
+        (lambda: SecretKind("x", ""), "pattern"),
+        (lambda: SecretKind("x", "x", ("X",)), "hints"),
+        (lambda: NoSecrets("hide"), "action"),
+        (lambda: NoSecrets(also=["x"]), "kinds"),
+        (lambda: NoSecrets(also=[SecretKind("x", "(")]), "pattern"),
+    ],
+)
+def test_a_kind_or_an_action_that_is_none_is_refused(make, argument):
+    with pytest.raises(ArgumentError, match=argument):
+        make()
+
+
+def test_every_text_of_a_memory_is_looked_through():
+    memory = Memory(
+        "plain",
+        caption=f"a photo of {KEY}",
+        tags=("x", KEY),
+        metadata={"password": "x9y8z7", "nested": {"list": ["fine", {"note": f"see {KEY}"}]}, KEY: 1},
+        source=Source(document="a.md", title=f"on {KEY}", heading=("One", KEY)),
+    )
+    decision = NoSecrets().decide(memory)
+    assert decision.spans == 7
+    assert KEY not in repr(decision)
+    assert "x9y8z7" not in repr(decision)
+    assert decision.memory.metadata["nested"]["list"][0] == "fine"
+
+
+@pytest.mark.parametrize("field", ["key", "session", "speaker"])
+def test_a_secret_in_what_names_a_memory_refuses_it(field):
+    decision = NoSecrets().decide(Memory("plain", **{field: KEY}))
+    assert (decision.action, decision.reason) == ("reject", "secret: GitHub token")
+    assert NoSecrets().decide(Memory("plain", scopes={"project": KEY})).action == "reject"
+
+
+def test_reject_refuses_the_whole_memory():
+    decision = NoSecrets("reject").decide(Memory(f"use {KEY}"))
+    assert (decision.action, decision.reason, decision.memory) == ("reject", "secret: GitHub token", None)
+
+
+@pytest.mark.parametrize("action", ["redact", "reject"])
+def test_no_byte_of_a_secret_is_kept_by_any_way_in(tmp_path, action):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "keys.md").write_text(f"# Access\n\nThe API key is {CODE}.\n\nThe house is red.\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    memory = LongTermMemory(open_store(f"sqlite:///{home / 'm.db'}"), policies=[NoSecrets(action)])
+    kept = run(memory.remember("The house is red."))
+    reports = [run(memory.remember(Memory(f"use {KEY}", metadata={"token": CODE})))]
+    reports += run(memory.remember_many([f"the token is {CODE}", "The garden is green."]))[:1]
+    call = ToolCallBlock(id="c", name="log_in", arguments={"password": "x9y8z7", "data": [{KEY: KEY}]})
+    result = ToolResultBlock(call_id="c", name="log_in", content=(TextBlock(text=f"token: {CODE}"),))
+    said = [
+        Message.user(f"my key is {KEY}"),
+        Message.assistant([TextBlock(text="I log in."), call]),
+        Message.tool([result]),
+        Message.assistant(f"Your key {KEY} works."),
+    ]
+    turn = run(memory.remember_turn("s", said))
+    reports += [turn[0], turn[3]]
+    assert {report.outcome for report in reports} == {"redacted" if action == "redact" else "rejected"}
+    assert turn[2].spans == 1
+    if action == "redact":
+        assert run(memory.correct(kept.id, f"The key of the house is {KEY}.")).spans == 1
+    report = run(KnowledgeBase(memory).ingest(notes))
+    assert any("taken out" in note or "rejected" in note for line in report.lines for note in line.notes)
+    history = [one.message for one in run(memory.conversations.load("s"))]
+    assert history[1].blocks[1].arguments == {
+        "password": "[redacted: password]",
+        "data": [{"[redacted: GitHub token]": "[redacted: GitHub token]"}],
+    }
+    run(memory.close())
+    for path in home.iterdir():
+        data = path.read_bytes()
+        for secret in (KEY, CODE, "x9y8z7"):
+            assert secret.encode() not in data, path.name
+
+
+def test_what_is_no_secret_is_in_history_byte_for_byte():
+    memory = LongTermMemory(open_store("numpy:"), policies=[NoSecrets()])
+    said = [Message.user("I moved.", name="Ann"), Message.assistant("To where?")]
+    run(memory.remember_turn("s", said))
+    assert [one.message for one in run(memory.conversations.load("s"))] == said
+
+
+def test_the_list_is_documented():
+    text = DOCS.read_text(encoding="utf-8")
+    listed = text[text.index("<!-- kinds -->") : text.index("<!-- end of kinds -->")]
+    assert set(re.findall(r"^- (.+)$", listed, flags=re.M)) == {kind.name for kind in SECRET_KINDS}
