@@ -37,6 +37,7 @@ from memory.recall.standing import Standing, all_of
 from memory.recall.why_not import channels_of, elsewhere, hidden, memory_at, ranked_at, unranked
 from memory.records import Found, Memory, Stage, WhyNot
 from memory.scopes import filter_of
+from memory.times import in_zone
 from vectorstore import Analyser, Entry, Filter, LifecycleStore, UnsupportedError, Vector, VectorStore, View
 
 __all__ = ["Query", "RecallSettings", "Recaller"]
@@ -212,7 +213,7 @@ class Recaller:
         """Read the question with what is known in *place*."""
         conversation = place.lane != DOCUMENTS
         standing = Standing(query.now, query.as_of, query.known_at)
-        today = (query.as_of or query.now).astimezone(self._zone).date()
+        today = in_zone(query.as_of or query.now, self._zone).date()
         with following.index(view, place.name, conversation=conversation) as index:
             question = understood(
                 query.asked, index, lexicon=self._lexicon, stem=self._stem, today=today, last=query.text
