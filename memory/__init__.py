@@ -44,6 +44,7 @@ from memory.errors import (
     TokenizerUnavailable,
 )
 from memory.estimating_counter import EstimatingCounter
+from memory.listed import History, Page, Stats
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -77,7 +78,6 @@ from memory.records import (
     Change,
     Forgotten,
     Found,
-    History,
     Hit,
     Left,
     LeftOut,
@@ -85,11 +85,9 @@ from memory.records import (
     Memory,
     Operation,
     Outcome,
-    Page,
     Report,
     Source,
     Stage,
-    Stats,
     Trust,
     Unreached,
     Verified,

@@ -6,7 +6,7 @@ import asyncio
 from typing import Unpack
 
 from memory.lanes import CONVERSATION, store_namespace
-from memory.records import Page, Stats
+from memory.listed import Page, Stats
 from memory.selecting import Filters, Order, Selection
 from memory.tallying import tally
 from memory.times import aware

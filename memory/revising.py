@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from memory.errors import ArgumentError
-from memory.records import Actor, History, Operation, Report
+from memory.listed import History
+from memory.records import Actor, Operation, Report
 from memory.times import aware, offset_of, to_text
 from memory.write import correcting, ending, marking, merging, undoing
 from memory.write.checking import importance_given, name, names, whole

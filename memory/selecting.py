@@ -16,8 +16,9 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args
 from memory.codec import from_entry
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.listed import Page
 from memory.recall.standing import Standing, all_of
-from memory.records import Page, Trust
+from memory.records import Trust
 from memory.scopes import Scopes, filter_of
 from memory.times import aware, to_text
 from memory.write.checking import name, names, plain_text, trust_given

@@ -93,6 +93,7 @@ LINES: dict[str, list[set[str]]] = {
             "captions",
             "estimating_counter",
             "lanes",
+            "listed",
             "requests",
             "retrying",
             "runtime",
