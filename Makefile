@@ -15,8 +15,9 @@ format:
 test:
 	$(PYTHON) -m pytest -q -n auto --dist loadfile
 
-bench:  ## needs DATA=folder; see benchmarks/README.md
-	$(PYTHON) -m benchmarks recall --data $(DATA)
+bench:  ## needs the extra `bench` and DATA=folder; see benchmarks/README.md
+	$(PYTHON) -m benchmarks recall --data $(DATA) --out recall.jsonl.gz
+	$(PYTHON) -m benchmarks recall-report recall.jsonl.gz --summary benchmarks/results/recall.json
 
 bench-stores:  ## needs the extra `bench` and DATA=folder; half an hour on an idle machine
 	$(PYTHON) -m benchmarks stores --data $(DATA) --million --out benchmarks/results

@@ -19,8 +19,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent import Agent, OpenAICompatibleProvider, Stop, StopReason, TextDelta, TextPiece
+from benchmarks import about
 from memory import Memory, open_memory
 from memory.http import HttpClient
 
@@ -57,8 +56,8 @@ def stream_of(tokens: int) -> list[bytes]:
 
     def chunk(delta: dict[str, Any], reason: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        about = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-        return b"data: " + json.dumps({**about, "choices": [choice], **more}).encode() + b"\n\n"
+        same = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        return b"data: " + json.dumps({**same, "choices": [choice], **more}).encode() + b"\n\n"
 
     usage = {"prompt_tokens": 9, "completion_tokens": tokens, "total_tokens": 9 + tokens}
     last = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [], "usage": usage}
@@ -259,15 +258,15 @@ def main(arguments: list[str]) -> int:
     rows: list[Row] = []
     for runs in map(int, given.runs.split(",")):
         rows += asyncio.run(compare(runs, repeats=given.repeats, say=lambda line: console.print(line, style="dim")))
-    about = _about(given.repeats)
-    console.print(_table(rows, about))
+    made = _about(given.repeats)
+    console.print(_table(rows, made))
     if given.json is not None:
-        given.json.write_text(json.dumps({"about": about, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+        given.json.write_text(json.dumps({"about": made, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
     return 0
 
 
-def _table(rows: list[Row], about: dict[str, str]) -> Table:
-    table = Table(title="The loop's own cost", caption="; ".join(f"{k} {v}" for k, v in about.items()))
+def _table(rows: list[Row], made: dict[str, str]) -> Table:
+    table = Table(title="The loop's own cost", caption="; ".join(f"{k} {v}" for k, v in made.items()))
     table.add_column("what", no_wrap=True)
     for column in ("runs", "turn ms", "±", "first token ms", "token µs"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -280,15 +279,8 @@ def _table(rows: list[Row], about: dict[str, str]) -> Table:
 def _about(repeats: int) -> dict[str, str]:
     return {
         "repeats": str(repeats),
-        "versions": " ".join(f"{name} {_version(name)}" for name in _PACKAGES),
+        "versions": " ".join(f"{name} {about.version_of(name)}" for name in _PACKAGES),
         "python": platform.python_version(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "at": about.moment(),
     }
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "-"

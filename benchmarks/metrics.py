@@ -1,10 +1,17 @@
-"""Figures of retrieval over ranked ids and the ids that should be among them. Pure."""
+"""Figures of retrieval over ranked ids and the ids that should be among them. Pure.
+
+Each figure is the mean over questions of a number that one question has by itself (``MEASURES``), so that two runs can
+be compared question by question.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log2
+
+DEPTHS = (1, 3, 5, 10, 20, 50)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,24 +23,64 @@ class Answer:
     evidence: Mapping[str, int]
 
 
+def share_of(answer: Answer, k: int) -> float:
+    """Return the share of the evidence among the first *k*."""
+    return len(set(answer.ranked[:k]) & set(answer.evidence)) / len(answer.evidence)
+
+
+def any_of(answer: Answer, k: int) -> float:
+    """Return 1 if any of the evidence is among the first *k*, else 0."""
+    return float(not set(answer.evidence).isdisjoint(answer.ranked[:k]))
+
+
+def all_of(answer: Answer, k: int) -> float:
+    """Return 1 if all of the evidence is among the first *k*, else 0."""
+    return float(set(answer.evidence) <= set(answer.ranked[:k]))
+
+
+def reciprocal(answer: Answer) -> float:
+    """Return 1 / place of the first evidence; 0 where none was found."""
+    return next((1 / at for at, id in enumerate(answer.ranked, 1) if id in answer.evidence), 0.0)
+
+
+def gain(answer: Answer, k: int) -> float:
+    """Return the normalised discounted cumulative gain of the first *k*, gain = grade, discount log2(place + 1)."""
+    return _gain(answer, k) / _best_gain(answer, k)
+
+
+MEASURES: dict[str, Callable[[Answer], float]] = {
+    **{f"R@{k}": partial(share_of, k=k) for k in DEPTHS},
+    **{f"any@{k}": partial(any_of, k=k) for k in DEPTHS},
+    **{f"all@{k}": partial(all_of, k=k) for k in DEPTHS},
+    "MRR": reciprocal,
+    "nDCG@10": partial(gain, k=10),
+}
+"""What one question has by itself, by the name of the figure that is its mean."""
+
+
 def recall_at(answers: Sequence[Answer], k: int) -> float:
     """Return the share of each question's evidence among its first *k*, averaged over questions."""
-    return _mean([len(set(one.ranked[:k]) & set(one.evidence)) / len(one.evidence) for one in answers])
+    return mean([share_of(one, k) for one in answers])
 
 
 def all_at(answers: Sequence[Answer], k: int) -> float:
     """Return the share of questions whose evidence is all among the first *k*."""
-    return _mean([float(set(one.evidence) <= set(one.ranked[:k])) for one in answers])
+    return mean([all_of(one, k) for one in answers])
 
 
 def mrr(answers: Sequence[Answer]) -> float:
     """Return the mean of 1 / place of the first evidence; 0 where none was found."""
-    return _mean([next((1 / at for at, id in enumerate(one.ranked, 1) if id in one.evidence), 0.0) for one in answers])
+    return mean([reciprocal(one) for one in answers])
 
 
 def ndcg_at(answers: Sequence[Answer], k: int) -> float:
     """Return the normalised discounted cumulative gain of the first *k*, gain = grade."""
-    return _mean([_gain(one, k) / _best_gain(one, k) for one in answers])
+    return mean([gain(one, k) for one in answers])
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean, 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
 
 
 def _gain(answer: Answer, k: int) -> float:
@@ -43,7 +90,3 @@ def _gain(answer: Answer, k: int) -> float:
 def _best_gain(answer: Answer, k: int) -> float:
     best = sorted(answer.evidence.values(), reverse=True)[:k]
     return sum(grade / log2(at + 1) for at, grade in enumerate(best, 1))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

@@ -42,8 +42,11 @@ from memory.errors import (
     NotTrusted,
     RejectedText,
     TokenizerUnavailable,
+    UnreadableExport,
 )
 from memory.estimating_counter import EstimatingCounter
+from memory.evaluating.evaluate import Evaluation, EvaluationLine, evaluate
+from memory.evaluating.intervals import Interval, bootstrap
 from memory.listed import History, Page, Stats
 from memory.long_term import LongTermMemory
 from memory.messages import (
@@ -64,6 +67,7 @@ from memory.policies.keep_all import KeepAll
 from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
 from memory.policies.summary import Summarise, SummaryWindow
 from memory.policies.token_window import TokenWindow
+from memory.portable.report import ExportReport, ImportLine, ImportReport
 from memory.rag.cite import Citation, cite
 from memory.rag.documents import Document
 from memory.rag.knowledge_base import DocumentInfo, KnowledgeBase
@@ -160,6 +164,9 @@ __all__ = [
     "EmbeddingSettings",
     "Embeddings",
     "EstimatingCounter",
+    "Evaluation",
+    "EvaluationLine",
+    "ExportReport",
     "Extractor",
     "Fact",
     "FallbackEmbedder",
@@ -176,11 +183,14 @@ __all__ = [
     "HttpStatusError",
     "HttpTimeout",
     "ImageBlock",
+    "ImportLine",
+    "ImportReport",
     "InMemoryHistory",
     "IngestAction",
     "IngestLine",
     "IngestProgress",
     "IngestReport",
+    "Interval",
     "Judge",
     "KeepAll",
     "KnowledgeBase",
@@ -251,15 +261,18 @@ __all__ = [
     "TurnDecision",
     "TurnPolicy",
     "Unreached",
+    "UnreadableExport",
     "Verified",
     "WhyNot",
     "Window",
     "WordVectors",
     "WritePolicy",
+    "bootstrap",
     "cite",
     "default_counter",
     "embed_detailed",
     "embedder_space",
+    "evaluate",
     "is_loopback",
     "is_remote",
     "local_available",

@@ -14,6 +14,7 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 │   ├── HttpTimeout             it took too long
 │   └── HttpStatusError         the server refused: status, retry_after
 ├── LoadError                   a document could not be read: source, reason
+├── UnreadableExport            a file that cannot be imported; nothing of it was taken: path, line, reason
 └── TokenizerUnavailable        exact token counts cannot be had here
 """
 
@@ -147,6 +148,16 @@ class LoadError(MemoryLayerError):
         self.source = source
         self.reason = reason
         super().__init__(f"{source}: {reason}")
+
+
+class UnreadableExport(MemoryLayerError):
+    """A file is no export, or not whole, or of a newer version; nothing of it was taken. *line* counts from 1."""
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path = path
+        self.line = line
+        self.reason = reason
+        super().__init__(f"{path}, line {line}: {reason}; nothing was imported")
 
 
 class TokenizerUnavailable(MemoryLayerError):

@@ -27,6 +27,7 @@ from memory.errors import ArgumentError, DuplicateKey
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.listing import Listing
 from memory.messages import Message
+from memory.moving import Moving
 from memory.recall.query import Query, RecallOptions
 from memory.recall.recall import Recaller
 from memory.recall.settings import RecallSettings
@@ -60,7 +61,7 @@ _Notes: TypeAlias = list[str]
 _Answers: TypeAlias = list[Memory | None]
 
 
-class LongTermMemory(Listing, Revising, Erasing, Reembedding):
+class LongTermMemory(Listing, Revising, Erasing, Moving, Reembedding):
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
@@ -68,7 +69,9 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
     On a store in a file, history and tombstones live in the same file (and in its transactions); on another
     they live in the process. Public attributes, for parts built on it: ``store``, ``conversations`` (the
     history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
-    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``.
+    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``,
+    ``recall_settings``;
+    ``erasers`` and ``carried``, to which a part that keeps something of memories adds itself.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
         self.zone = zone
         rules = Rules(tuple(policies), on_policy_failure)
         self.policies, self.on_policy_failure = rules.policies, rules.on_failure
+        self.recall_settings = recall_settings or RecallSettings()
         self._counter = counter
         self._offline = offline
         self._context = WriteContext(
@@ -120,10 +124,9 @@ class LongTermMemory(Listing, Revising, Erasing, Reembedding):
             held=_held_beside(store),
             erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding)],
         )
+        self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
-        self._recaller = Recaller(
-            store, word_vectors=word_vectors, zone=zone, settings=recall_settings or RecallSettings()
-        )
+        self._recaller = Recaller(store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings)
         self._caught_up: set[str] = set()
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:

@@ -17,6 +17,7 @@ from memory.embedders.space import named_for
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.long_term import LongTermMemory
+from memory.rag.kept_documents import keep_documents
 from memory.recall.settings import RecallSettings
 from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
@@ -74,6 +75,7 @@ def open_memory(
             counter=counter,
             offline=offline,
         )
+        keep_documents(memory)
         memory.complete_now()
     except BaseException:
         store.close()

@@ -5,8 +5,9 @@ What reaches the network, and the agent, are imported where they are used: most 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from agent.assistant.config import Settings
 from agent.errors import ConfigurationError
@@ -19,6 +20,7 @@ from memory import (
     MinimumLength,
     NearDuplicates,
     NoSecrets,
+    RecallSettings,
     WritePolicy,
     is_remote,
     open_memory,
@@ -226,6 +228,41 @@ def make_embedder(settings: Settings, client: HttpClient | None) -> Embedder | N
     from memory import OpenAICompatibleEmbedder
 
     return OpenAICompatibleEmbedder(url, model, api_key=settings.embedding_key, client=client)
+
+
+def other_embedder(settings: Settings, name: str) -> tuple[Embedder, HttpClient | None]:
+    """Return the embedder that *name* describes (local, hashing, openai:MODEL, ollama:MODEL), and its connections."""
+    if name == "hashing":
+        from memory import HashingEmbedder
+
+        return HashingEmbedder(), None
+    kind, _, model = name.partition(":")
+    if name != "local" and (kind not in ("openai", "ollama") or not model):
+        raise ConfigurationError(f"no embedder {name!r}: it is local, hashing, openai:MODEL or ollama:MODEL")
+    named = settings.model_copy(update={"embedder": name})
+    client = make_client(named) if named.embeds_at_an_endpoint else None
+    made = make_embedder(named, client)
+    assert made is not None
+    return made, client
+
+
+def other_settings(settings: RecallSettings, changes: Sequence[str]) -> RecallSettings:
+    """Return *settings* with *changes* such as ``conversation.session=0.2``; raise ``ConfigurationError``."""
+    for change in changes:
+        name, _, value = change.partition("=")
+        part, _, field = name.strip().rpartition(".")
+        owner: Any = getattr(settings, part, None) if part else settings
+        old = getattr(owner, field, None)
+        if isinstance(old, bool) or not isinstance(old, (int, float)):
+            raise ConfigurationError(f"no setting {name!r} that is a number; such as candidates, conversation.session")
+        try:
+            new = type(old)(value)
+        except ValueError as error:
+            raise ConfigurationError(f"{name}: {value!r} is not a number such as {old}") from error
+        changed: Any = replace(owner, **{field: new})
+        whole: dict[str, Any] = {part: changed}
+        settings = replace(settings, **whole) if part else changed
+    return settings
 
 
 def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> OpenedMemory:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
-from threading import Timer
 from typing import Any
 
+from benchmarks.child import Child, ChildEnded
 from benchmarks.stores.contenders import Contender
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -33,17 +29,7 @@ class Asked:
     def __init__(self, contender: Contender, folder: Path, data: Path, *, patience: float = _PATIENCE) -> None:
         command = [sys.executable, "-m", "benchmarks.stores.worker", contender.adapter, str(folder), str(data)]
         self.contender = contender
-        self._patience = patience
-        self._told = TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 (closed by stop)
-        self._process = subprocess.Popen(
-            command,
-            cwd=PROJECT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._told,
-            text=True,
-        )
+        self._child = Child(command, environment=environment(), folder=PROJECT, patience=patience)
         try:
             self._answer()
         except StoreFailed:
@@ -52,37 +38,18 @@ class Asked:
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
         """Return the worker's answer; raise ``StoreFailed`` if the store raised or its process died."""
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # then there is no answer either, and that says why
-            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-            self._process.stdin.flush()
+        self._child.say({"do": do, **arguments})
         return self._answer()
 
     def stop(self) -> None:
         """Close the pipe and wait until the process has ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
-        self._told.close()
+        self._child.stop()
 
     def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        limit = Timer(self._patience, self._process.kill)
-        limit.start()
-        line = self._process.stdout.readline()
-        limit.cancel()
-        if not line:
-            self._told.seek(0)
-            last = self._told.read().strip().splitlines()[-1:] or ["without a word"]
-            raise StoreFailed(f"its process ended: {last[0][:300]}")
-        answer: dict[str, Any] = json.loads(line)
+        try:
+            answer = self._child.answer()
+        except ChildEnded as error:
+            raise StoreFailed(str(error)) from error
         if complaint := answer.get("error") or answer.get("unavailable"):
             raise StoreFailed(complaint)
         return answer

@@ -1,17 +1,12 @@
-"""The picture of a results file: a panel a measure, a line a store, a dot a size; readable on light and dark pages.
-
-It is drawn in colours of a light page. A style inside the file swaps them where the reader's system prefers dark, so
-that any program that knows no such style shows the light one.
-"""
+"""The picture of a results file: a panel a measure, a line a store, a dot a size; readable on light and dark pages."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.picture import OURS, PAPER, SETTINGS, THEIRS, matplotlib, plain_axes, save
 from benchmarks.stores import measures as m
 from benchmarks.stores.contenders import CONTENDERS
 from benchmarks.stores.figures import Figures
@@ -30,44 +25,16 @@ _PANELS = {
 _COLUMNS = 3
 _WIDE = 40
 """A panel whose ends are further apart than this has ticks at powers of ten alone."""
-_INK, _FAINT, _PAPER = "#1f2328", "#d1d9e0", "#ffffff"
-_OURS = ("#9ec5fe", "#3d8bfd", "#084298")
-_THEIRS = ("#c9ced4", "#8b949e", "#4c535b")
-_DARK = {
-    _INK: "#e6edf3",
-    _FAINT: "#3d444d",
-    _PAPER: "#0d1117",
-    _OURS[0]: "#1f4e8c",
-    _OURS[2]: "#a5d0ff",
-    _THEIRS[0]: "#4c535b",
-    _THEIRS[2]: "#c9ced4",
-}
 _SHOWN = [one for one in CONTENDERS if one.key not in ("sqlite-rows", "mneme-numpy-faster")]
 
 
 def draw(found: Sequence[Measurement], path: Path) -> None:
     """Write the picture to *path*; raise ``ModuleNotFoundError`` naming the extra where matplotlib is missing."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("the plot needs matplotlib: pip install -e '.[bench]'") from error
+    mpl, figure_class = matplotlib()
     figures = Figures(found)
     sizes = sorted({n for data, n in figures.sizes() if data == "clustered"})[-3:]
-    settings = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "mneme",
-        "font.family": "sans-serif",
-        "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial"],
-        "font.size": 8.5,
-        "text.color": _INK,
-        "axes.edgecolor": _FAINT,
-        "axes.labelcolor": _INK,
-        "xtick.color": _INK,
-        "ytick.color": _INK,
-    }
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=(10.4, 6.6), facecolor=_PAPER, layout="constrained")
+    with mpl.rc_context(SETTINGS):
+        figure = figure_class(figsize=(10.4, 6.6), facecolor=PAPER, layout="constrained")
         figure.get_layout_engine().set(rect=(0.01, 0, 0.98, 1))
         axes = figure.subplots(2, _COLUMNS, sharey=True)
         for place, (measure, title) in zip(axes.flat, _PANELS.items(), strict=True):
@@ -77,27 +44,21 @@ def draw(found: Sequence[Measurement], path: Path) -> None:
             for label, contender in zip(place.get_yticklabels(), reversed(_SHOWN), strict=True):
                 label.set_fontweight("bold" if contender.ours else "normal")
         _legend(figure, sizes)
-        written = io.StringIO()
-        figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
-    path.write_text(_in_both_lights(written.getvalue()), "utf-8")
+        save(figure, path)
 
 
 def _panel(axes: Any, figures: Figures, measure: str, title: str, sizes: Sequence[int]) -> None:
     from matplotlib.ticker import LogLocator
 
     axes.set_title(title, fontsize=9.5, loc="left")
-    axes.set_facecolor(_PAPER)
+    plain_axes(axes)
     axes.set_xscale("log")
-    axes.grid(axis="x", color=_FAINT, linewidth=0.6)
-    axes.tick_params(which="both", length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
     for row, contender in enumerate(reversed(_SHOWN)):
         measured = [(at, figures.get(contender.key, measure, "clustered", n)) for at, n in enumerate(sizes)]
         dots = [(at, one.p50) for at, one in measured if one is not None]
         if not dots:
             continue
-        colours = _OURS if contender.ours else _THEIRS
+        colours = OURS if contender.ours else THEIRS
         times = [time for _, time in dots]
         axes.plot([min(times), max(times)], [row, row], color=colours[1], linewidth=1.4, alpha=0.55, zorder=2)
         for at, time in dots:
@@ -115,23 +76,11 @@ def _legend(figure: Any, sizes: Sequence[int]) -> None:
 
     shades = range(-len(sizes), 0)
     handles = [
-        Line2D([], [], linestyle="", marker="o", markersize=5.5, color=_THEIRS[at], label=f"{n:,} rows")
+        Line2D([], [], linestyle="", marker="o", markersize=5.5, color=THEIRS[at], label=f"{n:,} rows")
         for at, n in zip(shades, sizes, strict=True)
     ]
-    ours = Line2D([], [], linestyle="", marker="o", markersize=5.5, color=_OURS[1], label="Mneme")
+    ours = Line2D([], [], linestyle="", marker="o", markersize=5.5, color=OURS[1], label="Mneme")
     figure.supxlabel(
         "ᵐ in memory, on disk only when it is saved    ⁱ returns ids alone", fontsize=8, x=0.99, ha="right"
     )
     figure.legend(handles=[ours, *handles], loc="outside upper right", ncols=len(sizes) + 1, frameon=False)
-
-
-def _in_both_lights(svg: str) -> str:
-    """Return the picture with a style that swaps its colours on dark systems, and no number longer than it need be."""
-    rules = "".join(
-        f'[style*="{name}: {light}"]{{{name}:{dark}!important}}'
-        for light, dark in _DARK.items()
-        for name in ("fill", "stroke")
-    )
-    style = f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
-    shortened = re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)
-    return re.sub(r"(<svg[^>]*>)", lambda found: found.group(1) + style, shortened, count=1)

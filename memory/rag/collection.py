@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.rag.identity import mark
+from memory.rag.kept_documents import keep_documents
 from memory.rag.manifest import Manifest, recovered
 from memory.records import Memory
 from vectorstore import LifecycleStore, UnsupportedError, VectorStore
@@ -55,6 +56,7 @@ def open_collection(memory: LongTermMemory, name: str, namespace: str) -> Collec
     Its records are in the memory's file, or, where the store has none, read back from its chunks.
     """
     lane = store_namespace(namespace, DOCUMENTS, name)
+    keep_documents(memory)
     return Collection(memory, namespace, name, lane, _manifest(memory.store, lane))
 
 

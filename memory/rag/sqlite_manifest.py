@@ -124,6 +124,14 @@ class SqliteManifest:
             return [_record(self._collection, row) for row in connection.execute(sql, (self._collection, *bound))]
 
 
+def lanes_with_documents(database: Database) -> list[str]:
+    """Return the collections (their store namespaces) that have a document, sorted."""
+    with database.read() as connection:
+        if not connection.table_exists("main", "documents"):
+            return []
+        return sorted(lane for (lane,) in connection.execute("SELECT DISTINCT collection FROM documents"))
+
+
 def _insert(connection: apsw.Connection, row: tuple[Any, ...]) -> None:
     connection.execute(
         f"INSERT INTO documents (collection, {_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -16,6 +16,7 @@ from memory.recall.cues import Cue
 from memory.recall.index import Index
 from memory.recall.matching import Words, weighed, word_match
 from memory.recall.rows import NEVER
+from memory.recall.scored import best_first
 from memory.recall.stems import NOTHING
 
 Floats = NDArray[np.float64]
@@ -42,14 +43,15 @@ class Change:
 def newest_first(index: Index, rows: Rows, ids: Sequence[str], totals: Floats, words: Words, moment: int) -> Change:
     """Let the newest of near-equal statements lead; those made after *moment* (microseconds) come last.
 
-    *totals* are the scores so far. Equal moments: by id.
+    *totals* are the scores so far. Equal moments: the later turn of its session first, then by id.
     """
     change = np.zeros(len(rows))
     newer: dict[int, int] = {}
-    best = np.argsort(-totals, kind="stable")[:_LOOKED_AT]
+    best = best_first(ids, totals, _LOOKED_AT)
     for group in _groups(index, rows, best, words):
         made = {at: _made(index, int(rows[at])) for at in group}
-        by_time = sorted(group, key=lambda at: (made[at] > moment, -made[at], ids[at]))
+        turn = {at: index.turn(int(rows[at])) for at in group}
+        by_time = sorted(group, key=lambda at: (made[at] > moment, -made[at], -turn[at], ids[at]))
         scores = sorted((float(totals[at]) for at in group), reverse=True)
         for place, (at, score) in enumerate(zip(by_time, scores, strict=True)):
             change[at] = score - place * _STEP - totals[at]
@@ -65,9 +67,9 @@ def said_later(index: Index, rows: Rows, moment: int) -> Floats:
     return np.asarray(unsaid & (said != NEVER) & (said > moment), dtype=np.float64)
 
 
-def _groups(index: Index, rows: Rows, places: NDArray[np.intp], words: Words) -> list[list[int]]:
+def _groups(index: Index, rows: Rows, places: Sequence[int], words: Words) -> list[list[int]]:
     """Return the groups of two and more near-equal statements among *places*."""
-    stating = [at for at in places.tolist() if _states(index, int(rows[at]))]
+    stating = [at for at in places if _states(index, int(rows[at]))]
     if len(stating) < 2 or not len(words.numbers):
         return []
     chosen = rows[np.array(stating)]

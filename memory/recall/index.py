@@ -94,6 +94,11 @@ class Index:
         row = self._rows.get(key, -1)
         return 0 if row < 0 else int(self._revision.values[row])
 
+    def turn(self, row: int) -> float:
+        """Return the place of *row* in its session, -1 where it has none."""
+        place = self._places.get(row)
+        return -1.0 if place is None else place[0]
+
     def put(self, row: Row) -> None:
         """Add *row*, in the place of the one with its id."""
         self.remove(row.id)

@@ -12,7 +12,7 @@ from memory.records import Actor, Change, Operation
 from memory.storage.rows import HistoryRows
 from memory.times import Clock, aware
 from memory.write.embedding import Embedding
-from memory.write.erasers import Eraser
+from memory.write.erasers import Carried, Eraser
 from memory.write.held import Held, InMemoryHeld
 from memory.write.judging import Rules
 from memory.write.operations import Operations
@@ -39,6 +39,8 @@ class WriteContext:
     """What is forgotten and has a time of grace."""
     erasers: list[Eraser] = field(default_factory=list)
     """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""
+    carried: list[Carried] = field(default_factory=list)
+    """Other parts whose things an export carries; each adds itself here."""
 
     @property
     def under_way(self) -> UnderWay:

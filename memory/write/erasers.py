@@ -5,10 +5,10 @@ A part (summaries, caches, lists of documents) adds itself to ``WriteContext.era
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from memory.storage.rows import HistoryRow
 
@@ -40,6 +40,26 @@ class Eraser(Protocol):
 
     def erase(self, gone: Gone) -> int:
         """Remove all that it keeps of what is gone, so that the bytes go too; return how many things."""
+        ...
+
+
+class Carried(Protocol):
+    """A part whose things an export carries, a line each, and an import takes in again."""
+
+    @property
+    def line(self) -> str:
+        """How an export calls one of them ("document")."""
+        ...
+
+    def lines(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """Yield what it keeps of a namespace as JSON objects, in an order that is always the same."""
+        ...
+
+    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool) -> bool:
+        """Take one in, within the transaction of the import; say whether it was not there yet.
+
+        Without *write* it is only looked at. What is not right raises ``ArgumentError``.
+        """
         ...
 
 

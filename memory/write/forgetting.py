@@ -16,12 +16,14 @@ from memory.codec import from_entry
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, quoted, store_namespace
 from memory.records import Actor, Forgotten
+from memory.storage.rows import HistoryRow
 from memory.times import aware
 from memory.write.checking import actor_named
 from memory.write.context import WriteContext
 from memory.write.erasers import Gone, Returning
 from memory.write.erasure_plan import PAGE, Plan, loosened, pages_of, plan_of
 from memory.write.held import Package
+from memory.write.message_marks import history_lane, marks_of
 from memory.write.selecting import Selection, selected, selected_messages
 from memory.write.trust import check_may_change
 from memory.write.unreached import unreached, without_backups
@@ -114,6 +116,10 @@ def forget_namespace(
                     context.tombstones.add(lane, names, now)
                 gone = Gone(namespace, now, {lane: names}, frozenset(entry.text for entry in page))
                 _ask(context, gone, parts)
+        for info in context.rows.sessions(namespace=namespace):
+            stored = context.rows.load(info.session, namespace=namespace)
+            rows = (HistoryRow(namespace, info.session, one.sequence, one.message, one.at) for one in stored)
+            context.tombstones.add(history_lane(namespace), marks_of(context.tombstones.key, rows), now)
         messages = context.rows.erase_namespace(namespace)
         _ask(context, Gone(namespace, now, {}, frozenset(), everything=True), parts)
         parts["operations"] = context.operations.clear(namespace)
@@ -157,6 +163,8 @@ def _erase(context: WriteContext, plan: Plan, gone: Gone) -> dict[str, int]:
             context.tombstones.add(lane, ids, gone.at)
     context.tombstones.add(store_namespace(namespace, CONVERSATION), plan.archived_only, gone.at)
     context.tombstones.add_words(namespace, plan.words.texts, gone.at)
+    marks = marks_of(context.tombstones.key, plan.messages)
+    context.tombstones.add(history_lane(namespace), marks, gone.at)
     context.rows.erase(plan.messages)
     context.operations.erase(namespace, plan.live)
     mentions = frozenset(plan.live)

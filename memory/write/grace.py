@@ -14,6 +14,7 @@ from memory.write.checking import actor_named
 from memory.write.context import WriteContext
 from memory.write.erasers import Returning
 from memory.write.held import Package
+from memory.write.message_marks import history_lane, marks_of
 from vectorstore import Entry
 
 
@@ -43,6 +44,7 @@ def restore_forgotten(context: WriteContext, operation: str, namespace: str, *, 
         context.tombstones.lift(store_namespace(namespace, CONVERSATION), sorted(owners))
         context.tombstones.lift_words(namespace, package.words)
         context.rows.place(package.messages)
+        context.tombstones.lift(history_lane(namespace), marks_of(context.tombstones.key, package.messages))
         kept = dict(package.parts)
         for eraser in context.erasers:
             if isinstance(eraser, Returning) and eraser.name in kept:

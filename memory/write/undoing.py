@@ -6,6 +6,7 @@ stands changed the same memory or the same field, and where what it needs was er
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -26,6 +27,7 @@ _PAGE = 20
 _EVERYTHING = "*"
 _CONTENT = "content"
 FORGET = "forget"
+_IMPORT = "import"
 _NEVER = {
     "restore": "what was brought back can be forgotten again",
     "export": "a file that was written elsewhere is not taken back",
@@ -158,11 +160,14 @@ class _Inverse:
         check_may_change(self.actor, [from_entry(entry)], "undo", approved_by=self.approved_by)
 
     def _gone(self, here: Entry) -> Change:
-        """A memory that was made: into the archive."""
+        """A memory that was made: into the archive, and with it what an import brought of its past."""
+        past = self.context.versions([here.id], self.namespace) if self.root.kind == _IMPORT else []
+        brought = [one.id for one in past if not one.metadata.get("withdrawn")]
+        self._withdraw(brought, withdrawn=True)
         self._archive(here)
         self.store.delete([here.id], namespace=store_namespace(self.namespace, CONVERSATION))
         self._flag(here.id)
-        return Change(here.id, here.revision, gone=True)
+        return Change(here.id, here.revision, gone=True, new={"withdrawn": brought} if brought else {})
 
     def _returned(self, change: Change, here: Entry | None) -> Change:
         """A memory that went to the archive: back again."""
@@ -171,6 +176,7 @@ class _Inverse:
         version = self._version(change)
         self._check_trust(version)
         self._write(brought_back(version, change.id, **self._written()), 0)
+        self._withdraw(change.new.get("withdrawn", ()), withdrawn=False)
         self._flag(change.id)
         return Change(change.id)
 
@@ -215,12 +221,14 @@ class _Inverse:
         first = next((one for one in self.root.changes if one.id == id), None)
         if first is None or first.before is None:
             return
-        version = archived(self.context, id, first.before, self.namespace)
-        if version is not None:
-            back = self._takes_back()
-            lane = store_namespace(self.namespace, ARCHIVE)
-            fields = {"withdrawn": True if back else None}
-            self.store.patch({archived_id(id, first.before): patched(version.metadata, fields)}, namespace=lane)
+        self._withdraw([archived_id(id, first.before)], withdrawn=self._takes_back())
+
+    def _withdraw(self, versions: Sequence[str], *, withdrawn: bool) -> None:
+        """Let archived versions count for their time, or not."""
+        lane, fields = store_namespace(self.namespace, ARCHIVE), {"withdrawn": withdrawn or None}
+        found = (one for one in self.store.get(list(versions), namespace=lane) if one is not None)
+        if changed := {one.id: patched(one.metadata, fields) for one in found}:
+            self.store.patch(changed, namespace=lane)
 
     def _takes_back(self) -> bool:
         """Whether the root operation is taken back, and not done again."""

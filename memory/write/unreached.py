@@ -13,7 +13,8 @@ from memory.write.context import WriteContext
 from vectorstore import VectorStoreError
 
 EXPORT: Final = "export"
-"""The kind of the operation by which an export is recorded."""
+IMPORT: Final = "import"
+"""The kinds of the operations by which exports and imports are recorded."""
 NO_MEMORY: Final = ""
 """The id in a change that is of no memory; the log finds exports by it."""
 _MANY: Final = 1_000_000

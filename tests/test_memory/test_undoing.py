@@ -135,6 +135,25 @@ def test_a_batch_and_a_turn_are_taken_back_whole(memory):
     assert run_sync(memory.count()) == 2
 
 
+def test_an_import_is_taken_back_whole_with_the_past_that_it_brought(memory, tmp_path):
+    given = LongTermMemory(open_store("numpy:"), clock=Ticking())
+    one = run_sync(given.remember("I live in Lisbon.")).id
+    run_sync(given.remember("I have a boat."))
+    then = given.clock()
+    run_sync(given.correct(one, "I live in Porto."))
+    run_sync(given.export(tmp_path / "x.jsonl"))
+    run_sync(memory.import_(tmp_path / "x.jsonl"))
+    imported = last(memory)
+    before = found(memory, "Where do I live?", as_of=then)
+    assert before == ["I live in Lisbon."]
+    undoing = run_sync(memory.undo(imported.id))
+    assert found(memory, "Where do I live?", as_of=then) == found(memory, "Where do I live?") == []
+    run_sync(memory.undo(undoing.id))
+    assert found(memory, "Where do I live?", as_of=then) == before
+    assert found(memory, "Where do I live?") == ["I live in Porto."]
+    assert run_sync(memory.count()) == 2
+
+
 def test_a_batch_is_not_taken_back_in_part(memory):
     one, other = run_sync(memory.remember_many(["one thing", "another thing"]))
     run_sync(memory.correct(other.id, "a changed thing"))

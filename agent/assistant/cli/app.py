@@ -18,8 +18,11 @@ from agent.assistant.cli.context import Invocation
 from agent.assistant.cli.correct import correct
 from agent.assistant.cli.doctor import doctor
 from agent.assistant.cli.documents import documents
+from agent.assistant.cli.eval import evaluate_memory
+from agent.assistant.cli.export import export
 from agent.assistant.cli.failures import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
 from agent.assistant.cli.forget import forget
+from agent.assistant.cli.import_ import import_
 from agent.assistant.cli.ingest import ingest
 from agent.assistant.cli.memories import list_memories, look
 from agent.assistant.cli.output import note
@@ -83,8 +86,11 @@ app.command()(correct)
 app.command()(forget)
 app.command()(undo)
 app.command()(documents)
+app.command()(export)
+app.command("import")(import_)
 app.command()(reembed)
 app.command()(doctor)
+app.command("eval")(evaluate_memory)
 memories.callback(invoke_without_command=True)(look)
 memories.command("list")(list_memories)
 for command in (

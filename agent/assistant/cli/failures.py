@@ -90,6 +90,7 @@ def described(error: BaseException) -> tuple[int, str]:
         memory.LoadError,
         memory.NoSuchMemory,
         memory.RejectedText,
+        memory.UnreadableExport,
         vectorstore.ArgumentError,
         vectorstore.MissingExtra,
     )

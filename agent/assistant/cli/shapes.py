@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from agent.items import Citation
     from memory import (
         DocumentInfo,
+        Evaluation,
         Forgotten,
         Found,
         Hit,
         IngestReport,
+        Interval,
         Memory,
         Operation,
         Reembedded,
@@ -245,6 +247,30 @@ def message_json(stored: StoredMessage) -> dict[str, Any]:
     }
 
 
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation showed."""
+    return {
+        "memories": evaluation.memories,
+        "questions": evaluation.questions,
+        "k": evaluation.k,
+        "seed": evaluation.seed,
+        "embedders": dict(evaluation.embedders),
+        "lines": [
+            {
+                "way": line.way,
+                "kind": line.kind,
+                "questions": line.questions,
+                "first": line.first,
+                "found": line.among,
+                "mrr": line.mrr,
+                "found_gain": _gain_json(line.gain),
+                "mrr_gain": _gain_json(line.gain_mrr),
+            }
+            for line in evaluation.lines
+        ],
+    }
+
+
 def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
     answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane, "outdated_by": hit.outdated_by}
     if not explain:
@@ -254,3 +280,7 @@ def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
         for one in hit.matched
     ]
     return {**answer, "parts": dict(hit.parts), "matched": matched}
+
+
+def _gain_json(gain: Interval | None) -> dict[str, float] | None:
+    return None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high}

@@ -1,0 +1,101 @@
+"""``mneme eval``: how well the own memory is searched, and whether another embedder or setting would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.assistant.cli.failures import reported
+from agent.assistant.cli.opened import opened_memory
+from agent.assistant.cli.output import counted, note, print_json, say
+from agent.assistant.cli.progress import progress
+from agent.assistant.cli.shapes import evaluation_json
+from agent.assistant.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from memory import Evaluation, EvaluationLine, Interval
+
+_WORDS = {1: ("better", "would find more"), -1: ("worse", "would find less"), 0: ("", "makes no sure difference")}
+_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
+
+
+@reported
+def evaluate_memory(
+    context: typer.Context,
+    embedder: Annotated[
+        str | None,
+        typer.Option("--with", metavar="EMBEDDER", help="Try it too: local, hashing, openai:MODEL or ollama:MODEL."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Try it too, as in conversation.session=0.2; may be repeated."),
+    ] = None,
+    questions: Annotated[int, typer.Option(metavar="COUNT", help="How many questions at most.", min=5)] = 200,
+    k: Annotated[int, typer.Option("-k", metavar="COUNT", help="Within how many hits it must be found.", min=1)] = 10,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", help="Which questions are made.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure recall on questions made from this memory.
+
+    Nothing in it is changed.
+    """
+    from agent.assistant.wiring import other_embedder, other_settings
+    from memory import evaluate, run_sync
+
+    with opened_memory(context) as place, progress("eval", quiet=json) as shown:
+        changed = other_settings(place.memory.recall_settings, setting) if setting else None
+        other, client = other_embedder(place.settings, embedder) if embedder is not None else (None, None)
+
+        async def measured() -> Evaluation:
+            try:
+                return await evaluate(
+                    place.memory,
+                    namespace=place.namespace,
+                    embedder=other,
+                    settings=changed,
+                    questions=questions,
+                    k=k,
+                    seed=seed,
+                    on_progress=lambda what, done, total: shown(done, total, what),
+                )
+            finally:
+                if client is not None:
+                    await client.aclose()
+
+        evaluation = run_sync(measured())
+    if json:
+        print_json(evaluation_json(evaluation))
+    else:
+        _show(evaluation)
+
+
+def _show(evaluation: Evaluation) -> None:
+    print_table(_HEADINGS, [_row(line) for line in evaluation.lines])
+    note()
+    for way, name in evaluation.embedders.items():
+        note(f"{way}: {name or 'no vectors'}")
+    made = counted(evaluation.questions, "question")
+    held = counted(evaluation.memories, "memory", "memories")
+    note(f"{made} made from {held} by rule, seed {evaluation.seed}; found: among the first {evaluation.k}.")
+    say(_verdict(evaluation.lines))
+
+
+def _row(line: EvaluationLine) -> Sequence[str]:
+    shares = (f"{line.first:.3f}", f"{line.among:.3f}", f"{line.mrr:.3f}")
+    gain = line.gain_mrr
+    less = "" if gain is None else str(gain)
+    return (line.way, str(line.questions), line.kind, *shares, less, "" if gain is None else _WORDS[_sure(gain)][0])
+
+
+def _verdict(lines: Sequence[EvaluationLine]) -> str:
+    """Say in a sentence what the lines of all questions show about each other way."""
+    gains = [(line.way, line.gain_mrr) for line in lines if line.kind == "all" and line.gain_mrr is not None]
+    text = "; ".join(f"{way} {_WORDS[_sure(gain)][1]}" for way, gain in gains)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _sure(gain: Interval) -> int:
+    """Return 1 for surely better, -1 for surely worse, 0 for not told apart."""
+    return 1 if gain.low > 0 else -1 if gain.high < 0 else 0

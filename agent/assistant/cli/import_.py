@@ -1,0 +1,104 @@
+"""``mneme import``: an export taken in, all of it or nothing, with a line for what was not taken."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from agent.assistant.cli.failures import FAILED, reported
+from agent.assistant.cli.inputs import confirmed, may_ask
+from agent.assistant.cli.opened import opened_memory
+from agent.assistant.cli.output import counted, note, print_json, say
+from agent.assistant.cli.progress import progress
+
+if TYPE_CHECKING:
+    from memory import ImportReport
+
+_SHOWN = 20
+
+
+@reported
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export.")],
+    mode: Annotated[
+        Literal["merge", "upsert", "replace"],
+        typer.Option(help="Keep what is here; correct it by the file; or put the file in its place."),
+    ] = "merge",
+    trust: Annotated[
+        Literal["user", "assistant", "tool", "document"] | None,
+        typer.Option(help="The most that anything in it can have; 'user' if the file is your own."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Take the export FILE in.
+
+    A file that this memory has not written itself is trusted as a document, and brings no history, unless --trust says
+    otherwise. What was forgotten here does not come back.
+    """
+    from memory import run_sync
+
+    options: dict[str, Any] = {"mode": mode, "trust": trust}
+    with opened_memory(context, create=not dry_run) as place:
+        memory, options = place.memory, {**options, "namespace": place.namespace}
+        if mode == "replace" and not dry_run:
+            may_ask(yes=yes)
+            plan = run_sync(memory.import_(file, **options, dry_run=True))
+            question = f"{counted(plan.removed, 'entry', 'entries')} will be gone, and the file in their place. Go on?"
+            if plan.removed and not yes and not confirmed(question):
+                note("mneme: nothing was imported")
+                raise typer.Exit(FAILED)
+        with progress("importing", quiet=quiet or json) as shown:
+            report = run_sync(
+                memory.import_(file, **options, dry_run=dry_run, on_progress=lambda done, total: shown(done, total, ""))
+            )
+        embedded = 0 if dry_run or not report.pending else run_sync(memory.flush(namespace=place.namespace))
+    if json:
+        print_json(_shape(report, embedded))
+    else:
+        _say(report, embedded)
+
+
+def _shape(report: ImportReport, embedded: int) -> dict[str, Any]:
+    lines = [
+        {"line": one.line, "id": one.id, "outcome": one.outcome, "reason": one.reason, "pending": one.pending}
+        for one in report.lines
+    ]
+    return {
+        "lines": lines,
+        "taken": dict(report.taken),
+        "left": dict(report.left),
+        "trusted": report.trusted,
+        "removed": report.removed,
+        "embedded": embedded,
+        "dry_run": report.dry_run,
+        "operation": report.operation,
+        "notes": list(report.notes),
+    }
+
+
+def _say(report: ImportReport, embedded: int) -> None:
+    counts = Counter(str(one.outcome) for one in report.lines)
+    done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
+    say(f"{'would import' if report.dry_run else 'imported'} memories and passages: {done}")
+    for kind, count in report.taken.items():
+        say(f"  {kind}: {count}")
+    if report.removed:
+        say(f"  removed before: {report.removed}")
+    if embedded:
+        say(f"  embedded: {embedded}")
+    told = [one for one in report.lines if one.reason]
+    for one in told[:_SHOWN]:
+        note(f"  line {one.line}: {one.id}: {one.outcome}: {one.reason}")
+    if len(told) > _SHOWN:
+        note(f"  and {len(told) - _SHOWN} more (--json shows all)")
+    for kind, count in report.left.items():
+        note(f"  {kind}: {count} not taken")
+    for remark in report.notes:
+        note(f"  {remark}")

@@ -1,0 +1,46 @@
+"""What a run was made with: versions, machine, moment, and the command without the places of this machine."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package, ``-`` where there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "-"
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the version of each of *packages*."""
+    return {name: version_of(name) for name in packages}
+
+
+def moment() -> str:
+    """Return the time of now, in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+QUIET = 1.5
+"""Above this load average, times are provisional."""
+
+
+def load() -> float | None:
+    """Return how many processes the machine ran in the last minute; None where it does not tell."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def command(words: Sequence[str], *, places: Sequence[str] = ("--data", "--work")) -> str:
+    """Return the command of *words*; what follows one of *places* is named DIR, other files by their name alone."""
+    kept = []
+    for option, word in zip(["", *words], words, strict=False):
+        place = Path(word)
+        kept.append("DIR" if option in places else place.name if place.is_absolute() else word)
+    return "python -m benchmarks " + shlex.join(kept)

@@ -1,0 +1,101 @@
+"""The page ``docs/recall-measured.md``, whole: written by the command from a run and never by hand."""
+
+from __future__ import annotations
+
+from benchmarks.about import QUIET
+from benchmarks.recall.goals import outcomes
+from benchmarks.recall.report import (
+    cost_text,
+    depths_text,
+    differences_text,
+    goals_text,
+    groups_text,
+    refusals_text,
+    systems_text,
+    tasks_text,
+)
+from benchmarks.recall.summary import Summary
+
+_FROM = """\
+This page and its picture are rendered from a run of `python -m benchmarks recall` by `recall-report`; how to measure,
+also on data of your own, is told in [measuring](measuring.md).
+"""
+_REFUSALS = """\
+Two reasons are told apart: nothing here is about it, and it was said by somebody else. *Refused* is their sum. *By
+confidence*: what would be refused if the confidence alone decided and one answerable question in twenty were refused.
+"""
+_NOT_MEASURED = """\
+- Answers of a language model: what is measured is whether the evidence is found, not what is made of it.
+- Figures that others publish: they are of other questions or another unit; none stands beside ours.
+- Neural embeddings: vectors are those of a static table of words, whoever uses them here.
+- Evidence is labelled incompletely in LoCoMo, other turns can answer too: no system reaches 1.
+- LoCoMo's conversations were written by models; people answer each other less strictly.
+"""
+_STATUS = """\
+*tuned on*: defaults of Mneme were chosen with this data at hand, so its figures flatter. *seen*: it was looked at, no
+default was chosen by it. *generated*: made by a rule that is in `benchmarks/`. *yours*: a folder that was given. No
+other system was tuned on any of it.
+"""
+_HOW = """\
+R@k is the share of a question's evidence among the first k hits, averaged over questions; any@k the share of questions
+with some of it there, all@k with all of it; MRR the mean of 1 / place of the first; nDCG@10 weighs by grade. Intervals
+are 95 per cent, by 2,000 draws of the questions with the seed below; differences are paired, question by question. A
+question whose recall fails counts as not found. Milliseconds are of one recall of 50 hits, asked one after the other on
+the machine below; they are printed for orientation.
+"""
+
+
+def page(summary: Summary) -> str:
+    """Return the whole page."""
+    judged = [one.met for one in outcomes(summary)]
+    parts = [
+        "# Recall, measured",
+        _FROM,
+        "![R@1 and R@10 of each system on each task](recall-measured.svg)",
+        "## What is not measured",
+        _NOT_MEASURED,
+        "## Goals",
+        f"{sum(bool(one) for one in judged)} of {len(judged)} goals are reached on this data.",
+        goals_text(summary),
+        "## Each task, all systems",
+        _STATUS + "\n" + _HOW + _noise(summary),
+        tasks_text(summary),
+        "## Mneme less the others",
+        differences_text(summary),
+        "## Mneme by kind of question",
+        groups_text(summary),
+        "## Any and all of the evidence",
+        depths_text(summary),
+        "## Saying that nothing fits",
+        _REFUSALS,
+        refusals_text(summary),
+        "## Cost",
+        cost_text(summary),
+        "## Who took part",
+        systems_text(summary.about),
+        "## Machine, versions, command",
+        _setting(summary),
+    ]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _noise(summary: Summary) -> str:
+    load = summary.about["load"]
+    if load is None or load <= QUIET:
+        return ""
+    return f"\nThe machine was not quiet (load average {load}): milliseconds and items a second are provisional.\n"
+
+
+def _setting(summary: Summary) -> str:
+    about = summary.about
+    settings = "; ".join(
+        f"{name} {value}" for name, value in about["settings"].items() if name not in ("memory", "recall")
+    )
+    lines = [
+        f"- Machine: {about['machine']}; load average {about['load']} before the run",
+        f"- Date: {about['at']}; seed {about['seed']}",
+        f"- Versions: {'; '.join(f'{name} {version}' for name, version in about['versions'].items())}",
+        f"- Data, by the hash of its bytes: {'; '.join(f'{name} {mark}' for name, mark in about['data'].items())}",
+        f"- Settings: {settings}",
+    ]
+    return "\n".join(lines) + f"\n\n```text\npip install -e '.[local,bench]'\n{about['command']}\n```\n"

@@ -1,0 +1,1 @@
+"""The systems of the race that run in this process, one a file."""

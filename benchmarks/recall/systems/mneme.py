@@ -1,0 +1,99 @@
+"""Mneme through its public face: ``remember_many`` or ``ingest``, then ``recall``."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.recall.system import Answered, Options
+from benchmarks.recall.task import Asked, Corpus
+from memory import Chunk, KnowledgeBase, LocalEmbedder, LocalWordVectors, LongTermMemory, Memory, RecallSettings
+from vectorstore import open_store
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+"""The clock of a run stands still: what is asked about "last month" must not depend on the day of the run."""
+
+_EVERY = 1_000_000
+
+
+class Mneme:
+    vectors = True
+
+    def __init__(self, folder: Path, options: Options) -> None:
+        address = "numpy:" if options.store == "numpy" else f"sqlite:///{folder}/memory.db"
+        names = count()
+        there = self.vectors and options.vectors
+        self._loop = asyncio.new_event_loop()
+        self._store = open_store(address)
+        self.memory = LongTermMemory(
+            self._store,
+            embedder=LocalEmbedder() if there else None,
+            word_vectors=LocalWordVectors() if there else None,
+            clock=lambda: NOW,
+            ids=lambda: f"m{next(names):07}",
+            recall_settings=options.recall,
+        )
+        self._lane = "conversation"
+
+    def fill(self, corpus: Corpus) -> None:
+        self._lane = "documents" if corpus.documents else "conversation"
+        self._loop.run_until_complete(self._ingested(corpus) if corpus.documents else self._remembered(corpus))
+
+    def ask(self, asked: Asked, k: int) -> Answered:
+        found = self._loop.run_until_complete(
+            self.memory.recall(asked.text, k=k, context=asked.context, as_of=asked.as_of, lanes=(self._lane,))
+        )
+        if self._lane == "conversation":
+            hits = tuple((hit.memory.id, hit.score) for hit in found)
+        else:
+            hits = tuple((_document(hit.memory), hit.score) for hit in found)
+        return Answered(hits, found.confidence, found.abstain)
+
+    def close(self) -> None:
+        self._store.close()
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    async def _remembered(self, corpus: Corpus) -> None:
+        await self.memory.remember_many(corpus.items)
+
+    async def _ingested(self, corpus: Corpus) -> None:
+        with TemporaryDirectory() as folder:
+            for item in corpus.items:
+                (Path(folder) / f"{item.id}.txt").write_text(item.text, "utf-8")
+            await KnowledgeBase(self.memory, chunker=WholeText()).ingest([folder])
+
+
+class MnemeWords(Mneme):
+    """As it is without the extra ``local``: no embedder, and words that match themselves alone."""
+
+    vectors = False
+
+
+class MnemeAll(Mneme):
+    """With so many candidates that everything is scored."""
+
+    def __init__(self, folder: Path, options: Options) -> None:
+        settings = options.recall or RecallSettings()
+        every = replace(settings, candidates=_EVERY, document_candidates=_EVERY)
+        super().__init__(folder, replace(options, recall=every))
+
+
+def _document(memory: Memory) -> str:
+    """Return the id of the document that a passage is of: the name of the file it was ingested from."""
+    source = memory.source
+    return Path(source.document).stem if source is not None and source.document is not None else memory.id
+
+
+class WholeText:
+    """Keeps each document whole, so that what is ranked is what the data set judges."""
+
+    fingerprint = "whole"
+
+    def chunk(self, text: str) -> list[Chunk]:
+        """Return the text as its one chunk."""
+        return [Chunk(text, 0, len(text))]

@@ -1,0 +1,14 @@
+"""The words of a question that say something, for the systems that bring no list of their own: ours, given to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vectorstore import Analyser
+
+
+def telling(words: Iterable[str]) -> list[str]:
+    """Return *words*, each once, without the stop words of Mneme's own analyser; all of them if none is left."""
+    terms = Analyser().terms
+    every = list(dict.fromkeys(words))
+    return [word for word in every if terms(word)] or every

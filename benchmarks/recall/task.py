@@ -1,0 +1,69 @@
+"""What is asked of what: corpora with their questions, and what is known of the data they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from memory import Memory
+
+Status = Literal["tuned on", "seen", "unseen", "generated", "yours"]
+"""Whether settings of Mneme were chosen with this data at hand, only looked at it, or never saw it; made by rule; given
+by whoever runs it."""
+
+AS_OF, REFUSES = "as_of", "refuses"
+"""What a question may need of a system: answering for a moment in the past, saying that nothing fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with the *id* it has in its task. No *evidence* means that nothing there answers it."""
+
+    id: str
+    text: str
+    group: str
+    evidence: Mapping[str, int]
+    context: tuple[str, ...] = ()
+    as_of: datetime | None = None
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What a system must be able to do to be asked this."""
+        needed = {AS_OF: self.as_of is not None, REFUSES: not self.evidence}
+        return frozenset(name for name, needs in needed.items() if needs)
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What one memory holds, each item with its ``id``, and what is asked of it. Documents are ingested whole."""
+
+    name: str
+    items: tuple[Memory, ...]
+    questions: tuple[Asked, ...]
+    documents: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One line of the report, or several: its questions are told apart by their group.
+
+    *headline*: the groups that make the task's own line (empty: all); *sessions*: the title of a second line, where a
+    session stands for its best turn (empty: none); *session_of* says whose session an item is.
+    """
+
+    key: str
+    title: str
+    status: Status
+    unit: str
+    corpora: Callable[[], Iterable[Corpus]]
+    headline: tuple[str, ...] = ()
+    sessions: str = ""
+    data: str = ""
+    note: str = field(default="", compare=False)
+
+
+def session_of(items: Iterable[Memory]) -> dict[str, str]:
+    """Return the session of each item that has one, by its id."""
+    return {item.id: item.session for item in items if item.session is not None}

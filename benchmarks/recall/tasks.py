@@ -1,0 +1,45 @@
+"""Which tasks there are, by the name of their data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.recall.change_tasks import change_tasks
+from benchmarks.recall.folder_tasks import folder_task
+from benchmarks.recall.library_tasks import cranfield_tasks, squad_tasks
+from benchmarks.recall.locomo_tasks import locomo_tasks
+from benchmarks.recall.task import Task
+
+READ: dict[str, Callable[[Path], list[Task]]] = {
+    "locomo": locomo_tasks,
+    "squad": squad_tasks,
+    "cranfield": cranfield_tasks,
+}
+"""Data sets that lie in a folder, with what makes their tasks."""
+GENERATED = "updates"
+SETS = (*READ, GENERATED)
+
+
+def tasks_of(data: Path | None, sets: Sequence[str], folders: Sequence[Path] = ()) -> list[Task]:
+    """Return the tasks of *sets* and of *folders*; raise ``ValueError`` for what is not there."""
+    found: list[Task] = []
+    for name in sets:
+        if name == GENERATED:
+            found += change_tasks()
+        elif name not in READ:
+            raise ValueError(f"no data set {name}; known are {', '.join(SETS)}")
+        elif data is None or not (data / name).is_dir():
+            raise ValueError(
+                f"no data set {name} in {data}: --data (or MNEME_BENCH_DATA) names the folder of the data sets"
+            )
+        else:
+            found += READ[name](data)
+    found += [folder_task(folder) for folder in folders]
+    if not found:
+        raise ValueError("nothing to measure: name a set or a folder")
+    keys = [task.key for task in found]
+    twice = [key for key in keys if keys.count(key) > 1]
+    if twice:
+        raise ValueError(f"the task {twice[0]} is there twice: folders need names of their own")
+    return found

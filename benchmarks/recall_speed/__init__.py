@@ -1,0 +1,1 @@
+"""How fast one recall is, what its index weighs, and what a command in a new process takes."""

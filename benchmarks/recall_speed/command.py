@@ -1,0 +1,209 @@
+"""``python -m benchmarks recall-speed``: one recall, its index, remembering, and commands in new processes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import about
+from benchmarks.recall_speed.starting import MNEME, Started, imports, in_turns
+from benchmarks.recall_speed.texts import own_turns, questions
+from benchmarks.stores.asking import PROJECT, environment
+from benchmarks.stores.results import machine
+
+_SIZES = (1_000, 10_000, 100_000)
+_ROUNDS = 7
+_RECALL = {1_000: 2.0, 10_000: 4.0, 100_000: 12.0}
+_COMMAND = {10_000: 3.0, 100_000: 10.0}
+_INDEX = {100_000: 150.0}
+_HELD = {100_000: 400.0}
+"""The most that may be, by number of turns: ms, times of the imports, MB, MB."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line: *what* at so many turns (0: of none), *p50* and *p95* in *unit*, and what is to be reached.
+
+    *bound* is the most that may be, or the least where *least*; None where nothing is asked for.
+    """
+
+    what: str
+    rows: int
+    unit: str
+    p50: float
+    p95: float | None = None
+    bound: float | None = None
+    least: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bound is kept."""
+        if self.bound is None:
+            return None
+        return self.p50 >= self.bound if self.least else self.p50 <= self.bound
+
+
+def add_command(commands: Any) -> None:
+    """Put ``recall-speed`` among the *commands* of the command line."""
+    parser = commands.add_parser("recall-speed", help="how fast one recall is, and what its index weighs")
+    default = os.environ.get("MNEME_BENCH_DATA")
+    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
+    parser.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of turns, comma-separated")
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of each new process")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--work", type=Path, help="folder for the memories' files, on a real disk (default: temporary)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
+    """Measure what *given* asks for; return the exit code."""
+    if given.data is None or not (given.data / "locomo").is_dir():
+        raise ValueError(
+            f"no data set locomo in {given.data}: --data (or MNEME_BENCH_DATA) names the folder of the data sets"
+        )
+    sizes = sorted({int(size) for size in given.sizes.split(",")})
+    if sizes[0] < 1_000:
+        raise ValueError(f"--sizes: 1000 turns or more are needed, not {sizes[0]}")
+    made = {
+        "command": about.command(words, places=("--data", "--work", "--json")),
+        "at": about.moment(),
+        "machine": machine(),
+        "load": about.load(),
+        "seed": given.seed,
+        "own_turns": own_turns(given.data),
+        "versions": about.versions(("mneme", "numpy", "wordllama", "apsw", "pydantic", "typer")),
+    }
+    figures: list[Figure] = []
+    with TemporaryDirectory(dir=given.work, prefix="mneme-speed-") as folder:
+        for size in sizes:
+            file = Path(folder) / f"{size}.db"
+            figures += _of_size(file, given, size, say)
+            file.unlink()
+        say("new processes without a memory")
+        figures += _starts(given)
+    _show(figures, made)
+    if given.json is not None:
+        kept = {"about": made, "figures": [asdict(one) for one in figures]}
+        given.json.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    return 0
+
+
+def _of_size(file: Path, given: argparse.Namespace, size: int, say: Say) -> Iterator[Figure]:
+    def measured(measure: str, path: Path = file) -> dict[str, Any]:
+        say(f"{size:,} turns: {measure}")
+        words = ["-m", "benchmarks.recall_speed.worker", measure, str(path), str(given.data.resolve())]
+        run = subprocess.run(
+            [sys.executable, *words, str(size), str(given.seed)],
+            cwd=PROJECT, env=environment(), stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        told: dict[str, Any] = json.loads(run.stdout)
+        return told
+
+    filled = measured("fill")
+    yield Figure("remember_many", size, "turns/s", size / filled["seconds"])
+    if filled["embedder"] is not None:
+        share = filled["embedder"] / filled["seconds"]
+        yield Figure("remember_many, of the embedder alone", size, "×", share, bound=0.5, least=True)
+    yield Figure("remember_many, the last thousand of the first", size, "×", filled["last"] / filled["first"])
+    yield Figure("file", size, "MB", filled["mb"])
+    warm = measured("warm")
+    yield _times("one recall, warm", size, warm["times"], _RECALL.get(size))
+    yield Figure("open", size, "ms", warm["opened"] * 1e3)
+    yield Figure("the first recall of a process", size, "ms", warm["first"] * 1e3)
+    used = measured("memory")
+    if used["index"] is not None:
+        yield Figure("store's own core", size, "MB", used["core"])
+        yield Figure("index of recall, above the core", size, "MB", used["index"], bound=_INDEX.get(size))
+    copy = file.with_name("single.db")
+    shutil.copyfile(file, copy)
+    single = measured("single", copy)
+    bare = float(np.median(single["upsert"]) + np.median(single["embed"]))
+    yield _times("one remember, durable", size, single["remember"], None)
+    yield Figure(
+        "one remember, of one upsert and embedding", size, "×", float(np.median(single["remember"])) / bare, bound=2.5
+    )
+    copy.unlink()
+    say(f"{size:,} turns: mneme recall in new processes")
+    question = questions(given.data, 1, given.seed)[0]
+    started = in_turns(
+        {
+            "imports": imports("numpy, pydantic, apsw, typer"),
+            "recall": (*MNEME, "--memory", str(file), "recall", question, "--json"),
+        },
+        rounds=given.rounds,
+        seed=given.seed,
+    )
+    yield _times("mneme recall, a new process", size, started["recall"].seconds, None)
+    yield _ratio(
+        "- of importing numpy, pydantic, apsw, typer", size, started["recall"], started["imports"], _COMMAND.get(size)
+    )
+    if started["recall"].mb is not None:
+        yield Figure("- the most memory it held", size, "MB", started["recall"].mb, bound=_HELD.get(size))
+
+
+def _starts(given: argparse.Namespace) -> Iterator[Figure]:
+    started = in_turns(
+        {
+            "typer": imports("typer"),
+            "version": (*MNEME, "--version"),
+            "help": (*MNEME, "--help"),
+            "libraries": imports("numpy, pydantic, httpx"),
+            "agent": imports("agent"),
+        },
+        rounds=given.rounds,
+        seed=given.seed,
+    )
+    yield _ratio("mneme --version, of importing typer", 0, started["version"], started["typer"], 3.0)
+    yield _ratio("mneme --help, of importing typer", 0, started["help"], started["typer"], 3.0)
+    yield _ratio("import agent, of numpy, pydantic, httpx", 0, started["agent"], started["libraries"], 1.35)
+
+
+def _times(what: str, rows: int, seconds: Sequence[float], bound: float | None) -> Figure:
+    low, high = np.percentile(np.asarray(seconds) * 1e3, (50, 95))
+    return Figure(what, rows, "ms", float(low), float(high), bound)
+
+
+def _ratio(what: str, rows: int, upper: Started, lower: Started, bound: float | None) -> Figure:
+    """Return the median of the ratios of each round, which ran side by side."""
+    each = np.asarray(upper.seconds) / np.asarray(lower.seconds)
+    return Figure(what, rows, "×", float(np.median(each)), float(np.percentile(each, 95)), bound)
+
+
+def _show(figures: Sequence[Figure], made: dict[str, Any]) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    load = made["load"]
+    noisy = " PROVISIONAL: the machine was not quiet." if load is not None and load > about.QUIET else ""
+    table = Table(title="Speed of recall", caption=f"{made['machine']}; load {load} before it.{noisy}")
+    table.add_column("what", no_wrap=True)
+    for head in ("turns", "p50", "p95", "unit", "goal", "met"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for one in figures:
+        goal = "" if one.bound is None else f"{'≥' if one.least else '≤'} {one.bound:g}"
+        met = {True: "yes", False: "no", None: ""}[one.met]
+        p95 = "" if one.p95 is None else f"{one.p95:.3g}"
+        table.add_row(one.what, f"{one.rows:,}" if one.rows else "", _short(one.p50), p95, one.unit, goal, met)
+    console.print(table)
+    console.print(
+        f"Turns are LoCoMo's {made['own_turns']:,}; beyond these they are repeated, in sessions of their own, "
+        "with a new word in every second one. Memory is what is private to the process.",
+        highlight=False,
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"

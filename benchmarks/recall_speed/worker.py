@@ -1,0 +1,149 @@
+"""One measure in a process of its own: ``python -m benchmarks.recall_speed.worker MEASURE FILE DATA ROWS SEED``.
+
+Prints one JSON object. Times are seconds, taken around the call itself; memory is MB that are this process's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.recall_speed.texts import questions, turns
+from benchmarks.stores.cold import private_bytes
+from memory import LocalEmbedder, Memory, local_available, open_memory
+from vectorstore import Entry, Metric, Space, open_store
+
+_BATCH = 256
+_WARM_UP, _ASKED = 20, 200
+_SINGLE = 40
+_LANE = "/conversation"
+_ENDS = 1_000
+"""Turns at the beginning and at the end whose pace is told apart."""
+
+
+async def fill(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Remember all turns; return how long that takes and how long the embedder alone takes for the same texts."""
+    said = list(turns(data, rows, seed))
+    memory = open_memory(file)
+    if memory.embedder is not None:
+        await memory.embedder.embed(["what is loaded once"])
+    start = perf_counter()
+    marks = [(0, start)]
+    await memory.remember_many(said, on_progress=lambda done: marks.append((done, perf_counter())))
+    seconds = perf_counter() - start
+    await memory.close()
+    alone = await _embedding_alone([turn.text for turn in said])
+    size = sum(one.stat().st_size for one in Path(file).parent.glob(Path(file).name + "*"))
+    first, last = _pace(marks, 0, _ENDS), _pace(marks, max(rows - _ENDS, 0), rows)
+    return {"seconds": seconds, "embedder": alone, "first": first, "last": last, "mb": size / 1e6}
+
+
+async def warm(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return the seconds of opening, of the first recall, and of 200 more."""
+    asked = questions(data, _WARM_UP + _ASKED + 1, seed)
+    start = perf_counter()
+    memory = open_memory(file)
+    opened = perf_counter() - start
+    first = await _timed(lambda: memory.recall(asked[0]))
+    for question in asked[1 : _WARM_UP + 1]:
+        await memory.recall(question)
+    times = [await _timed(lambda question=question: memory.recall(question)) for question in asked[_WARM_UP + 1 :]]  # type: ignore[misc]
+    await memory.close()
+    return {"opened": opened, "first": first, "times": times}
+
+
+async def memory_used(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return what the store's core weighs when it has searched, and what the index of recall adds to it."""
+    asked = questions(data, _WARM_UP, seed)
+    memory = open_memory(file)
+    vector = None
+    if memory.embedder is not None:
+        vector = (await memory.embedder.embed([asked[0]], "query"))[0]
+    before = private_bytes()
+    for question in asked:
+        memory.store.search_text(question, 10, namespace=_LANE)
+        if vector is not None:
+            memory.store.search(vector, 10, namespace=_LANE)
+    core = private_bytes()
+    for question in asked:
+        await memory.recall(question)
+    index = private_bytes()
+    await memory.close()
+    if before is None or core is None or index is None:
+        return {"core": None, "index": None}
+    return {"core": (core - before) / 1e6, "index": (index - core) / 1e6}
+
+
+async def single(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return the seconds of one ``remember`` on a copy of the file, of one durable upsert, of one embedding."""
+    texts = [f"{turn.text} Said once more, number {at}." for at, turn in enumerate(turns(data, _SINGLE, seed))]
+    memory = open_memory(file)
+    await memory.remember("The first one opens the file.")
+    remembered = [await _timed(lambda text=text: memory.remember(Memory(text))) for text in texts]  # type: ignore[misc]
+    await memory.close()
+    dimension = LocalEmbedder().dimension if local_available() else 0
+    space = Space("speed", dimension, Metric.COSINE) if dimension else None
+    store = open_store(f"sqlite:///{file}.bare", space=space)
+    upserted, embedded = [], []
+    embedder = LocalEmbedder() if local_available() else None
+    for at, text in enumerate(texts):
+        vector = None
+        if embedder is not None:
+            start = perf_counter()
+            vector = (await embedder.embed([text]))[0]
+            embedded.append(perf_counter() - start)
+        start = perf_counter()
+        store.upsert([Entry(f"e{at}", vector, text)])
+        upserted.append(perf_counter() - start)
+    store.close()
+    return {"remember": remembered[1:], "upsert": upserted[1:], "embed": embedded[1:] or [0.0]}
+
+
+MEASURES: dict[str, Callable[[str, Path, int, int], Awaitable[dict[str, Any]]]] = {
+    "fill": fill,
+    "warm": warm,
+    "memory": memory_used,
+    "single": single,
+}
+
+
+async def _embedding_alone(texts: list[str]) -> float | None:
+    if not local_available():
+        return None
+    embedder = LocalEmbedder()
+    await embedder.embed(["warm"])
+    start = perf_counter()
+    for at in range(0, len(texts), _BATCH):
+        await embedder.embed(texts[at : at + _BATCH])
+    return perf_counter() - start
+
+
+def _pace(marks: list[tuple[int, float]], low: int, high: int) -> float:
+    """Return turns a second between about *low* and *high* turns done."""
+    counts = np.array([done for done, _ in marks])
+    a, b = int(np.searchsorted(counts, low, "right")) - 1, int(np.searchsorted(counts, min(high, counts[-1])))
+    return float((counts[b] - counts[a]) / max(marks[b][1] - marks[a][1], 1e-9))
+
+
+async def _timed(call: Callable[[], Awaitable[object]]) -> float:
+    start = perf_counter()
+    await call()
+    return perf_counter() - start
+
+
+def main(arguments: list[str]) -> int:
+    """Measure and print."""
+    measure, file, data, rows, seed = arguments
+    print(json.dumps(asyncio.run(MEASURES[measure](file, Path(data), int(rows), int(seed)))))  # type: ignore[arg-type]
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,193 @@
+"""Asks a memory the questions made from it, as it is and in other ways, and says how sure the difference is.
+
+    evaluation = run_sync(evaluate(memory))
+    for line in evaluation.lines:
+        print(line.way, line.kind, line.first, line.among, line.gain)
+
+What is tried is tried on copies in memory; the memory itself is only read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from memory.codec import from_entry
+from memory.embedders.protocol import Embedder
+from memory.embedders.remote import is_remote
+from memory.errors import ArgumentError
+from memory.evaluating.copying import Place, changed, copy_of, embedded, entries_of, unembedded, without_vectors
+from memory.evaluating.intervals import Interval, bootstrap
+from memory.evaluating.questions import KINDS, Probe, probes_of
+from memory.lanes import store_namespace
+from memory.long_term import LongTermMemory
+from memory.recall.settings import RecallSettings
+from vectorstore import Analyser, VectorStore
+
+TEXT, CURRENT, EMBEDDER, SETTINGS = "text alone", "as it is", "other embedder", "other settings"
+ALL = "all"
+_FEWEST = 5
+"""Fewer questions than this say nothing."""
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationLine:
+    """How often one *way* of searching finds what questions of one *kind* ask for.
+
+    *first*: the share that it finds first, *among* within the k asked for, *mrr* the mean of 1 / place. *gain* is
+    *among* less that of the memory as it is, and *gain_mrr* the same of *mrr*, with 95 per cent intervals; None for the
+    memory as it is.
+    """
+
+    way: str
+    kind: str
+    questions: int
+    first: float
+    among: float
+    mrr: float
+    gain: Interval | None = None
+    gain_mrr: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What an evaluation showed. *embedders* names what made the vectors, by way; empty where there were none."""
+
+    lines: tuple[EvaluationLine, ...]
+    memories: int
+    questions: int
+    k: int
+    seed: int
+    embedders: dict[str, str]
+
+
+async def evaluate(
+    memory: LongTermMemory,
+    *,
+    namespace: str = "",
+    embedder: Embedder | None = None,
+    settings: RecallSettings | None = None,
+    questions: int = 200,
+    k: int = 10,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> Evaluation:
+    """Return how well *namespace* is searched by text alone, as it is, and with another *embedder* or *settings*.
+
+    Up to *questions* are made from the memories by rule. The vectors that are there are used; another embedder embeds a
+    copy of everything, which may cost; a remote one is given nothing that is sensitive, no question of it either.
+    *on_progress* gets (what is done, how much, of how much). Raises
+    ``ArgumentError`` where too little is remembered to ask about.
+    """
+    store_namespace(namespace, "conversation")
+    for name, value in (("questions", questions), ("k", k)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ArgumentError(name, value, "a whole number of at least 1 is needed")
+    say = on_progress or (lambda what, done, total: None)
+    places = await asyncio.to_thread(entries_of, memory.store, namespace)
+    analyser = getattr(memory.store, "analyser", None) or Analyser()
+    remote = any(is_remote(one) for one in (memory.embedder, embedder))
+    memories = [from_entry(entry) for _, entry in places if not (remote and entry.metadata.get("sensitive") is True)]
+    probes = probes_of(memories, analyser.terms, count=questions, seed=seed)
+    if len(probes) < min(_FEWEST, questions):
+        raise ArgumentError(
+            "namespace",
+            namespace,
+            f"it holds {len(places)} memories, of which {len(probes)} can be asked about: too few",
+        )
+    left = {probe.wanted: probe.left for probe in probes if probe.left is not None}
+    there = changed(places, left, {probe.aside for probe in probes if probe.aside is not None})
+    found: dict[str, list[int]] = {}
+    ways = _ways(memory, embedder, settings)
+    for way, (by, chosen) in ways.items():
+        copied = await _copied(there, by, anew=way == EMBEDDER, say=_told(say, f"embedding, {way}", len(there)))
+        tried = LongTermMemory(
+            copied,
+            embedder=by,
+            word_vectors=memory.word_vectors if way != TEXT else None,
+            clock=memory.clock,
+            zone=memory.zone,
+            recall_settings=chosen,
+            offline=True,
+        )
+        asking = _told(say, f"asking, {way}", len(probes))
+        try:
+            found[way] = []
+            for probe in probes:
+                found[way].append(await _place(tried, probe, namespace, k))
+                asking(len(found[way]))
+        finally:
+            await tried.close()
+    named = {way: "" if by is None else by.fingerprint for way, (by, _) in ways.items()}
+    return Evaluation(tuple(_lines(probes, found, seed)), len(places), len(probes), k, seed, named)
+
+
+def _ways(
+    memory: LongTermMemory, embedder: Embedder | None, settings: RecallSettings | None
+) -> dict[str, tuple[Embedder | None, RecallSettings | None]]:
+    """Return the ways to search, each with its embedder and settings."""
+    current = memory.embedder if memory.store.space is not None else None
+    ways: dict[str, tuple[Embedder | None, RecallSettings | None]] = {
+        TEXT: (None, memory.recall_settings),
+        CURRENT: (current, memory.recall_settings),
+    }
+    if embedder is not None:
+        ways[EMBEDDER] = (embedder, memory.recall_settings)
+    if settings is not None:
+        ways[SETTINGS] = (current, settings)
+    return ways
+
+
+async def _copied(
+    places: Sequence[Place], by: Embedder | None, *, anew: bool, say: Callable[[int], None]
+) -> VectorStore:
+    """Return a copy whose vectors are those that are there, none, or (*anew*) another embedder's."""
+    if by is None:
+        return await copy_of(without_vectors(places), None)
+    if by.dimension < 1:
+        await by.embed(["dimension"], "query")  # some know it only after a first text
+    made = await embedded(unembedded(places) if anew else places, by, say)
+    return await copy_of(made, by)
+
+
+def _told(say: Progress, what: str, total: int) -> Callable[[int], None]:
+    return lambda done: say(what, done, total)
+
+
+async def _place(tried: LongTermMemory, probe: Probe, namespace: str, k: int) -> int:
+    """Return the place at which the wanted memory was found, from 1; 0 where it was not among *k*."""
+    ids = [hit.memory.id for hit in await tried.recall(probe.question, k, namespace=namespace)]
+    return ids.index(probe.wanted) + 1 if probe.wanted in ids else 0
+
+
+def _lines(probes: Sequence[Probe], found: dict[str, list[int]], seed: int) -> Iterator[EvaluationLine]:
+    """Yield the lines of all questions together, then of each kind that there is."""
+    there = [kind for kind in KINDS if any(probe.kind == kind for probe in probes)]
+    for kind in (ALL, *there):
+        chosen = [at for at, probe in enumerate(probes) if kind in (ALL, probe.kind)]
+        current = [found[CURRENT][at] for at in chosen]
+        for way, every in found.items():
+            places = [every[at] for at in chosen]
+            gains: tuple[Interval | None, Interval | None] = (None, None)
+            if way != CURRENT:
+                pairs = list(zip(places, current, strict=True))
+                among = [float(bool(one)) - float(bool(other)) for one, other in pairs]
+                ranks = [_reciprocal(one) - _reciprocal(other) for one, other in pairs]
+                gains = (bootstrap(among, seed=seed), bootstrap(ranks, seed=seed))
+            count = len(places)
+            yield EvaluationLine(
+                way,
+                kind,
+                count,
+                sum(place == 1 for place in places) / count,
+                sum(place > 0 for place in places) / count,
+                sum(map(_reciprocal, places)) / count,
+                *gains,
+            )
+
+
+def _reciprocal(place: int) -> float:
+    return 1 / place if place else 0.0

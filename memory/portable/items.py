@@ -1,0 +1,255 @@
+"""Items of an export as JSON objects and back: memories, messages, operations. Nothing is read or written here.
+
+A field that has its usual value is left out. Versions are numbered within their memory, from 1 for the oldest, since
+a revision means nothing in another file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, cast
+
+import numpy as np
+from pydantic import ValidationError
+
+from memory.codec import from_entry, to_metadata
+from memory.errors import ArgumentError
+from memory.messages import Message
+from memory.portable.report import Item
+from memory.records import Change, Memory, Operation, Source
+from memory.storage.rows import HistoryRow
+from memory.storage.serialise import check_session, from_json, to_json
+from memory.times import aware
+from memory.write.checking import actor_named, checked, name, plain_text, whole
+from vectorstore import Entry, Vector
+
+_NOT_CARRIED: Final = ("id", "text", "revision")
+_TIMES: Final = frozenset(one.name for one in fields(Memory) if "datetime" in str(one.type))
+_TUPLES: Final = ("tags", "derived_from")
+_MAPPINGS: Final = ("scopes", "metadata")
+_OF_VERSIONS: Final = {"retired_at": None, "counts_from": None, "counts_to": None, "withdrawn": False}
+_DEFAULTS: Final = {
+    one.name: one.default if one.default is not MISSING else {} for one in fields(Memory) if one.name != "text"
+}
+_SOURCE: Final = tuple(one.name for one in fields(Source))
+_OWN: Final = ("type", "id", "text", "collection", "version", "vector", "no_vector", "beside")
+
+
+def memory_fields(entry: Entry, *, vectors: bool) -> dict[str, Any]:
+    """Return the fields of the memory in *entry*, and its vector where *vectors* are carried."""
+    memory = from_entry(entry)
+    found: dict[str, Any] = {"id": entry.id, "text": memory.text}
+    for one, usual in _DEFAULTS.items():
+        value = getattr(memory, one)
+        if one not in _NOT_CARRIED and value != usual:
+            found[one] = _plain(value)
+    known = to_metadata(memory)
+    beside = {key: value for key, value in entry.metadata.items() if key not in known}
+    if beside:
+        found["beside"] = beside
+    if entry.no_vector is not None:
+        found["no_vector"] = entry.no_vector
+    if vectors and entry.vector is not None:
+        found["vector"] = base64.b64encode(np.asarray(entry.vector, dtype="<f4").tobytes()).decode()
+    return found
+
+
+def memory_of(given: Mapping[str, Any]) -> Memory:
+    """Return the memory that an item holds; what is not right raises ``ArgumentError``."""
+    known = {*_OWN, *_DEFAULTS} - {"revision"}
+    if strange := sorted(set(given) - known):
+        raise ArgumentError("item", strange[0], "a field of version 1 is needed")
+    values = {key: _read(key, value) for key, value in given.items() if key not in _OWN}
+    of_version = {key: values.pop(key) for key in _OF_VERSIONS if key in values}
+    if type(of_version.get("withdrawn", False)) is not bool:
+        raise ArgumentError("item.withdrawn", of_version["withdrawn"], "true or false is needed")
+    id = name(given.get("id"), "item.id")
+    try:
+        memory = Memory(text=cast("str", given.get("text")), id=id, **values)
+    except TypeError as error:
+        raise ArgumentError("item", id, str(error)) from error
+    return replace(checked(memory), **of_version)
+
+
+def beside_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what other parts keep with the memory; it may not pass for a field of ours."""
+    beside = given.get("beside", {})
+    if not isinstance(beside, dict):
+        raise ArgumentError("item.beside", beside, "an object is needed")
+    for key in beside:
+        ours = key in _DEFAULTS or key in _SOURCE or key.startswith(("scope.", "meta.", "source."))
+        if ours or key.removesuffix("_offset") in _TIMES:
+            raise ArgumentError("item.beside", key, "a field that is none of a memory's own is needed")
+    return beside
+
+
+def vector_of(given: Mapping[str, Any], dimension: int | None) -> Vector | None:
+    """Return the vector of an item: *dimension* finite numbers."""
+    text = given.get("vector")
+    if text is None:
+        return None
+    try:
+        data = base64.b64decode(text, validate=True)
+        row = np.frombuffer(data, dtype="<f4").astype(np.float32)
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise ArgumentError("item.vector", "…", "float32 numbers in base64 are needed") from error
+    if len(row) != dimension or not np.isfinite(row).all():
+        raise ArgumentError("item.vector", len(row), f"{dimension} finite numbers are needed")
+    return row
+
+
+def message_fields(row: HistoryRow) -> dict[str, Any]:
+    """Return the fields of a message in its place."""
+    return {
+        "type": Item.MESSAGE.value,
+        "session": row.session,
+        "sequence": row.sequence,
+        "at": row.at.isoformat(),
+        "memory": row.memory,
+        "message": json.loads(row.message.model_dump_json()),
+    }
+
+
+def message_of(given: Mapping[str, Any], namespace: str) -> HistoryRow:
+    """Return the message that an item holds."""
+    session = check_session(given.get("session"))
+    sequence = whole(given.get("sequence"), "item.sequence", 1)
+    memory = given.get("memory")
+    if memory is not None and memory != "":
+        name(memory, "item.memory")
+    try:
+        message: Message = from_json(json.dumps(given.get("message")))
+    except ValidationError as error:
+        raise ArgumentError("item.message", "…", "a message is needed") from error
+    to_json(message, "item.message")
+    return HistoryRow(namespace, session, sequence, message, _moment(given.get("at"), "item.at"), memory)
+
+
+def operation_fields(operation: Operation, changes: tuple[Change, ...]) -> dict[str, Any]:
+    """Return the fields of an operation; *changes* with versions in the place of revisions."""
+    found: dict[str, Any] = {
+        "type": Item.OPERATION.value,
+        "id": operation.id,
+        "kind": operation.kind,
+        "actor": operation.actor,
+        "at": operation.at.isoformat(),
+    }
+    for key in ("undoes", "undone_by"):
+        if getattr(operation, key) is not None:
+            found[key] = getattr(operation, key)
+    found["changes"] = [_change_fields(change) for change in changes]
+    return found
+
+
+def operation_of(given: Mapping[str, Any]) -> Operation:
+    """Return the operation that an item holds."""
+    changes = given.get("changes")
+    if not isinstance(changes, list):
+        raise ArgumentError("item.changes", changes, "a list is needed")
+    for key in ("undoes", "undone_by"):
+        if given.get(key) is not None:
+            name(given[key], f"item.{key}")
+    return Operation(
+        id=name(given.get("id"), "item.id"),
+        kind=name(given.get("kind"), "item.kind"),
+        actor=actor_named(cast("Any", given.get("actor")), "item.actor"),
+        at=_moment(given.get("at"), "item.at"),
+        changes=tuple(_change_of(change) for change in changes),
+        undoes=given.get("undoes"),
+        undone_by=given.get("undone_by"),
+    )
+
+
+def forgotten_fields(collection: str | None, id: str, at: datetime) -> dict[str, Any]:
+    """Return the fields of a tombstone; *collection* is that of a passage."""
+    place = {} if collection is None else {"collection": collection}
+    return {"type": Item.FORGOTTEN.value, **place, "id": id, "at": at.isoformat()}
+
+
+def forgotten_of(given: Mapping[str, Any]) -> tuple[str | None, str, datetime]:
+    """Return (collection, id, when) of a tombstone."""
+    collection = given.get("collection")
+    if collection is not None:
+        name(collection, "item.collection")
+    return collection, name(given.get("id"), "item.id"), _moment(given.get("at"), "item.at")
+
+
+def line_of(given: Mapping[str, Any]) -> bytes:
+    """Return an item as a line."""
+    return json.dumps(given, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _change_fields(change: Change) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": change.id}
+    if change.before is not None:
+        found["before"] = change.before
+    if change.gone:
+        found["gone"] = True
+    for key in ("old", "new"):
+        if getattr(change, key):
+            found[key] = dict(getattr(change, key))
+    return found
+
+
+def _change_of(given: Any) -> Change:
+    if not isinstance(given, dict) or type(given.get("gone", False)) is not bool:
+        raise ArgumentError("item.changes", given, "an object with an id is needed")
+    values = [given.get(key, {}) for key in ("old", "new")]
+    if not all(isinstance(value, dict) for value in values):
+        raise ArgumentError("item.changes", given, "old and new are objects")
+    before = given.get("before")
+    before = None if before is None else whole(before, "item.changes.before", 1)
+    return Change(name(given.get("id"), "item.changes.id"), before, given.get("gone", False), *values)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Source):
+        return dict(_source_fields(value))
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _source_fields(source: Source) -> Iterator[tuple[str, Any]]:
+    for key in _SOURCE:
+        value = getattr(source, key)
+        if value is not None and value != ():
+            yield key, list(value) if key == "heading" else value
+
+
+def _read(key: str, value: Any) -> Any:
+    if key in _TIMES and value is not None:
+        return _moment(value, f"item.{key}")
+    if key in _TUPLES:
+        if not isinstance(value, list):
+            raise ArgumentError(f"item.{key}", value, "a list is needed")
+        return tuple(value)
+    if key == "source":
+        if not isinstance(value, dict) or set(value) - set(_SOURCE):
+            raise ArgumentError("item.source", value, "an object with the fields of a source is needed")
+        heading = value.get("heading", [])
+        if not isinstance(heading, list):
+            raise ArgumentError("item.source.heading", heading, "a list is needed")
+        return Source(**{**value, "heading": tuple(heading)})
+    return value
+
+
+def _moment(value: Any, argument: str) -> datetime:
+    text = plain_text(value, argument)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ArgumentError(argument, text, "a time in ISO 8601 is needed") from error
+    if moment.tzinfo is None:
+        raise ArgumentError(argument, text, "a time with its offset from UTC is needed")
+    return aware(moment)

@@ -1,0 +1,107 @@
+"""``mneme eval``: a table, one JSON object, other embedders and settings, and refusals in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.assistant.cli.app import run
+from agent.assistant.config import Settings
+from agent.assistant.wiring import other_embedder, other_settings
+from agent.errors import ConfigurationError
+from memory import RecallSettings, open_memory, run_sync
+
+THINGS = ("cello", "harbour", "walnut", "tractor", "umbrella", "lighthouse", "plumber", "violet", "marble", "kettle")
+COLOURS = ("blue", "grey", "yellow", "purple", "orange", "black", "white", "pink", "brown", "green")
+PLACES = ("Lisbon", "Oslo", "Graz", "Ghent", "Leeds", "Turin", "Porto", "Lyon", "Vienna", "Bergen")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "m.db"
+    memory = open_memory(path)
+    run_sync(
+        memory.remember_many(
+            f"The {THINGS[at % 10]} of {PLACES[(3 * at + at // 10) % 10]} was {COLOURS[(7 * at + at // 10) % 10]}."
+            for at in range(30)
+        )
+    )
+    run_sync(memory.close())
+    return path
+
+
+def asked(path: Path, *words: str) -> int:
+    return run(["--memory", str(path), "eval", *words])
+
+
+def test_json_has_a_line_for_each_way_and_kind(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(file, "--questions", "12", "--with", "hashing", "--setting", "conversation.text=1", "--json") == 0
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert captured.err == ""
+    assert set(told) == {"memories", "questions", "k", "seed", "embedders", "lines"}
+    assert (told["memories"], told["questions"]) == (30, 12)
+    assert list(told["embedders"]) == ["text alone", "as it is", "other embedder", "other settings"]
+    keys = {"way", "kind", "questions", "first", "found", "mrr", "found_gain", "mrr_gain"}
+    assert all(set(line) == keys for line in told["lines"])
+    (whole,) = [line for line in told["lines"] if (line["way"], line["kind"]) == ("text alone", "all")]
+    assert set(whole["mrr_gain"]) == {"mean", "low", "high"}
+
+
+def test_the_table_says_what_was_compared_and_what_it_shows(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(file, "--questions", "12") == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[0].split()[:2] == ["way", "questions"]
+    assert "Text alone" in captured.out
+    assert "12 questions made from 30 memories by rule, seed 0" in captured.err
+
+
+def test_the_file_is_the_same_byte_for_byte_afterwards(file: Path) -> None:
+    before = file.read_bytes()
+    assert asked(file, "--questions", "12", "--json") == 0
+    assert file.read_bytes() == before
+
+
+def test_too_little_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "small.db"
+    memory = open_memory(path)
+    run_sync(memory.remember("I moved to Lisbon."))
+    run_sync(memory.close())
+    assert asked(path) == 2
+    assert "too few" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--with", "nonsense"), "no embedder 'nonsense'"),
+        (("--with", "openai"), "no embedder 'openai'"),
+        (("--setting", "conversation.typo=1"), "no setting 'conversation.typo'"),
+        (("--setting", "candidates=many"), "candidates: 'many' is not a number"),
+        (("--setting", "candidates=0"), "candidates"),
+    ],
+)
+def test_what_cannot_be_tried_is_said_before_anything_is_asked(
+    file: Path, words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert asked(file, *words) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_setting_is_changed_by_its_name_and_the_others_stay() -> None:
+    changed = other_settings(RecallSettings(), ["conversation.session=0.25", "candidates=50"])
+    assert (changed.conversation.session, changed.candidates) == (0.25, 50)
+    assert changed.documents == RecallSettings().documents
+
+
+def test_an_embedder_of_an_endpoint_is_named_with_its_model() -> None:
+    settings = Settings(base_url="http://127.0.0.1:9/v1", ollama_host="127.0.0.1:9")
+    for name in ("openai:small", "ollama:small"):
+        embedder, client = other_embedder(settings, name)
+        assert name.partition(":")[2] in embedder.fingerprint
+        assert client is not None
+        run_sync(client.aclose())
+    with pytest.raises(ConfigurationError, match="local, hashing"):
+        other_embedder(settings, "local:x")

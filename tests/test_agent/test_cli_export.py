@@ -1,0 +1,99 @@
+"""``mneme export`` and ``mneme import``: out of one memory file, into another."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.assistant.cli.app import run
+
+Mneme = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Mneme:
+    def called(*arguments: object, memory: str = "m.db") -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(["--memory", str(tmp_path / memory), "--offline", *map(str, arguments)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return called
+
+
+def texts(mneme: Mneme, memory: str) -> list[str]:
+    return [one["text"] for one in json.loads(mneme("memories", "--json", memory=memory)[1])["memories"]]
+
+
+def test_a_memory_moves_from_one_file_to_another(mneme: Mneme, tmp_path: Path) -> None:
+    for text in ("I live in Lisbon.", "The roof leaks."):
+        assert mneme("remember", text)[0] == 0
+    file = tmp_path / "all.jsonl"
+    code, out, _ = mneme("export", file)
+    assert (code, out.splitlines()[0]) == (0, f"wrote 4 items to {file}")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    code, out, err = mneme("import", file, "--trust", "user", memory="n.db")
+    assert (code, out.splitlines()[0]) == (0, "imported memories and passages: 2 stored")
+    assert err == ""
+    assert texts(mneme, "n.db") == texts(mneme, "m.db")
+    _, out, err = mneme("import", file, memory="n.db")
+    assert out.splitlines()[0] == "imported memories and passages: 2 duplicate"
+    assert "known already" in err
+
+
+def test_json_has_a_line_for_each_item(mneme: Mneme, tmp_path: Path) -> None:
+    mneme("remember", "I live in Lisbon.")
+    wrote = json.loads(mneme("export", tmp_path / "a.jsonl", "--json", "--no-vectors")[1])
+    assert set(wrote) == {"path", "counts", "hash", "vectors"}
+    assert (wrote["counts"]["memory"], wrote["vectors"]) == (1, False)
+    took = json.loads(mneme("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
+    keys = {"lines", "taken", "left", "trusted", "removed", "embedded", "dry_run", "operation", "notes"}
+    assert set(took) == keys
+    assert [one["outcome"] for one in took["lines"]] == ["stored"]
+    assert took["trusted"] is False
+
+
+def test_a_selection_is_exported(mneme: Mneme, tmp_path: Path) -> None:
+    mneme("remember", "Of the house.", "--tag", "house")
+    mneme("remember", "Of the garden.")
+    mneme("export", tmp_path / "a.jsonl", "--tag", "house")
+    mneme("import", tmp_path / "a.jsonl", memory="n.db")
+    assert texts(mneme, "n.db") == ["Of the house."]
+    assert mneme("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes")[0] == 2
+
+
+def test_replacing_asks_and_a_dry_run_changes_nothing(mneme: Mneme, tmp_path: Path) -> None:
+    mneme("remember", "In the file.")
+    mneme("export", tmp_path / "a.jsonl")
+    mneme("remember", "Only here.", memory="n.db")
+    code, _, err = mneme("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
+    assert (code, "--yes" in err) == (2, True)
+    _, out, _ = mneme("import", tmp_path / "a.jsonl", "--mode", "replace", "--dry-run", memory="n.db")
+    assert out.splitlines()[0] == "would import memories and passages: 1 stored"
+    assert texts(mneme, "n.db") == ["Only here."]
+    assert mneme("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes", memory="n.db")[0] == 0
+    assert texts(mneme, "n.db") == ["In the file."]
+
+
+def test_a_file_that_is_not_right_is_one_line_on_standard_error(mneme: Mneme, tmp_path: Path) -> None:
+    mneme("remember", "Here.")
+    mneme("export", tmp_path / "a.jsonl")
+    data = (tmp_path / "a.jsonl").read_bytes()
+    (tmp_path / "cut.jsonl").write_bytes(data[:-30])
+    code, out, err = mneme("import", tmp_path / "cut.jsonl", memory="n.db")
+    assert (code, out) == (2, "")
+    assert "ends in the middle of the line" in err
+    assert len(err.splitlines()) == 1
+    assert mneme("export", tmp_path / "a.jsonl")[0] == 2
+    assert mneme("import", tmp_path / "nothing.jsonl", memory="n.db")[0] == 2
+
+
+def test_a_dry_run_makes_no_memory_file(mneme: Mneme, tmp_path: Path) -> None:
+    mneme("remember", "Here.")
+    mneme("export", tmp_path / "a.jsonl")
+    assert mneme("import", tmp_path / "a.jsonl", "--dry-run", memory="new.db")[0] == 3
+    assert not (tmp_path / "new.db").exists()

@@ -1,0 +1,67 @@
+"""The speed of recall: its texts, its measures in small, new processes in turns. No time is asserted."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.recall_speed.command import Figure
+from benchmarks.recall_speed.starting import imports, in_turns
+from benchmarks.recall_speed.texts import own_turns, questions, turns
+from benchmarks.recall_speed.worker import MEASURES
+
+
+def test_turns_are_real_and_then_said_again_in_sessions_of_their_own(data_dir: Path) -> None:
+    own = own_turns(data_dir)
+    said = list(turns(data_dir, own + 500, 1))
+    assert len(said) == own + 500
+    assert [turn.text for turn in said[:own]] == [turn.text for turn in turns(data_dir, own, 2)]
+    first, again = {turn.session for turn in said[:own]}, {turn.session for turn in said[own:]}
+    assert first.isdisjoint(again)
+    changed = sum(one.text != other.text for one, other in zip(said[own:], said, strict=False))
+    assert 150 < changed < 350
+
+
+def test_the_same_seed_gives_the_same_turns_and_questions(data_dir: Path) -> None:
+    own = own_turns(data_dir)
+    first, again, other = (list(turns(data_dir, own + 50, seed)) for seed in (1, 1, 2))
+    assert first == again != other
+    assert questions(data_dir, 5, 1) == questions(data_dir, 5, 1) != questions(data_dir, 5, 2)
+
+
+def test_each_measure_tells_what_it_took(data_dir: Path, tmp_path: Path) -> None:
+    file = str(tmp_path / "m.db")
+    told = {name: asyncio.run(measure(file, data_dir, 300, 1)) for name, measure in MEASURES.items()}  # type: ignore[arg-type]
+    assert set(told["fill"]) == {"seconds", "embedder", "first", "last", "mb"}
+    assert len(told["warm"]["times"]) == 200
+    assert set(told["memory"]) == {"core", "index"}
+    assert len(told["single"]["remember"]) == len(told["single"]["upsert"])
+    assert all(value > 0 for value in (told["fill"]["seconds"], told["fill"]["mb"], *told["warm"]["times"]))
+
+
+def test_processes_run_in_turns_and_the_first_round_is_not_counted() -> None:
+    found = in_turns({"json": imports("json"), "csv": imports("csv")}, rounds=2, seed=0)
+    assert {name: len(one.seconds) for name, one in found.items()} == {"json": 2, "csv": 2}
+    with pytest.raises(RuntimeError, match=r"broken: .*no_such_module"):
+        in_turns({"broken": (sys.executable, "-c", "import no_such_module")}, rounds=1, seed=0)
+
+
+def test_a_figure_is_met_from_the_side_that_it_is_bound_on() -> None:
+    assert [Figure("", 0, "×", 2.0, bound=bound).met for bound in (3.0, 1.0, None)] == [True, False, None]
+    assert Figure("", 0, "×", 2.0, bound=1.0, least=True).met is True
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"), [(["--data", "nowhere"], "no data set locomo"), (["--sizes", "10"], "1000 turns or more")]
+)
+def test_a_bad_argument_is_refused_before_anything_runs(
+    words: list[str], complaint: str, data_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = words if "--data" in words else ["--data", str(data_dir), *words]
+    with pytest.raises(SystemExit):
+        main(["recall-speed", *given])
+    assert complaint in capsys.readouterr().err

@@ -1,0 +1,219 @@
+"""Evaluating somebody's own memory: questions by rule, ways to search on copies, intervals, and nothing changed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from memory import (
+    ArgumentError,
+    HashingEmbedder,
+    LongTermMemory,
+    Memory,
+    RecallSettings,
+    bootstrap,
+    evaluate,
+    open_memory,
+    run_sync,
+)
+from memory.evaluating.questions import probes_of
+from vectorstore import Analyser, open_store
+
+SAID = datetime(2026, 2, 1, 9, tzinfo=UTC)
+THINGS = ("cello", "harbour", "walnut", "tractor", "umbrella", "lighthouse", "plumber", "violet", "marble", "kettle")
+COLOURS = ("blue", "grey", "yellow", "purple", "orange", "black", "white", "pink", "brown", "green")
+PLACES = ("Lisbon", "Oslo", "Graz", "Ghent", "Leeds", "Turin", "Porto", "Lyon", "Vienna", "Bergen")
+
+
+def talk() -> list[Memory]:
+    """Ten exchanges: Ben asks, Ana answers; and ten notes of two sentences."""
+    turns = []
+    for at, (thing, place, colour) in enumerate(zip(THINGS, PLACES, COLOURS, strict=True)):
+        texts = (("Ben", f"Where did you see that {thing} again?"), ("Ana", f"A {thing} merchant in {place} sold it."))
+        for step, (who, text) in enumerate(texts):
+            turns.append(
+                Memory(
+                    text,
+                    kind="turn",
+                    speaker=who,
+                    session="s",
+                    sequence=2 * at + step,
+                    occurred_at=SAID + timedelta(days=at),
+                )
+            )
+        turns.append(Memory(f"The {place} station closed early on Friday. Nobody told us about the {colour} {thing}."))
+    return turns
+
+
+@pytest.fixture
+def memory(tmp_path):
+    opened = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), clock=lambda: SAID + timedelta(days=40))
+    run_sync(opened.remember_many(talk()))
+    yield opened
+    run_sync(opened.close())
+
+
+def probes(memories: list[Memory], **options: int):
+    named = [Memory(**{**as_fields(one), "id": f"m{at:02}"}) for at, one in enumerate(memories)]
+    return named, probes_of(named, Analyser().terms, count=options.get("count", 60), seed=options.get("seed", 0))
+
+
+def as_fields(memory: Memory) -> dict:
+    return {name: getattr(memory, name) for name in Memory.__dataclass_fields__}
+
+
+def test_there_are_questions_of_every_kind_and_the_same_for_the_same_seed():
+    _, first = probes(talk())
+    _, again = probes(talk())
+    _, other = probes(talk(), seed=1)
+    assert first == again != other
+    assert {probe.kind for probe in first} == {"words", "speaker", "date", "sentence", "answer"}
+
+
+def test_no_memory_is_asked_for_twice_nor_is_one_that_is_set_aside():
+    _, found = probes(talk())
+    wanted = [probe.wanted for probe in found]
+    aside = [probe.aside for probe in found if probe.aside is not None]
+    assert len(set(wanted) | set(aside)) == len(wanted) + len(aside)
+
+
+def test_a_sentence_that_asks_no_longer_stands_in_its_memory():
+    memories, found = probes(talk())
+    texts = {memory.id: memory.text for memory in memories}
+    taken = [probe for probe in found if probe.kind == "sentence"]
+    assert taken
+    for probe in taken:
+        assert probe.left
+        assert probe.question not in probe.left
+        assert set(f"{probe.question} {probe.left}".split()) == set(texts[probe.wanted].split())
+
+
+def test_an_answer_is_asked_for_by_the_question_of_the_other_person():
+    memories, found = probes(talk())
+    by_id = {memory.id: memory for memory in memories}
+    for probe in (probe for probe in found if probe.kind == "answer"):
+        assert probe.question == by_id[probe.aside].text
+        assert (by_id[probe.aside].speaker, by_id[probe.wanted].speaker) == ("Ben", "Ana")
+        assert by_id[probe.aside].sequence + 1 == by_id[probe.wanted].sequence
+
+
+def test_a_text_that_several_memories_have_is_not_asked_for():
+    _, found = probes(
+        [*talk(), Memory("My kettle whistles in the kitchen."), Memory("My kettle whistles in the kitchen.")]
+    )
+    assert {"m30", "m31"}.isdisjoint(probe.wanted for probe in found)
+
+
+def test_every_way_is_asked_the_same_questions_and_as_it_is_has_no_gain(memory):
+    evaluation = run_sync(evaluate(memory, embedder=HashingEmbedder(), settings=RecallSettings(candidates=1)))
+    lines = {line.way: line for line in evaluation.lines if line.kind == "all"}
+    assert set(lines) == {"text alone", "as it is", "other embedder", "other settings"}
+    assert len({line.questions for line in lines.values()}) == 1
+    assert lines["as it is"].gain is None
+    assert lines["text alone"].gain == (0.0, 0.0, 0.0)  # this memory has no embedder
+    assert evaluation.embedders["other embedder"].startswith("hashing")
+    assert all(line.first <= line.mrr <= line.among for line in evaluation.lines)
+
+
+def test_the_shares_of_the_kinds_add_up_to_all(memory):
+    evaluation = run_sync(evaluate(memory))
+    for way in ("text alone", "as it is"):
+        whole, *kinds = [line for line in evaluation.lines if line.way == way]
+        assert whole.kind == "all"
+        assert sum(line.questions for line in kinds) == whole.questions
+        assert sum(line.among * line.questions for line in kinds) == pytest.approx(whole.among * whole.questions)
+
+
+class Useless:
+    """Every text has the same vector."""
+
+    fingerprint, dimension = "useless/1", 4
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.questions: list[str] = []
+
+    async def embed(self, texts, kind="document"):
+        (self.texts if kind == "document" else self.questions).extend(texts)
+        return np.tile(np.float32([1, 0, 0, 0]), (len(texts), 1))
+
+
+def test_the_vectors_that_are_there_are_used_and_not_made_again(tmp_path):
+    embedder = Useless()
+    kept = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), embedder=embedder)
+    run_sync(kept.remember_many(talk()))
+    before = len(embedder.texts)
+    evaluation = run_sync(evaluate(kept))
+    run_sync(kept.close())
+    made = embedder.texts[before:]
+    assert {memory.text for memory in talk()}.isdisjoint(made)
+    cut = sum(line.questions for line in evaluation.lines if (line.way, line.kind) == ("as it is", "sentence"))
+    assert sum("station" in text or "Nobody" in text for text in made) == cut > 0
+    assert evaluation.embedders == {"text alone": "", "as it is": "useless/1"}
+
+
+class Remote(Useless):
+    """One that says that texts leave this machine."""
+
+    remote = True
+
+
+def test_nothing_sensitive_is_given_to_a_remote_embedder(tmp_path):
+    embedder = Remote()
+    kept = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"))
+    secret = [
+        Memory(f"The {colour} safe opens with a {thing} key.", sensitive=True)
+        for colour, thing in zip(COLOURS, THINGS, strict=True)
+    ]
+    run_sync(kept.remember_many([*talk(), *secret]))
+    evaluation = run_sync(evaluate(kept, embedder=embedder))
+    run_sync(kept.close())
+    assert evaluation.memories == 40
+    assert embedder.texts
+    assert not any("safe" in text for text in (*embedder.texts, *embedder.questions))
+
+
+def test_nothing_in_the_memory_is_changed(memory):
+    before = list(memory.store.scan(namespace="/conversation"))
+    run_sync(evaluate(memory, embedder=HashingEmbedder()))
+    assert list(memory.store.scan(namespace="/conversation")) == before
+    assert memory.store.space is None
+
+
+def test_another_namespace_is_neither_asked_about_nor_searched(memory):
+    with pytest.raises(ArgumentError, match="holds 0 memories, of which 0 can be asked about"):
+        run_sync(evaluate(memory, namespace="ana"))
+
+
+def test_progress_is_told_for_each_way(memory):
+    seen: list[tuple[str, int, int]] = []
+    run_sync(evaluate(memory, questions=9, on_progress=lambda *step: seen.append(step)))
+    assert [step for step in seen if step[0] == "asking, as it is"][-1] == ("asking, as it is", 9, 9)
+
+
+@pytest.mark.parametrize("options", [{"questions": 0}, {"k": 0}, {"k": True}, {"questions": 2.5}])
+def test_a_bad_number_is_refused(memory, options):
+    with pytest.raises(ArgumentError, match="whole number of at least 1"):
+        run_sync(evaluate(memory, **options))
+
+
+def test_documents_are_asked_about_too(tmp_path):
+    from memory import KnowledgeBase
+
+    for thing, place, colour in zip(THINGS, PLACES, COLOURS, strict=True):
+        told = f"The {colour} {thing} came from {place}. Its maker lived beside the old canal."
+        (tmp_path / f"{thing}.txt").write_text(told)
+    opened = open_memory(tmp_path / "m.db")
+    run_sync(KnowledgeBase(opened).ingest([tmp_path / f"{thing}.txt" for thing in THINGS]))
+    evaluation = run_sync(evaluate(opened))
+    run_sync(opened.close())
+    assert evaluation.memories == 10
+    assert {line.kind for line in evaluation.lines} >= {"all", "words", "sentence"}
+
+
+def test_bad_values_of_an_interval_are_refused():
+    for values, options in (([float("nan")], {}), ([1.0], {"draws": 0}), ([1.0], {"groups": []})):
+        with pytest.raises(ArgumentError):
+            bootstrap(values, **options)

@@ -1,0 +1,554 @@
+"""Export and import: complete, always the same bytes, all of it or nothing."""
+
+import asyncio
+import json
+import os
+import stat
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from memory.errors import ArgumentError, UnreadableExport
+from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
+from memory.opening import open_memory
+from memory.portable.manifest import hasher
+from memory.rag.knowledge_base import KnowledgeBase
+from memory.records import Memory, Outcome, Source, Trust
+from memory.write.policies import Action, Decision, MinimumLength
+
+
+class Ticking:
+    """A clock that moves a second at each look."""
+
+    def __init__(self):
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self):
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+class Toy:
+    """An embedder whose vectors differ from text to text."""
+
+    dimension = 8
+
+    def __init__(self, fingerprint="toy/1"):
+        self.fingerprint = fingerprint
+
+    async def embed(self, texts, kind="document"):
+        rows = [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(texts), 8)
+
+
+def run(awaitable):
+    return asyncio.run(awaitable)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    memories = []
+
+    def open_one(name="m.db", **options):
+        memories.append(open_memory(tmp_path / name, clock=Ticking(), **{"embedder": Toy(), **options}))
+        return memories[-1]
+
+    yield open_one
+    for one in memories:
+        run(one.close())
+
+
+def filled(memory, tmp_path):
+    """Something of everything that a memory can hold."""
+    east = timezone(timedelta(hours=5, minutes=30))
+    first = run(memory.remember(Memory("I live in Lisbon.", kind="fact", tags=("home", "town"), importance=0.5)))
+    run(memory.correct(first.id, "I live in Porto.", valid_from=datetime(2025, 3, 1, tzinfo=east)))
+    run(memory.correct(first.id, "I live in Coimbra."))
+    run(memory.pin(first.id))
+    full = Memory(
+        'quotes " and \\ and \u2028 and é 記憶',
+        kind="event",
+        speaker="Ann",
+        role="user",
+        source=Source(session="s", sequence=1, title="T", heading=("a", "b")),
+        scopes={"project": "x"},
+        key="my key",
+        occurred_at=datetime(1, 1, 1, tzinfo=UTC),
+        expires_at=datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+        metadata={"n": 1, "f": 1.0, "deep": {"list": [True, None, {"x": "y"}]}},
+        caption="a picture",
+        derived_from=(first.id,),
+    )
+    run(memory.remember(full))
+    a, b = (run(memory.remember(text)).id for text in ("one of two", "two of two"))
+    run(memory.merge([a, b], "both in one"))
+    undone = run(memory.remember("said by mistake"))
+    run(memory.undo(undone.operation))
+    gone = run(memory.remember("to be forgotten: 44173921-zebra")).id
+    run(memory.forget([gone]))
+    call = ToolCallBlock(id="1", name="save", arguments={"x": [1]})
+    result = ToolResultBlock(call_id="1", content=(TextBlock(text="saved"),))
+    file = DocumentBlock(media_type="application/pdf", data=bytes(range(256)))
+    run(
+        memory.remember_turn(
+            "session",
+            [Message.user("What is up?"), Message.assistant([call]), Message.tool([result]), Message.user([file])],
+        )
+    )
+    run(memory.conversations.append("another", [Message.system("be kind")]))
+    (tmp_path / "notes").mkdir(exist_ok=True)
+    (tmp_path / "notes" / "tower.md").write_text("# The tower\n\nIt has 291 steps.\n\n# The bridge\n\nIt is long.\n")
+    run(KnowledgeBase(memory, collection="guide").ingest(tmp_path / "notes"))
+    return first.id
+
+
+def exported(memory, path, **options):
+    run(memory.export(path, **options))
+    return path.read_bytes()
+
+
+def items(data):
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def everything(memory, namespace=""):
+    """All that can be asked of a namespace; revisions apart, which are the file's own."""
+    lanes = [CONVERSATION, "documents/guide"]
+    entries = {}
+    for lane in lanes:
+        for entry in memory.store.scan(namespace=store_namespace(namespace, lane)):
+            metadata = {
+                key: value for key, value in entry.metadata.items() if key not in ("supersedes", "derived_from")
+            }
+            vector = None if entry.vector is None else entry.vector.tobytes()
+            entries[lane, entry.id] = (entry.text, entry.context, metadata, vector, entry.no_vector)
+    histories = {
+        id: [version.text for version in run(memory.history(id, namespace=namespace))]
+        for lane, id in entries
+        if lane == CONVERSATION
+    }
+    sessions = {
+        info.session: [
+            (one.sequence, one.message, one.at, one.memory)
+            for one in run(memory.conversations.load(info.session, namespace=namespace))
+        ]
+        for info in run(memory.conversations.sessions(namespace=namespace))
+    }
+    documents = run(KnowledgeBase(memory, collection="guide", namespace=namespace).documents())
+    return entries, histories, sessions, documents
+
+
+# --- there and back
+
+
+def test_export_import_and_export_again_give_the_same_bytes(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    filled(memory, tmp_path)
+    first = exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert {line.outcome for line in report.lines} == {Outcome.STORED}
+    assert exported(other, tmp_path / "b.jsonl") == first
+    assert everything(other) == everything(memory)
+    assert other.store.verify() == []
+
+
+def test_the_same_memory_gives_the_same_bytes_each_time(opened, tmp_path):
+    memory = opened()
+    filled(memory, tmp_path)
+    assert exported(memory, tmp_path / "a.jsonl") == exported(memory, tmp_path / "b.jsonl")
+
+
+def test_everything_is_counted_and_hashed_in_the_first_line(opened, tmp_path):
+    memory = opened()
+    filled(memory, tmp_path)
+    report = run(memory.export(tmp_path / "a.jsonl"))
+    manifest, *rest = items((tmp_path / "a.jsonl").read_bytes())
+    found = {kind: sum(one["type"] == kind for one in rest) for kind in manifest["counts"]}
+    assert found == manifest["counts"] == report.counts
+    assert all(found[kind] for kind in found)
+    assert (manifest["format"], manifest["version"], manifest["hash"]) == ("mneme export", 1, report.hash)
+    assert manifest["space"] == {"fingerprint": "toy/1", "dimension": 8, "metric": "cosine"}
+    assert manifest["selection"] is None
+
+
+def test_what_was_forgotten_is_named_by_its_id_alone(opened, tmp_path):
+    memory = opened()
+    filled(memory, tmp_path)
+    assert b"zebra" not in exported(memory, tmp_path / "a.jsonl")
+
+
+def test_an_empty_memory_is_an_export_too(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    exported(memory, tmp_path / "a.jsonl")
+    assert run(other.import_(tmp_path / "a.jsonl")).lines == ()
+
+
+def test_what_is_changed_after_an_import_goes_on_as_before(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    id = filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    run(other.correct(id, "I live in Faro."))
+    run(other.correct(id, "I live in Beja."))
+    texts = ["Beja", "Faro", "Coimbra", "Porto", "Lisbon"]
+    assert [version.text for version in run(other.history(id))] == [f"I live in {town}." for town in texts]
+    corrected = [one for one in run(other.operations(memory=id)) if one.kind == "correct"]
+    run(other.undo(corrected[0].id))
+    assert run(other.get([id]))[0].text == "I live in Faro."
+    (sequence,) = run(other.conversations.append("session", [Message.user("and on")]))
+    assert sequence == 5
+
+
+def test_the_file_is_for_its_owner_alone_and_nothing_is_overwritten(opened, tmp_path):
+    memory = opened()
+    umask = os.umask(0)
+    try:
+        exported(memory, tmp_path / "a.jsonl")
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "a.jsonl").stat().st_mode) == 0o600
+    for there in ("a.jsonl", "m.db"):
+        with pytest.raises(ArgumentError, match="nothing is yet"):
+            run(memory.export(tmp_path / there))
+
+
+def test_an_export_that_fails_leaves_nothing(opened, tmp_path):
+    memory = opened()
+    filled(memory, tmp_path)
+
+    def fail(count):
+        raise KeyboardInterrupt
+
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(KeyboardInterrupt):
+        run(memory.export(tmp_path / "a.jsonl", on_progress=fail))
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("m.db")] == [
+        name for name in before if not name.startswith("m.db")
+    ]
+
+
+# --- vectors
+
+
+def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tmp_path):
+    memory, same, other = opened("m.db"), opened("n.db"), opened("o.db", embedder=Toy("toy/2"))
+    run(memory.remember("a fact"))
+    exported(memory, tmp_path / "a.jsonl")
+    assert run(same.import_(tmp_path / "a.jsonl")).pending == 0
+    assert run(same.pending()) == 0
+    run(other.remember("it has a space"))
+    report = run(other.import_(tmp_path / "a.jsonl"))
+    assert report.pending == 1
+    assert any("made anew" in note for note in report.notes)
+    assert run(other.pending()) == 1
+    assert run(other.flush()) == 1
+
+
+def test_without_vectors_they_are_made_anew(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember("a fact"))
+    data = exported(memory, tmp_path / "a.jsonl", vectors=False)
+    assert b'"vector":' not in data
+    report = run(other.import_(tmp_path / "a.jsonl"))
+    assert (report.pending, report.notes != ()) == (1, True)
+
+
+# --- a part of it
+
+
+def test_tags_scopes_and_filters_limit_it_to_what_belongs_to_them(opened, tmp_path):
+    memory = opened()
+    id = filled(memory, tmp_path)
+    chosen = items(exported(memory, tmp_path / "a.jsonl", tags=["home"]))
+    assert chosen[0]["selection"] == {"where": None, "scopes": None, "tags": ["home"]}
+    assert {one["id"] for one in chosen[1:] if one["type"] in ("memory", "version")} == {id}
+    assert [one["version"] for one in chosen if one["type"] == "version"] == [1, 2]
+    assert {change["id"] for one in chosen if one["type"] == "operation" for change in one["changes"]} == {id}
+    assert not any(one["type"] in ("message", "document", "forgotten") for one in chosen)
+    assert len(items(exported(memory, tmp_path / "b.jsonl", scopes={"project": "x"}))) > 1
+    said = items(exported(memory, tmp_path / "c.jsonl", where={"session": "session"}))
+    assert [one["sequence"] for one in said if one["type"] == "message"] == [1, 4]  # the others are no memories
+
+
+def test_a_part_never_replaces_everything(opened, tmp_path):
+    memory = opened()
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl", tags=["home"])
+    with pytest.raises(ArgumentError, match="mode"):
+        run(memory.import_(tmp_path / "a.jsonl", mode="replace"))
+
+
+# --- modes
+
+
+def test_merge_adds_and_changes_nothing_that_is_here(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    for one in (memory, other):
+        run(one.remember(Memory("the same", id="same")))
+    run(memory.remember(Memory("said there", id="other")))
+    run(other.remember(Memory("said here", id="other")))
+    run(memory.remember(Memory("new", id="new")))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", mode="merge"))
+    assert [(line.id, line.outcome, line.reason) for line in report.lines] == [
+        ("new", Outcome.STORED, "trust lowered to document"),
+        ("other", Outcome.DUPLICATE, "what is here was said otherwise, and stays as it is"),
+        ("same", Outcome.DUPLICATE, "known already"),
+    ]
+    assert run(other.get(["other"]))[0].text == "said here"
+    again = run(other.import_(tmp_path / "a.jsonl", mode="merge"))
+    assert {line.outcome for line in again.lines} == {Outcome.DUPLICATE}
+    assert again.operation is None
+
+
+def test_upsert_corrects_and_keeps_the_old_version(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember(Memory("said there", id="x")))
+    run(other.remember(Memory("said here", id="x")))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust=Trust.USER))
+    assert [line.reason for line in report.lines] == ["corrected by the file"]
+    assert [one.text for one in run(other.history("x"))] == ["said there", "said here"]
+    run(other.undo(report.operation))
+    assert run(other.get(["x"]))[0].text == "said here"
+
+
+def test_replace_takes_the_place_of_all_that_is_here_and_of_nothing_else(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    filled(other, tmp_path)
+    run(other.remember("only here"))
+    run(other.remember("of somebody else", namespace="b"))
+    report = run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
+    assert report.removed > 5
+    assert everything(other) == everything(memory)
+    assert run(other.count(namespace="b")) == 1
+    assert other.store.verify() == []
+
+
+@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+def test_a_dry_run_says_the_same_and_changes_nothing(opened, tmp_path, mode):
+    memory, other = opened("m.db"), opened("n.db")
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    filled(other, tmp_path)
+    run(other.remember("only here"))
+    before = exported(other, tmp_path / "before.jsonl")
+    planned = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user", dry_run=True))
+    assert exported(other, tmp_path / "after.jsonl") == before
+    done = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user"))
+    assert planned.dry_run
+    assert planned.operation is None
+    assert (planned.lines, planned.removed) == (done.lines, done.removed)
+    assert (planned.taken, planned.left) == (done.taken, done.left)
+
+
+def test_an_unknown_mode_is_refused(opened, tmp_path):
+    with pytest.raises(ArgumentError, match="mode"):
+        run(opened().import_(tmp_path / "a.jsonl", mode="overwrite"))
+
+
+# --- what does not come back, and what is not believed
+
+
+@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+def test_what_was_forgotten_since_does_not_come_back(opened, tmp_path, mode):
+    memory = opened()
+    secret = "the code is 44173921-zebra"
+    result = Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text=secret),))])
+    first, *_ = run(memory.remember_turn("s", [Message.user(secret), result, Message.user("hello")]))
+    run(memory.correct(first.id, "a better text"))
+    exported(memory, tmp_path / "a.jsonl")
+    run(memory.forget([first.id]))
+    report = run(memory.import_(tmp_path / "a.jsonl", mode=mode))
+    assert report.trusted
+    assert [line.reason for line in report.lines if line.id == first.id] == ["forgotten"]
+    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["hello"]
+    assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
+    assert b"zebra" not in exported(memory, tmp_path / "b.jsonl")
+
+
+def test_what_was_forgotten_there_is_not_taken_in_here_either(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember(Memory("a secret", id="x")))
+    exported(memory, tmp_path / "old.jsonl")
+    run(memory.forget(["x"]))
+    exported(memory, tmp_path / "new.jsonl")
+    run(other.import_(tmp_path / "new.jsonl", trust="user"))
+    assert run(other.import_(tmp_path / "old.jsonl")).lines[0].reason == "forgotten"
+
+
+def test_a_strangers_file_is_trusted_as_a_document_and_brings_no_history(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl"))
+    assert not report.trusted
+    entries = [*other.store.scan(namespace=store_namespace("", CONVERSATION))]
+    assert {entry.metadata["trust"] for entry in entries} == {"document"}
+    assert not any(entry.metadata.get("pinned") for entry in entries)
+    assert run(other.conversations.sessions()) == []
+    assert report.left["message"] > 0
+    assert any("trust=user" in note for note in report.notes)
+    assert [one.kind for one in run(other.operations())] == ["import"]
+
+
+def test_the_memorys_own_export_is_believed_and_an_edited_one_is_not(opened, tmp_path):
+    memory = opened()
+    run(memory.remember(Memory("mine", id="x")))
+    data = exported(memory, tmp_path / "a.jsonl")
+    assert run(memory.import_(tmp_path / "a.jsonl", mode="replace")).trusted
+    assert run(memory.get(["x"]))[0].trust is Trust.USER
+    assert not run(memory.import_(tmp_path / "a.jsonl", namespace="b")).trusted
+    manifest, *rest = data.splitlines(keepends=True)
+    changed = [line.replace(b"mine", b"evil") for line in rest]
+    digest = hasher()
+    for line in changed:
+        digest.update(line)
+    header = json.loads(manifest)
+    forged = manifest.replace(header["hash"].encode(), digest.hexdigest().encode())
+    (tmp_path / "forged.jsonl").write_bytes(forged + b"".join(changed))
+    report = run(memory.import_(tmp_path / "forged.jsonl", mode="upsert"))
+    assert not report.trusted
+    assert [line.reason for line in report.lines] == ["what is here is trusted more"]
+    assert run(memory.get(["x"]))[0].text == "mine"
+
+
+@pytest.mark.parametrize("ceiling", list(Trust))
+def test_the_caller_says_how_far_a_file_is_trusted_and_no_item_is_trusted_more(opened, tmp_path, ceiling):
+    memory, other = opened("m.db"), opened("n.db")
+    for trust in Trust:
+        run(memory.remember(Memory(f"by a {trust}", trust=trust)))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust=ceiling))
+    order = list(Trust)
+    found = {one.text: one.trust for one in run(other.list())}
+    assert found == {f"by a {trust}": max(trust, ceiling, key=order.index) for trust in order}
+
+
+def test_policies_decide_as_for_what_is_remembered(opened, tmp_path):
+    class Redacting:
+        def decide(self, memory):
+            if "44173921" not in memory.text:
+                return Decision(Action.ACCEPT)
+            clean = memory.text.replace("44173921", "[redacted]")
+            return Decision(Action.REDACT, "secret", Memory(clean, kind=memory.kind))
+
+    memory = opened("m.db")
+    other = opened("n.db", policies=(MinimumLength(5), Redacting()))
+    for id, text in (("a", "ok"), ("b", "the code is 44173921"), ("c", "long enough")):
+        run(memory.remember(Memory(text, id=id)))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert {(line.id, line.outcome) for line in report.lines} == {
+        ("a", Outcome.REJECTED),
+        ("b", Outcome.REDACTED),
+        ("c", Outcome.STORED),
+    }
+    assert sorted(one.text for one in run(other.list())) == ["long enough", "the code is [redacted]"]
+    assert [line.pending for line in sorted(report.lines, key=lambda line: line.id)] == [False, True, False]
+
+
+def test_an_import_goes_to_the_namespace_that_is_named(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember("of ann", namespace="ann"))
+    run(memory.remember("of bob", namespace="bob"))
+    data = exported(memory, tmp_path / "a.jsonl", namespace="ann")
+    assert b"bob" not in data
+    run(other.import_(tmp_path / "a.jsonl", namespace="carl"))
+    assert {lane.split("/")[0] for lane in other.store.namespaces()} == {"carl"}
+
+
+# --- files that are not right
+
+
+def valid(opened, tmp_path):
+    memory = opened("source.db")
+    filled(memory, tmp_path)
+    return exported(memory, tmp_path / "good.jsonl").splitlines(keepends=True)
+
+
+def sealed(lines):
+    """The lines with a first one that fits them, as somebody who edits a file would make it."""
+    digest = hasher()
+    for line in lines[1:]:
+        digest.update(line)
+    header = json.loads(lines[0])
+    header["hash"] = digest.hexdigest()
+    header["counts"] = {
+        kind: sum(json.loads(line).get("type") == kind for line in lines[1:]) for kind in header["counts"]
+    }
+    return [json.dumps(header).encode() + b"\n", *lines[1:]]
+
+
+def damaged(lines, how):
+    at = next(n for n, line in enumerate(lines) if b'"type": "memory"' in line)
+    item = json.loads(lines[at])
+    if how == "cut":
+        return at + 1, b"".join(lines[:at]) + lines[at][:20]
+    if how == "a line lost":
+        return len(lines) - 1, b"".join(lines[:-1])
+    if how == "a letter changed":
+        return len(lines), b"".join(lines).replace(b"Coimbra", b"Coimbre")
+    if how == "newer":
+        return 1, b"".join(lines).replace(b'"version": 1,', b'"version": 2,', 1)
+    if how == "no export":
+        return 1, b'{"hello": 1}\n'
+    if how == "empty":
+        return 1, b""
+    if how == "not json":
+        return at + 1, b"".join([*lines[:at], b"{]\n", *lines[at + 1 :]])
+    changed = {
+        "unknown field": {**item, "authority": "root"},
+        "unknown type": {**item, "type": "command"},
+        "naive time": {**item, "occurred_at": "2026-01-01T00:00:00"},
+        "no text": {**item, "text": ""},
+        "short vector": {**item, "vector": "AAAA"},
+        "vector of nan": {**item, "vector": "AADAfwAAwH8AAMB/AADAfwAAwH8AAMB/AADAfwAAwH8="},
+        "trust": {**item, "trust": "god"},
+        "beside": {**item, "beside": {"trust": "user"}},
+        "surrogate": {**item, "text": "\ud800"},
+        "revision": {**item, "revision": 7},
+    }.get(how)
+    if changed is not None:
+        lines = [*lines[:at], json.dumps(changed).encode() + b"\n", *lines[at + 1 :]]
+        return at + 1, b"".join(sealed(lines))
+    assert how == "twice"
+    return at + 2, b"".join(sealed([*lines[: at + 1], lines[at], *lines[at + 1 :]]))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("cut", "a line lost", "a letter changed", "newer", "no export", "empty", "not json", "unknown field"),
+        *("unknown type", "naive time", "no text", "short vector", "vector of nan", "trust", "beside", "surrogate"),
+        *("revision", "twice"),
+    ],
+)
+def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(opened, tmp_path, how):
+    lines = valid(opened, tmp_path)
+    other = opened("n.db")
+    run(other.remember("here before"))
+    before = exported(other, tmp_path / "before.jsonl")
+    line, data = damaged(lines, how)
+    (tmp_path / "bad.jsonl").write_bytes(data)
+    for mode in ("merge", "replace"):
+        with pytest.raises(UnreadableExport) as error:
+            run(other.import_(tmp_path / "bad.jsonl", mode=mode, trust="user"))
+        assert error.value.line == line
+        assert f"line {line}" in str(error.value)
+    assert exported(other, tmp_path / "after.jsonl") == before
+
+
+@pytest.mark.parametrize("what", ["nothing", "folder", "pipe"])
+def test_what_is_no_file_is_refused(opened, tmp_path, what):
+    path = tmp_path / "x"
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(ArgumentError, match="path"):
+        run(opened().import_(path))
