@@ -269,7 +269,8 @@ class Life(RuleBasedStateMachine):
         return f"{WORD} {self.words:06d}"
 
     def pick(self, number: int) -> str:
-        ids = sorted(self.model.now())
+        """One that is there, by its place: ids are drawn at random, and a run must be repeatable."""
+        ids = list(self.model.now())
         return ids[number % len(ids)]
 
     def done(self, kind: str, effects: dict[str, dict[str, Any] | None], operation: str | None) -> None:
@@ -364,7 +365,7 @@ class Life(RuleBasedStateMachine):
     @rule(number=PICK, count=st.integers(2, 3))
     def merge(self, number: int, count: int) -> None:
         before = self.begin()
-        able = sorted(one for one, state in before.items() if not state["disabled"])
+        able = [one for one, state in before.items() if not state["disabled"]]
         chosen = list(dict.fromkeys(able[(number + i) % len(able)] for i in range(count)))
         states, text = [before[one] for one in chosen], self.text()
         report = run_sync(self.memory.merge(chosen, text))
@@ -456,7 +457,7 @@ class Life(RuleBasedStateMachine):
     @rule(number=PICK)
     def forget(self, number: int) -> None:
         """Those too that were undone or merged away, of which only old versions are left."""
-        ids = sorted({period.memory for period in self.model.periods})
+        ids = list(dict.fromkeys(period.memory for period in self.model.periods))
         one = ids[number % len(ids)]
         also = self.model.merged_into(one)
         receipt = run_sync(self.memory.forget([one]))
