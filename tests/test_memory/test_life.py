@@ -42,6 +42,7 @@ MOMENTS = st.one_of(
     st.sampled_from([FIRST, LAST, EPOCH]),
 )
 PICK = st.integers(0, 10**6)
+LOOKED_AT = PICK | MOMENTS
 
 
 class Moody:
@@ -508,15 +509,23 @@ class Life(RuleBasedStateMachine):
         )
         assert self.recalled() == expected
 
-    @rule(at=MOMENTS)
-    def recall_of_a_time_agrees(self, at: datetime) -> None:
+    def moment(self, at: datetime | int) -> datetime:
+        """A time, or that of one of the operations."""
+        if isinstance(at, datetime):
+            return at
+        return self.model.deeds[at % len(self.model.deeds)].at if self.model.deeds else self.time
+
+    @rule(at=LOOKED_AT)
+    def recall_of_a_time_agrees(self, at: datetime | int) -> None:
+        at = self.moment(at)
         expected = self.model.held(at, self.time)
         assert self.recalled(as_of=at) == expected
         hiding = {"disabled": False, "expired": False}
         assert sorted(_named(one) for one in run_sync(self.memory.list(as_of=at, **hiding))) == expected
 
-    @rule(at=MOMENTS, held=st.none() | MOMENTS)
-    def recall_of_what_was_known_agrees(self, at: datetime, held: datetime | None) -> None:
+    @rule(at=LOOKED_AT, held=st.none() | LOOKED_AT)
+    def recall_of_what_was_known_agrees(self, at: datetime | int, held: datetime | int | None) -> None:
+        at, held = self.moment(at), None if held is None else self.moment(held)
         expected = self.model.known(at, held or self.time, self.time)
         assert self.recalled(known_at=at, as_of=held) == expected
         listed = run_sync(self.memory.list(known_at=at, as_of=held, disabled=False, expired=False))
