@@ -47,6 +47,7 @@ from memory.errors import (
 from memory.estimating_counter import EstimatingCounter
 from memory.evaluating.evaluate import Evaluation, EvaluationLine, evaluate
 from memory.evaluating.intervals import Interval, bootstrap
+from memory.listed import History, Page, Stats
 from memory.long_term import LongTermMemory
 from memory.messages import (
     Block,
@@ -82,7 +83,6 @@ from memory.records import (
     Change,
     Forgotten,
     Found,
-    History,
     Hit,
     Left,
     LeftOut,
@@ -90,11 +90,9 @@ from memory.records import (
     Memory,
     Operation,
     Outcome,
-    Page,
     Report,
     Source,
     Stage,
-    Stats,
     Trust,
     Unreached,
     Verified,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from memory.lanes import CONVERSATION, store_namespace
+from memory.listed import Page, Stats
 from memory.pinned import Pinned
-from memory.records import Memory, Page, Stats
+from memory.records import Memory
 from memory.selecting import Filters, Order, Selection
 from memory.tallying import tally
 from memory.times import aware

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from memory.errors import ArgumentError
-from memory.records import Actor, History, Operation, Report
+from memory.listed import History
+from memory.records import Actor, Operation, Report
 from memory.times import aware, offset_of, to_text
 from memory.write import correcting, ending, marking, merging, undoing
 from memory.write.checking import importance_given, name, names, whole
@@ -22,7 +23,8 @@ class Revising:
 
     Marks (pin, disable, tag, importance, expiry) are changed in place: text, vector and validity stay, there is no
     new version, and all of *ids* are changed or none. They return None where nothing differed and nothing was done.
-    An unknown id raises ``NoSuchMemory``.
+    An unknown id raises ``NoSuchMemory``; an *actor* that is trusted less than a memory, unless one who is trusted
+    enough *approved* it, ``NotTrusted``.
     """
 
     _context: WriteContext
@@ -57,38 +59,68 @@ class Revising:
             approved_by=approved_by,
         )
 
-    async def merge(self, ids: Sequence[str], text: str, *, namespace: str = "", actor: Actor = "user") -> Report:
+    async def merge(
+        self,
+        ids: Sequence[str],
+        text: str,
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Report:
         """Make one memory of several: the first gets *text*, the others go to the archive and are found no more.
 
         It names them in ``derived_from``, and each keeps its source in the archive. The first keeps its id, place,
         speaker and time; tags are those of all, trust the least, expiry the earliest.
         """
-        return await merging.merge(self._context, ids, text, namespace, actor=actor)
+        return await merging.merge(self._context, ids, text, namespace, actor=actor, approved_by=approved_by)
 
-    async def end(self, id: str, valid_to: datetime | None, *, namespace: str = "", actor: Actor = "user") -> Report:
+    async def end(
+        self,
+        id: str,
+        valid_to: datetime | None,
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Report:
         """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
-        return await asyncio.to_thread(ending.end, self._context, id, valid_to, namespace, actor=actor)
+        return await asyncio.to_thread(
+            ending.end, self._context, id, valid_to, namespace, actor=actor, approved_by=approved_by
+        )
 
-    async def pin(self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user") -> Operation | None:
+    async def pin(
+        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation | None:
         """Pin memories: an assistant is shown them always."""
-        return await self._mark("pin", ids, lambda _: {"pinned": True}, namespace, actor)
+        return await self._mark("pin", ids, lambda _: {"pinned": True}, namespace, actor, approved_by)
 
-    async def unpin(self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user") -> Operation | None:
+    async def unpin(
+        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation | None:
         """Unpin memories."""
-        return await self._mark("unpin", ids, lambda _: {"pinned": None}, namespace, actor)
+        return await self._mark("unpin", ids, lambda _: {"pinned": None}, namespace, actor, approved_by)
 
     async def disable(
-        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user"
+        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
     ) -> Operation | None:
         """Keep memories, with all their versions, out of every answer; listing still shows them."""
-        return await self._mark("disable", ids, lambda _: {"disabled": True}, namespace, actor)
+        return await self._mark("disable", ids, lambda _: {"disabled": True}, namespace, actor, approved_by)
 
-    async def enable(self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user") -> Operation | None:
+    async def enable(
+        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation | None:
         """Let disabled memories be found again."""
-        return await self._mark("enable", ids, lambda _: {"disabled": None}, namespace, actor)
+        return await self._mark("enable", ids, lambda _: {"disabled": None}, namespace, actor, approved_by)
 
     async def tag(
-        self, ids: Sequence[str] | str, tags: Sequence[str], *, namespace: str = "", actor: Actor = "user"
+        self,
+        ids: Sequence[str] | str,
+        tags: Sequence[str],
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
     ) -> Operation | None:
         """Add *tags* to those that memories have."""
         more = _some(tags)
@@ -96,10 +128,16 @@ class Revising:
         def new(old: Metadata) -> Metadata:
             return {"tags": list(dict.fromkeys((*old.get("tags", ()), *more)))}
 
-        return await self._mark("tag", ids, new, namespace, actor)
+        return await self._mark("tag", ids, new, namespace, actor, approved_by)
 
     async def untag(
-        self, ids: Sequence[str] | str, tags: Sequence[str], *, namespace: str = "", actor: Actor = "user"
+        self,
+        ids: Sequence[str] | str,
+        tags: Sequence[str],
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
     ) -> Operation | None:
         """Take *tags* off memories; a tag that one does not have is no error."""
         off = set(_some(tags))
@@ -107,17 +145,29 @@ class Revising:
         def new(old: Metadata) -> Metadata:
             return {"tags": [one for one in old.get("tags", ()) if one not in off] or None}
 
-        return await self._mark("untag", ids, new, namespace, actor)
+        return await self._mark("untag", ids, new, namespace, actor, approved_by)
 
     async def set_importance(
-        self, ids: Sequence[str] | str, importance: float | None, *, namespace: str = "", actor: Actor = "user"
+        self,
+        ids: Sequence[str] | str,
+        importance: float | None,
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
     ) -> Operation | None:
         """Say how much memories matter, from 0 to 1; None: nothing is said."""
         weight = importance_given(importance, "importance")
-        return await self._mark("importance", ids, lambda _: {"importance": weight}, namespace, actor)
+        return await self._mark("importance", ids, lambda _: {"importance": weight}, namespace, actor, approved_by)
 
     async def expire(
-        self, ids: Sequence[str] | str, at: datetime | None, *, namespace: str = "", actor: Actor = "user"
+        self,
+        ids: Sequence[str] | str,
+        at: datetime | None,
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
     ) -> Operation | None:
         """Let memories, with all their versions, be in no answer from *at* on; None lifts that.
 
@@ -128,16 +178,20 @@ class Revising:
             "expires_at": None if moment is None else to_text(moment),
             "expires_at_offset": None if moment is None else offset_of(moment) or None,
         }
-        return await self._mark("expire", ids, lambda _: fields, namespace, actor)
+        return await self._mark("expire", ids, lambda _: fields, namespace, actor, approved_by)
 
-    async def undo(self, operation: str, *, namespace: str = "", actor: Actor = "user") -> Operation:
+    async def undo(
+        self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation:
         """Take *operation* back, all of it, and return the operation that did; undoing that one does it again.
 
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
         value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
-        the same one), or where what is needed was forgotten. A forgetting is taken back within its time of grace.
+        the same one), or where what is needed was forgotten. A forgetting with a time of grace is taken back while
+        that lasts, as ``restore_forgotten`` does; any other is final.
         """
-        return await asyncio.to_thread(self._undo, operation, namespace, actor)
+        id = name(operation, "operation")
+        return await asyncio.to_thread(self._undo, id, namespace, actor=actor, approved_by=approved_by)
 
     async def history(self, id: str, *, namespace: str = "") -> History:
         """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
@@ -155,15 +209,15 @@ class Revising:
         log = self._context.operations
         return await asyncio.to_thread(log.list, namespace, memory=memory, before=before, limit=limit)
 
-    def _undo(self, operation: str, namespace: str, actor: Actor) -> Operation:
-        if operation in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
-            return restore_forgotten(self._context, operation, namespace, actor=actor)
-        return undoing.undo(self._context, operation, namespace, actor=actor)
-
     def _history(self, id: str, namespace: str) -> History:
         versions = all_versions(self._context, id, namespace)
         operations = self._context.operations.list(namespace, memory=id, limit=_ALL)
         return History(tuple(versions), tuple(operations))
+
+    def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
+        if id in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
+            return restore_forgotten(self._context, id, namespace, actor=actor)
+        return undoing.undo(self._context, id, namespace, actor=actor, approved_by=approved_by)
 
     async def _mark(
         self,
@@ -172,8 +226,11 @@ class Revising:
         new: Callable[[Metadata], Metadata],
         namespace: str,
         actor: Actor,
+        approved_by: Actor | None,
     ) -> Operation | None:
-        return await asyncio.to_thread(marking.mark, self._context, kind, ids, namespace, new, actor=actor)
+        return await asyncio.to_thread(
+            marking.mark, self._context, kind, ids, namespace, new, actor=actor, approved_by=approved_by
+        )
 
 
 _ALL = 2**31

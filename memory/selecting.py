@@ -16,8 +16,10 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args
 from memory.codec import from_entry
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.listed import Page
 from memory.recall.standing import Standing, all_of
-from memory.records import Page, Trust
+from memory.records import Trust
+from memory.scopes import Scopes, filter_of
 from memory.times import aware, to_text
 from memory.write.checking import name, names, plain_text, trust_given
 from vectorstore import Entry, Filter, VectorStore
@@ -29,14 +31,15 @@ Between: TypeAlias = tuple[datetime | None, datetime | None]
 class Filters(TypedDict, total=False):
     """What ``list`` and ``count`` can be bounded by; what is not given bounds nothing.
 
-    *kinds*, *tags*, *trust*: any of them. *pinned*, *disabled*, *expired*: only those that are, or only those that
-    are not. *between*: when it was said, or else written, from the first time until before the second. *contains*:
-    a piece of its text, capital or not. *as_of* and *known_at* as in ``recall``: earlier versions are then listed
-    too, under their own ids.
+    *kinds*, *tags*, *trust*: any of them. *scopes* as in ``recall``. *pinned*, *disabled*, *expired*: only those that
+    are, or only those that are not. *between*: when it was said, or else written, from the first time until before
+    the second. *contains*: a piece of its text, capital or not. *as_of* and *known_at* as in ``recall``: earlier
+    versions are then listed too, under their own ids.
     """
 
     kinds: Sequence[str]
     tags: Sequence[str]
+    scopes: Scopes | None
     session: str | None
     trust: Sequence[Trust | str]
     pinned: bool | None
@@ -66,11 +69,10 @@ class Selection:
             )
         standing = Standing(now, _time(filters, "as_of", zone), _time(filters, "known_at", zone))
         conditions: list[Filter] = [*standing.held()] if standing.past else []
-        if where := filters.get("where"):
-            conditions.append(where)
+        if asked := filter_of(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
+            conditions.append(asked)
         for field, values in (
             ("kind", names(filters.get("kinds", ()), "kinds")),
-            ("tags", names(filters.get("tags", ()), "tags")),
             ("trust", [trust_given(one, "trust").value for one in _listed(filters.get("trust", ()))]),
         ):
             if values:

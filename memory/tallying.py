@@ -6,7 +6,7 @@ from collections import Counter
 from datetime import datetime
 
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of
-from memory.records import Stats
+from memory.listed import Stats
 from memory.times import from_text, to_text
 from vectorstore import VectorStore
 

@@ -28,6 +28,14 @@ def aware(moment: datetime, zone: tzinfo | None = None, *, argument: str = "time
         return moment.replace(tzinfo=UTC)
 
 
+def in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    """Return an aware *moment* as read in *zone*; as it is where the calendar ends in between."""
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:
+        return moment
+
+
 def to_text(moment: datetime) -> str:
     """Return an aware *moment* as stored text; what UTC cannot express (at the ends of the calendar) is clamped."""
     try:

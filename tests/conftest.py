@@ -18,6 +18,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--faults full`` runs the fault campaign (tests/test_faults) at the size that docs/reliability.md reports."""
     group = parser.getgroup("faults", "the fault campaign")
     group.addoption("--faults", choices=("reduced", "full"), default="reduced", help="how much of it is run")
+    life = "how long tests/test_memory/test_life.py plays"
+    parser.addoption("--life", choices=("reduced", "full"), default="reduced", help=life)
     group.addoption("--fault-seed", type=int, default=1, help="where it begins; it is printed")
 
 

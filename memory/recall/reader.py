@@ -27,6 +27,7 @@ from memory.recall.scored import Scored
 from memory.recall.settings import RecallSettings
 from memory.recall.standing import Standing, all_of
 from memory.scopes import filter_of
+from memory.times import in_zone
 from vectorstore import Filter, Vector, View
 
 
@@ -56,7 +57,7 @@ class Reader:
         """Read the question with what is known in *place*."""
         conversation = place.lane != DOCUMENTS
         standing = Standing(query.now, query.as_of, query.known_at)
-        today = (query.as_of or query.now).astimezone(self.zone).date()
+        today = in_zone(query.as_of or query.now, self.zone).date()
         with self.following.index(view, place.name, conversation=conversation) as index:
             question = understood(
                 query.asked, index, lexicon=self.lexicon, stem=self.stem, today=today, last=query.text

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from memory.recall.cues import Cue, cues_of
 from memory.recall.dates import NO_DAY, Named, dates_in
 from memory.recall.lexicon import Lexicon
-from memory.times import from_text
+from memory.times import from_text, in_zone
 from vectorstore import Entry, Metadata
 
 NEVER = -(2**62)
@@ -125,7 +125,7 @@ def _day(occurred: object, offset: object, zone: tzinfo) -> int:
     if not isinstance(occurred, str):
         return NO_DAY
     moment = from_text(occurred, offset if isinstance(offset, int) else None)
-    local = moment if offset else _in_zone(moment, zone)
+    local = moment if offset else in_zone(moment, zone)
     return local.toordinal() - _EPOCH.toordinal()
 
 
@@ -143,10 +143,3 @@ def _about(text: str, day: int, lexicon: Lexicon) -> int:
         elif (one.last - one.first).days < _WEEK and one.first != said:
             return one.first.toordinal() - _EPOCH.toordinal()
     return NO_DAY
-
-
-def _in_zone(moment: datetime, zone: tzinfo) -> datetime:
-    try:
-        return moment.astimezone(zone)
-    except OverflowError:
-        return moment

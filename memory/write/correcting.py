@@ -15,6 +15,7 @@ from memory.times import aware
 from memory.write.checking import actor_named, checked, name, whole
 from memory.write.context import WriteContext
 from memory.write.judging import judge
+from memory.write.marking import hide
 from memory.write.remembering import embedded
 from memory.write.trust import check_may_change, trust_after
 from memory.write.under_way import counted
@@ -110,6 +111,7 @@ def swap(context: WriteContext, kind: str, before: Sequence[Entry], new: Draft, 
         store.upsert([retired(one, at, counts_to=begins) for one in old], namespace=archive)
         if others:
             store.delete([one.id for one in others], namespace=lane)
+        hide(context, first.id, first.metadata, changes[0].new, namespace)
         context.log(namespace, new.memory.operation or "", kind, new.memory.actor, changes)
     return new
 

@@ -12,11 +12,20 @@ from memory.times import aware
 from memory.write.checking import actor_named, checked, name
 from memory.write.context import WriteContext
 from memory.write.correcting import swap
+from memory.write.trust import check_may_change
 from memory.write.versions import ALWAYS, live, since
 from memory.write.writer import Draft
 
 
-def end(context: WriteContext, id: str, valid_to: datetime | None, namespace: str, *, actor: Actor) -> Report:
+def end(
+    context: WriteContext,
+    id: str,
+    valid_to: datetime | None,
+    namespace: str,
+    *,
+    actor: Actor,
+    approved_by: Actor | None = None,
+) -> Report:
     """Let a memory hold until *valid_to*, or (None) without an end. The version before counts for no time at all."""
     store = context.lifecycle("end")
     name(id, "id")
@@ -24,6 +33,7 @@ def end(context: WriteContext, id: str, valid_to: datetime | None, namespace: st
     with store.transaction():
         before = live(context, id, namespace)
         old = from_entry(before)
+        check_may_change(actor, [old], "end", approved_by=approved_by)
         ended = checked(replace(old, valid_to=valid_to, counts_from=None), zone=context.zone, argument="ended")
         if ended.valid_to == old.valid_to:
             return Report(Outcome.DUPLICATE, id, "nothing differs")

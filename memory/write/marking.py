@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from memory.codec import from_entry
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.records import Actor, Change, Operation
 from memory.times import aware
 from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
+from memory.write.trust import check_may_change
 from memory.write.versions import live
 from vectorstore import Entry, Metadata
 
@@ -28,13 +30,16 @@ def mark(
     new: Callable[[Metadata], Fields],
     *,
     actor: Actor,
+    approved_by: Actor | None = None,
 ) -> Operation | None:
     """Give memories the fields that *new* returns for theirs (None: no value), all or none; None if nothing differs."""
     wanted = dict.fromkeys(names([ids] if isinstance(ids, str) else ids, "ids"))
     actor_named(actor, "actor")
     with context.transaction():
         changes = []
-        for entry in [live(context, one, namespace) for one in wanted]:
+        entries = [live(context, one, namespace) for one in wanted]
+        check_may_change(actor, [from_entry(one) for one in entries], kind, approved_by=approved_by)
+        for entry in entries:
             changes += given(context, entry, new(entry.metadata), namespace)
         if not changes:
             return None
@@ -52,12 +57,23 @@ def given(context: WriteContext, entry: Entry, fields: Fields, namespace: str) -
         return []
     lane = store_namespace(namespace, CONVERSATION)
     context.store.patch({entry.id: patched(entry.metadata, fields)}, namespace=lane, expect={entry.id: entry.revision})
-    hiding = {name: value for name, value in fields.items() if name in _OF_ALL_VERSIONS}
-    old = {one.id: patched(one.metadata, hiding) for one in context.versions([entry.id], namespace)} if hiding else {}
-    if old:
-        context.store.patch(old, namespace=store_namespace(namespace, ARCHIVE))
+    hide(context, entry.id, entry.metadata, fields, namespace)
     before = {name: entry.metadata.get(name) for name in fields}
     return [Change(entry.id, entry.revision, old=before, new=fields)]
+
+
+def hide(context: WriteContext, id: str, old: Metadata, new: Fields, namespace: str) -> None:
+    """Let what hides a memory hide its earlier versions too: those that had the *old* value get the *new* one."""
+    hiding = {name: new[name] for name in _OF_ALL_VERSIONS if name in new}
+    if not hiding:
+        return
+    changed = {}
+    for version in context.versions([id], namespace):
+        fields = {name: value for name, value in hiding.items() if version.metadata.get(name) == old.get(name)}
+        if fields:
+            changed[version.id] = patched(version.metadata, fields)
+    if changed:
+        context.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
 
 
 def patched(metadata: Metadata, fields: Fields) -> dict[str, Any]:

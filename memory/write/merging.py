@@ -9,18 +9,27 @@ from dataclasses import replace
 from memory.codec import from_entry
 from memory.errors import ArgumentError
 from memory.lanes import archived_id
-from memory.records import Actor, Memory, Report, Trust
+from memory.records import Actor, Memory, Report
 from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
 from memory.write.correcting import ATTEMPTS, drafted, swap
 from memory.write.remembering import embedded
+from memory.write.trust import check_may_change, least, trust_of
 from memory.write.under_way import counted
 from memory.write.versions import live
 from vectorstore import Entry, RevisionConflict
 
 
 @counted
-async def merge(context: WriteContext, ids: Sequence[str], text: str, namespace: str, *, actor: Actor) -> Report:
+async def merge(
+    context: WriteContext,
+    ids: Sequence[str],
+    text: str,
+    namespace: str,
+    *,
+    actor: Actor,
+    approved_by: Actor | None = None,
+) -> Report:
     """Put *text* in the place of the first memory's and archive the others."""
     context.lifecycle("merge")
     wanted = names(ids, "ids")
@@ -29,7 +38,10 @@ async def merge(context: WriteContext, ids: Sequence[str], text: str, namespace:
         raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
     for attempt in range(ATTEMPTS):
         before = await asyncio.to_thread(_all_live, context, wanted, namespace)
-        merged = together([from_entry(one) for one in before], text)
+        memories = [from_entry(one) for one in before]
+        check_may_change(actor, memories, "merge", approved_by=approved_by)
+        merged = together(memories, text)
+        merged = replace(merged, trust=least([merged.trust, trust_of(actor)]))
         draft = await drafted(context, before[0], merged, actor, argument="merged")
         (ready,) = await embedded(context, [draft])
         try:
@@ -64,7 +76,7 @@ def together(memories: Sequence[Memory], text: str) -> Memory:
         pinned=any(one.pinned for one in memories),
         sensitive=any(one.sensitive for one in memories),
         importance=max((one.importance for one in memories if one.importance is not None), default=None),
-        trust=max((one.trust for one in memories), key=list(Trust).index),
+        trust=least(one.trust for one in memories),
         valid_from=min((one for one in starts if one is not None), default=None) if None not in starts else None,
         valid_to=max((one for one in ends if one is not None), default=None) if None not in ends else None,
         expires_at=min((one.expires_at for one in memories if one.expires_at is not None), default=None),

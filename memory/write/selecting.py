@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from memory.errors import ArgumentError, NoSuchMemory
-from memory.lanes import CONVERSATION, store_namespace
+from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.records import Source
 from memory.scopes import Scopes, filter_of
 from memory.storage.protocol import StoredMessage
@@ -101,8 +101,18 @@ def selected(context: WriteContext, chosen: Selection, namespace: str) -> list[s
         return there or []
     wanted = None if there is None else set(there)
     searched = lanes if _reaches_documents(chosen) else lanes[:1]
-    matching = (entry.id for lane in searched for entry in context.store.scan(namespace=lane, where=_all(conditions)))
+    matching = [entry.id for lane in searched for entry in context.store.scan(namespace=lane, where=_all(conditions))]
+    matching += _archived_alone(context, conditions, namespace)
     return [one for one in matching if wanted is None or one in wanted]
+
+
+def _archived_alone(context: WriteContext, conditions: Sequence[Filter], namespace: str) -> list[str]:
+    """Return the memories of which only old versions are left, since they were undone or merged into others."""
+    archive = store_namespace(namespace, ARCHIVE)
+    scan = context.store.scan(namespace=archive, where=_all(conditions))
+    owners = list(dict.fromkeys(entry.id.rpartition("@")[0] for entry in scan))
+    live = context.store.get(owners, namespace=store_namespace(namespace, CONVERSATION))
+    return [one for one, entry in zip(owners, live, strict=True) if entry is None]
 
 
 def selected_messages(context: WriteContext, chosen: Selection, namespace: str) -> Iterator[HistoryRow]:

@@ -6,7 +6,8 @@ stands changed the same memory or the same field, and where what it needs was er
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memory.codec import from_entry
@@ -16,8 +17,9 @@ from memory.records import Actor, Change, Operation
 from memory.times import aware
 from memory.write.checking import actor_named, name
 from memory.write.context import WriteContext
-from memory.write.marking import MARKS, given, patched
+from memory.write.marking import MARKS, given, hide, patched
 from memory.write.operations import unknown_operation
+from memory.write.trust import check_may_change
 from memory.write.versions import archived, brought_back, retired, unversioned
 from vectorstore import Entry, LifecycleStore
 
@@ -25,27 +27,33 @@ _PAGE = 20
 _EVERYTHING = "*"
 _CONTENT = "content"
 FORGET = "forget"
+_IMPORT = "import"
 _NEVER = {
     "restore": "what was brought back can be forgotten again",
     "export": "a file that was written elsewhere is not taken back",
 }
 
 
-def undo(context: WriteContext, id: str, namespace: str, *, actor: Actor) -> Operation:
+def undo(
+    context: WriteContext, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None = None
+) -> Operation:
     """Take the operation *id* back; return the operation that did."""
     store = context.lifecycle("undo")
     name(id, "operation")
     actor_named(actor, "actor")
     with store.transaction():
+        context.embedding.follow()
         operation = context.operations.get(namespace, id)
         if operation is None:
             raise unknown_operation(id)
         _check_open(operation)
         log = _Log(context, namespace)
+        if log.root(operation).kind == FORGET:
+            raise CannotUndo(operation.id, "what was brought back is forgotten again by forget")
         for change in operation.changes:
             log.check_last(operation, change)
         made, now = context.operation_ids(), aware(context.clock(), context.zone)
-        inverse = _Inverse(context, store, namespace, operation, log.root(operation), made, actor, now)
+        inverse = _Inverse(context, store, namespace, operation, log.root(operation), made, actor, approved_by, now)
         changes = tuple(inverse.of(change) for change in operation.changes)
         done = Operation(made, "undo", actor, now, changes, undoes=id)
         context.operations.add(namespace, done)
@@ -56,12 +64,12 @@ def undo(context: WriteContext, id: str, namespace: str, *, actor: Actor) -> Ope
 
 
 def _check_open(operation: Operation) -> None:
-    if operation.kind == FORGET:
-        raise CannotUndo(operation.id, "what was forgotten is gone for good")
     if operation.kind in _NEVER:
         raise CannotUndo(operation.id, _NEVER[operation.kind])
     if operation.undone_by is not None:
         raise CannotUndo(operation.id, f"it was taken back by {operation.undone_by}; undo that to do it again")
+    if operation.kind == FORGET:
+        raise CannotUndo(operation.id, "what was forgotten is gone for good")
 
 
 class _Log:
@@ -127,11 +135,14 @@ class _Inverse:
     root: Operation
     made: str
     actor: Actor
+    approved_by: Actor | None
     now: datetime
 
     def of(self, change: Change) -> Change:
         """Take *change* back; return what that changes."""
         here = self._here(change.id)
+        if here is not None:
+            self._check_trust(here)
         if change.gone:
             return self._returned(change, here)
         if here is None:
@@ -145,34 +156,43 @@ class _Inverse:
     def _here(self, id: str) -> Entry | None:
         return self.store.get([id], namespace=store_namespace(self.namespace, CONVERSATION))[0]
 
+    def _check_trust(self, entry: Entry) -> None:
+        check_may_change(self.actor, [from_entry(entry)], "undo", approved_by=self.approved_by)
+
     def _gone(self, here: Entry) -> Change:
-        """A memory that was made: into the archive."""
+        """A memory that was made: into the archive, and with it what an import brought of its past."""
+        past = self.context.versions([here.id], self.namespace) if self.root.kind == _IMPORT else []
+        brought = [one.id for one in past if not one.metadata.get("withdrawn")]
+        self._withdraw(brought, withdrawn=True)
         self._archive(here)
         self.store.delete([here.id], namespace=store_namespace(self.namespace, CONVERSATION))
         self._flag(here.id)
-        return Change(here.id, here.revision, gone=True)
+        return Change(here.id, here.revision, gone=True, new={"withdrawn": brought} if brought else {})
 
     def _returned(self, change: Change, here: Entry | None) -> Change:
         """A memory that went to the archive: back again."""
         if here is not None:
             raise CannotUndo(self.operation.id, f"there is another memory {change.id} now")
-        self._write(brought_back(self._version(change), change.id, **self._written()), 0)
+        version = self._version(change)
+        self._check_trust(version)
+        self._write(brought_back(version, change.id, **self._written()), 0)
+        self._withdraw(change.new.get("withdrawn", ()), withdrawn=False)
         self._flag(change.id)
         return Change(change.id)
 
     def _replaced(self, change: Change, here: Entry) -> Change:
         """A version that was replaced: the present one again; marks that were set since stay."""
         version = self._version(change)
-        marks = unversioned(from_entry(here))
-        if change.old:
-            old = unversioned(from_entry(version))
-            marks.update({name: old[name] for name in change.old if name in old})
+        back = brought_back(version, change.id, **unversioned(from_entry(here)), **self._written())
         self._archive(here)
-        self._write(brought_back(version, change.id, **marks, **self._written()), here.revision)
+        self._write(replace(back, metadata=patched(back.metadata, change.old)), here.revision)
+        hide(self.context, here.id, here.metadata, change.old, self.namespace)
         self._flag(change.id)
         return Change(change.id, here.revision, old=change.new, new=change.old)
 
     def _unmarked(self, change: Change, here: Entry) -> Change:
+        if not change.old:
+            raise CannotUndo(self.operation.id, f"what memory {change.id} had before was erased")
         differs = [name for name, value in change.new.items() if here.metadata.get(name) != value]
         if differs:
             raise CannotUndo(self.operation.id, f"{', '.join(differs)} of memory {change.id} changed beside the log")
@@ -201,12 +221,14 @@ class _Inverse:
         first = next((one for one in self.root.changes if one.id == id), None)
         if first is None or first.before is None:
             return
-        version = archived(self.context, id, first.before, self.namespace)
-        if version is not None:
-            back = self._takes_back()
-            lane = store_namespace(self.namespace, ARCHIVE)
-            fields = {"withdrawn": True if back else None}
-            self.store.patch({archived_id(id, first.before): patched(version.metadata, fields)}, namespace=lane)
+        self._withdraw([archived_id(id, first.before)], withdrawn=self._takes_back())
+
+    def _withdraw(self, versions: Sequence[str], *, withdrawn: bool) -> None:
+        """Let archived versions count for their time, or not."""
+        lane, fields = store_namespace(self.namespace, ARCHIVE), {"withdrawn": withdrawn or None}
+        found = (one for one in self.store.get(list(versions), namespace=lane) if one is not None)
+        if changed := {one.id: patched(one.metadata, fields) for one in found}:
+            self.store.patch(changed, namespace=lane)
 
     def _takes_back(self) -> bool:
         """Whether the root operation is taken back, and not done again."""

@@ -48,6 +48,7 @@ def texts(memory: LongTermMemory, **options: Any) -> list[str]:
 FILTERS = [
     ({"kinds": ["note", "event"]}, "kept", {"kind": "note"}, {"kind": "fact"}),
     ({"tags": ["home", "away"]}, "any of them", {"tags": ("x", "away")}, {"tags": ("x",)}),
+    ({"scopes": {"project": "a"}}, "one scope", {"scopes": {"project": "a"}}, {"scopes": {"project": "b"}}),
     ({"session": "s"}, "one session", {"session": "s"}, {"session": "s2"}),
     ({"trust": ["tool", Trust.DOCUMENT]}, "trust", {"trust": Trust.DOCUMENT}, {"trust": Trust.USER}),
     ({"pinned": True}, "pinned", {"pinned": True}, {}),

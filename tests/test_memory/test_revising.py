@@ -63,7 +63,7 @@ def found(memory: LongTermMemory, question: str, **options: Any) -> list[str]:
 def test_a_mark_leaves_text_vector_and_version_as_they_are(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     (before,) = memory.store.get([one], namespace=LANE)
-    done = run_sync(memory.pin(one, actor="assistant"))
+    done = run_sync(memory.pin(one, actor="assistant", approved_by="user"))
     (after,) = memory.store.get([one], namespace=LANE)
     assert (after.text, after.context, after.vector.tolist()) == (before.text, before.context, before.vector.tolist())
     assert after.revision > before.revision
@@ -227,11 +227,11 @@ def test_several_memories_become_one_and_the_others_are_found_no_more(memory):
     two = run_sync(memory.remember("Ana likes green tea.")).id
     three = run_sync(memory.remember("Ana drinks tea at four.")).id
     memory.clock.now += timedelta(days=1)
-    report = run_sync(memory.merge([two, one, three], "Ana likes green tea at four.", actor="assistant"))
+    report = run_sync(memory.merge([two, one, three], "Ana likes green tea at four.", actor="system"))
     assert report.id == two
     merged = get(memory, two)
     assert merged.derived_from == (merged.supersedes, one, three)
-    assert (merged.actor, merged.operation) == ("assistant", report.operation)
+    assert (merged.actor, merged.operation) == ("system", report.operation)
     assert found(memory, "What does Ana like?") == ["Ana likes green tea at four."]
     assert found(memory, "What does Ana like?", as_of=NOW) == [
         "Ana drinks tea at four.",

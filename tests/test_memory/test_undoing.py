@@ -18,6 +18,7 @@ from memory import (
     Memory,
     Message,
     NoSuchMemory,
+    NotTrusted,
     Operation,
     run_sync,
 )
@@ -134,6 +135,25 @@ def test_a_batch_and_a_turn_are_taken_back_whole(memory):
     assert run_sync(memory.count()) == 2
 
 
+def test_an_import_is_taken_back_whole_with_the_past_that_it_brought(memory, tmp_path):
+    given = LongTermMemory(open_store("numpy:"), clock=Ticking())
+    one = run_sync(given.remember("I live in Lisbon.")).id
+    run_sync(given.remember("I have a boat."))
+    then = given.clock()
+    run_sync(given.correct(one, "I live in Porto."))
+    run_sync(given.export(tmp_path / "x.jsonl"))
+    run_sync(memory.import_(tmp_path / "x.jsonl"))
+    imported = last(memory)
+    before = found(memory, "Where do I live?", as_of=then)
+    assert before == ["I live in Lisbon."]
+    undoing = run_sync(memory.undo(imported.id))
+    assert found(memory, "Where do I live?", as_of=then) == found(memory, "Where do I live?") == []
+    run_sync(memory.undo(undoing.id))
+    assert found(memory, "Where do I live?", as_of=then) == before
+    assert found(memory, "Where do I live?") == ["I live in Porto."]
+    assert run_sync(memory.count()) == 2
+
+
 def test_a_batch_is_not_taken_back_in_part(memory):
     one, other = run_sync(memory.remember_many(["one thing", "another thing"]))
     run_sync(memory.correct(other.id, "a changed thing"))
@@ -203,6 +223,42 @@ def test_erasure_is_final(memory):
     assert get(memory, one) is None
 
 
+def test_what_was_undone_or_merged_away_can_still_be_forgotten(memory):
+    undone, one, other = (run_sync(memory.remember(Memory(f"The {what} secret.", session=what))) for what in "abc")
+    run_sync(memory.undo(undone.operation))
+    merge = run_sync(memory.merge([one.id, other.id], "Both are known.")).operation
+    receipt = run_sync(memory.forget([undone.id]))
+    assert (receipt.memories, receipt.versions) == ((undone.id,), 1)
+    run_sync(memory.forget(session="c"))
+    assert memory.store.count(namespace="/archive") == 1
+    with pytest.raises(CannotUndo, match="forgotten since"):
+        run_sync(memory.undo(merge))
+    for id in (undone.id, other.id):
+        with pytest.raises(NoSuchMemory):
+            run_sync(memory.history(id))
+        assert run_sync(memory.operations(memory=id, limit=1))[0].kind == "forget"
+    assert run_sync(memory.forget([undone.id])).memories == ()
+
+
+def test_a_forgetting_is_taken_back_while_its_time_of_grace_lasts(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    correction = run_sync(memory.correct(one, "I live in Porto.")).operation
+    pin = run_sync(memory.pin(one)).id
+    forgotten = run_sync(memory.forget([one], grace=timedelta(days=90)))
+    with pytest.raises(CannotUndo, match="forgotten since"):
+        run_sync(memory.undo(correction))
+    back = run_sync(memory.undo(forgotten.operation))
+    assert get(memory, one).text == "I live in Porto."
+    with pytest.raises(CannotUndo, match="forgotten again"):
+        run_sync(memory.undo(back.id))
+    with pytest.raises(CannotUndo, match=f"taken back by {back.id}"):
+        run_sync(memory.undo(forgotten.operation))
+    with pytest.raises(CannotUndo, match="had before was erased"):
+        run_sync(memory.undo(pin))
+    run_sync(memory.undo(correction))
+    assert (get(memory, one).text, get(memory, one).pinned) == ("I live in Lisbon.", True)
+
+
 def test_a_version_whose_words_were_erased_does_not_come_back(memory):
     one = run_sync(memory.remember("The code of the safe is 4711.")).id
     correction = run_sync(memory.correct(one, "The safe was sold.")).operation
@@ -211,6 +267,29 @@ def test_a_version_whose_words_were_erased_does_not_come_back(memory):
     with pytest.raises(CannotUndo, match="erased"):
         run_sync(memory.undo(correction))
     assert get(memory, one).text == "The safe was sold."
+
+
+def test_who_is_trusted_less_changes_nothing_unless_somebody_approves(memory):
+    one, other = (run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I have a boat."))
+    pinned = run_sync(memory.pin(other)).id
+    for call in (
+        memory.merge([one, other], "both", actor="assistant"),
+        memory.end(one, START, actor="tool"),
+        memory.pin(one, actor="assistant"),
+        memory.disable([one], actor="document"),
+        memory.expire(one, START, actor="tool", approved_by="assistant"),
+        memory.undo(pinned, actor="assistant"),
+        memory.undo(run_sync(memory.history(one)).operations[0].id, actor="tool"),
+    ):
+        with pytest.raises(NotTrusted):
+            run_sync(call)
+    assert [len(run_sync(memory.history(id)).operations) for id in (one, other)] == [1, 2]
+    undone = run_sync(memory.undo(pinned, actor="assistant", approved_by="user"))
+    assert undone.actor == "assistant"
+    noted = run_sync(memory.remember(Memory("A note.", trust="assistant"))).id
+    assert run_sync(memory.tag(noted, ["x"], actor="assistant")).actor == "assistant"
+    run_sync(memory.merge([one, noted], "I live in Lisbon, as noted."))
+    assert get(memory, one).trust == "assistant"
 
 
 def test_an_undo_is_of_its_own_namespace_and_names_what_it_does_not_know(memory):

@@ -170,7 +170,6 @@ class Cores:
             for key in left:
                 core.put_vector(key, None)
         if core.has_terms:
-            fresh = _new_terms(connection, loaded)
             forward = every(
                 connection,
                 "SELECT f.key, f.sequence, f.context_length FROM json_each(?) AS wanted"
@@ -179,6 +178,8 @@ class Cores:
             )
             _check_keys([key for key, _, _ in forward], there)
             _numbers([blob for _, blob, _ in forward])
+            # asked for once, so only where a row takes them in: what came and went again leaves its terms behind
+            fresh = _new_terms(connection, loaded) if forward else {}
             for key, blob, length in forward:
                 core.put_terms(key, np.frombuffer(blob, dtype="<i4"), length, fresh)
 

@@ -22,6 +22,16 @@ class DeletingContract(StoreContract):
         assert ids_of(store.search([1, 0, 0])) == ids_of(store.search_text("zorb")) == ids_of(store.scan()) == ["b"]
         assert store.count() == 1
 
+    def test_words_that_went_before_anybody_looked_are_found_when_they_come_again(self) -> None:
+        store = self.open()
+        store.upsert([entry("a", [1, 0, 0], "zorb"), entry("b", [1, 0, 0], "blip")])
+        assert ids_of(store.search_text("zorb")) == ["a"]
+        store.upsert([entry("c", [0, 1, 0], "quux")])
+        store.delete(["c"])
+        assert ids_of(store.search_text("quux")) == []
+        store.upsert([entry("c", [0, 1, 0], "quux")])
+        assert ids_of(store.search_text("quux")) == ["c"]
+
     def test_only_what_was_there_is_counted(self) -> None:
         store = self.open()
         store.upsert(entry(name) for name in "abc")

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.ask import ask
+from agent.assistant.cli.changed import disable, enable, end, expire, importance, merge, pin, tag, unpin, untag
 from agent.assistant.cli.chat import chat
 from agent.assistant.cli.context import Invocation
 from agent.assistant.cli.correct import correct
@@ -23,12 +24,14 @@ from agent.assistant.cli.failures import FAILED, USAGE, UsageProblem, let_reader
 from agent.assistant.cli.forget import forget
 from agent.assistant.cli.import_ import import_
 from agent.assistant.cli.ingest import ingest
-from agent.assistant.cli.memories import history, list_memories, look, show
+from agent.assistant.cli.memories import list_memories, look
 from agent.assistant.cli.output import note
 from agent.assistant.cli.recall import recall
 from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
 from agent.assistant.cli.sessions import list_sessions, look_at_sessions, show_session
+from agent.assistant.cli.shown import history, show, stats
+from agent.assistant.cli.undo import operations, undo
 from agent.assistant.cli.why_not import why_not
 
 app = typer.Typer(
@@ -38,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-memories = typer.Typer(help="Look at what is remembered.", rich_markup_mode=None)
+memories = typer.Typer(help="Look at what is remembered, and change it.", rich_markup_mode=None)
 sessions = typer.Typer(help="Look at the conversations that are kept.", rich_markup_mode=None)
 
 
@@ -81,6 +84,7 @@ app.command()(recall)
 app.command("why-not")(why_not)
 app.command()(correct)
 app.command()(forget)
+app.command()(undo)
 app.command()(documents)
 app.command()(export)
 app.command("import")(import_)
@@ -89,8 +93,23 @@ app.command()(doctor)
 app.command("eval")(evaluate_memory)
 memories.callback(invoke_without_command=True)(look)
 memories.command("list")(list_memories)
-memories.command()(show)
-memories.command()(history)
+for command in (
+    show,
+    history,
+    operations,
+    stats,
+    pin,
+    unpin,
+    disable,
+    enable,
+    tag,
+    untag,
+    importance,
+    expire,
+    end,
+    merge,
+):
+    memories.command()(command)
 app.add_typer(memories, name="memories")
 sessions.callback(invoke_without_command=True)(look_at_sessions)
 sessions.command("list")(list_sessions)

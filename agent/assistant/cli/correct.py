@@ -8,6 +8,7 @@ import typer
 
 from agent.assistant.cli.failures import reported
 from agent.assistant.cli.inputs import given_text
+from agent.assistant.cli.named import moment_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import note, print_json, say
 from agent.assistant.cli.shapes import report_json
@@ -18,6 +19,8 @@ def correct(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Which memory; recall and memories list show ids.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What it should say; '-' reads it from standard input.")],
+    valid_from: Annotated[str | None, typer.Option(metavar="TIME", help="Since when that holds.")] = None,
+    valid_to: Annotated[str | None, typer.Option(metavar="TIME", help="Until when that holds.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Put TEXT in the place of memory ID.
@@ -25,13 +28,16 @@ def correct(
     The old version stays in its history.
     """
     words = given_text(text, name="TEXT", what="what it should say")
+    start, stop = moment_named(valid_from, name="--valid-from"), moment_named(valid_to, name="--valid-to")
     from memory import run_sync
 
     with opened_memory(context) as place:
-        report = run_sync(place.memory.correct(id, words, namespace=place.namespace))
+        report = run_sync(place.memory.correct(id, words, valid_from=start, valid_to=stop, namespace=place.namespace))
     if json:
         print_json(report_json(report))
         return
     say(f"corrected {report.id}" + (f": {report.reason}" if report.reason else ""))
     if report.deferred:
         note(f"found by its words only for now: {report.deferred}")
+    if report.operation is not None:
+        note(f"take it back with: mneme undo {report.operation}")

@@ -84,6 +84,7 @@ def described(error: BaseException) -> tuple[int, str]:
         agent_errors.ArgumentError,
         agent_errors.ConfigurationError,
         memory.ArgumentError,
+        memory.CannotUndo,
         memory.DuplicateKey,
         memory.EmbedderMismatch,
         memory.LoadError,

@@ -25,6 +25,17 @@ def length_of_time(text: str, *, name: str) -> timedelta:
         raise typer.BadParameter(f"{text!r} is too long", param_hint=name) from error
 
 
+def moment_named(text: str | None, *, name: str) -> datetime | None:
+    """Return the time that *text* names, None for None; without an offset it is meant where the command runs."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError):
+        problem = f"a time such as 2026-05-03 or 2026-05-03T18:30+01:00 is needed, got {text!r}"
+        raise typer.BadParameter(problem, param_hint=name) from None
+
+
 def moment_or_length(text: str, *, name: str) -> datetime | timedelta:
     """Return the time that *text* names (2026-05-01, with or without a time of day), or a length of time."""
     if _LENGTH.fullmatch(text.strip().lower()):

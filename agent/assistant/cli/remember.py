@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from agent.assistant.cli.failures import FAILED, USAGE, reported
 from agent.assistant.cli.inputs import confirmed, given_text
+from agent.assistant.cli.named import moment_named, scopes_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import note, print_json, say
 from agent.assistant.cli.shapes import report_json
@@ -56,10 +55,10 @@ def remember(
         text=words,
         kind=kind,
         tags=tuple(tag or ()),
-        scopes=_scopes(scope or ()),
+        scopes=scopes_named(scope or (), name="--scope") or {},
         speaker=speaker,
-        occurred_at=_moment(at, "--at"),
-        expires_at=_moment(expires, "--expires"),
+        occurred_at=moment_named(at, name="--at"),
+        expires_at=moment_named(expires, name="--expires"),
         importance=importance,
         pinned=pin,
         key=key,
@@ -97,24 +96,3 @@ def _line(id: str, report: str) -> str:
     """Return the line of a report: its first word, the id, and the rest."""
     outcome, _, rest = report.partition(" ")
     return " ".join(part for part in (outcome.rstrip(","), id, rest) if part)
-
-
-def _scopes(given: Sequence[str]) -> dict[str, str]:
-    scopes = {}
-    for one in given:
-        name, sign, value = one.partition("=")
-        if not (sign and name.strip() and value.strip()):
-            raise typer.BadParameter(f"NAME=VALUE is needed, such as project=atlas, got {one!r}", param_hint="--scope")
-        scopes[name.strip()] = value.strip()
-    return scopes
-
-
-def _moment(text: str | None, option: str) -> datetime | None:
-    """Return the time that *text* names; without an offset it is meant where the command runs."""
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text.strip()).astimezone()
-    except (ValueError, OverflowError):
-        problem = f"a time such as 2026-05-03 or 2026-05-03T18:30+01:00 is needed, got {text!r}"
-        raise typer.BadParameter(problem, param_hint=option) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
         IngestReport,
         Interval,
         Memory,
+        Operation,
         Reembedded,
         Report,
         SessionInfo,
+        Stats,
         StoredMessage,
         WhyNot,
     )
@@ -41,6 +44,8 @@ def memory_json(memory: Memory) -> dict[str, Any]:
         "key": memory.key,
         "importance": memory.importance,
         "pinned": memory.pinned,
+        "disabled": memory.disabled,
+        "withdrawn": memory.withdrawn,
         "trust": memory.trust.value,
         "actor": memory.actor,
         "occurred_at": memory.occurred_at,
@@ -49,6 +54,9 @@ def memory_json(memory: Memory) -> dict[str, Any]:
         "valid_from": memory.valid_from,
         "valid_to": memory.valid_to,
         "expires_at": memory.expires_at,
+        "derived_from": list(memory.derived_from),
+        "supersedes": memory.supersedes,
+        "operation": memory.operation,
         "source": None if source is None else source.document,
         "title": None if source is None else source.title,
         "page": None if source is None else source.page,
@@ -121,8 +129,30 @@ def report_json(report: Report) -> dict[str, Any]:
         "kept": report.kept,
         "total": report.total,
         "deferred": report.deferred,
+        "operation": report.operation,
         "made": [report_json(one) for one in report.made],
     }
+
+
+def operation_json(operation: Operation) -> dict[str, Any]:
+    """Return one thing that was done, without the words of memories."""
+    return {
+        "id": operation.id,
+        "kind": operation.kind,
+        "actor": operation.actor,
+        "at": operation.at,
+        "undoes": operation.undoes,
+        "undone_by": operation.undone_by,
+        "changes": [
+            {"id": one.id, "before": one.before, "gone": one.gone, "old": dict(one.old), "new": dict(one.new)}
+            for one in operation.changes
+        ],
+    }
+
+
+def stats_json(stats: Stats) -> dict[str, Any]:
+    """Return what a namespace holds, in counts."""
+    return asdict(stats)
 
 
 def receipt_json(receipt: Forgotten) -> dict[str, Any]:

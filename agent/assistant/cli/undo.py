@@ -1,0 +1,126 @@
+"""``mneme undo`` and ``mneme memories operations``: what was done, and taking it back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.assistant.cli.failures import FAILED, reported
+from agent.assistant.cli.inputs import confirmed, may_ask
+from agent.assistant.cli.opened import opened_memory
+from agent.assistant.cli.output import minute, note, print_json, say
+from agent.assistant.cli.printable import one_line
+from agent.assistant.cli.shapes import operation_json
+from agent.assistant.cli.shown import operation_line
+from agent.assistant.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+    from memory import Operation
+
+_LIMIT = 20
+_PAGE = 100
+_SHOWN = 5
+
+
+@reported
+def undo(
+    context: typer.Context,
+    operation: Annotated[
+        str | None,
+        typer.Argument(metavar="[OPERATION]", help="Which; without it the last one that stands, after a question."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Take back what was done: all of it, or nothing.
+
+    Undoing an undo does it again. What was forgotten is gone for good.
+    """
+    from memory import run_sync
+
+    with opened_memory(context) as place:
+        if operation is None:
+            may_ask(yes=yes)
+            last = _last(place)
+            if not yes:
+                for line in _about(place, last):
+                    note(line)
+                if not confirmed("Take this back?"):
+                    note("mneme: nothing was undone")
+                    raise typer.Exit(FAILED)
+            operation = last.id
+        done = run_sync(place.memory.undo(operation, namespace=place.namespace))
+        lines = [] if json else _about(place, done)
+    if json:
+        print_json(operation_json(done))
+        return
+    say(f"took back {operation}")
+    for line in lines[1:]:
+        say(line)
+    note(f"do it again with: mneme undo {done.id}")
+
+
+@reported
+def operations(
+    context: typer.Context,
+    memory: Annotated[str | None, typer.Option(metavar="ID", help="Only on this memory.")] = None,
+    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _LIMIT,
+    before: Annotated[str | None, typer.Option(metavar="OPERATION", help="Go on behind this one.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List what was done, the newest first."""
+    from memory import run_sync
+
+    with opened_memory(context) as place:
+        log = place.memory.operations(memory=memory, before=before, limit=limit + 1, namespace=place.namespace)
+        found = run_sync(log)
+    listed, more = found[:limit], len(found) > limit
+    if json:
+        last = listed[-1].id if more else None
+        print_json({"operations": [operation_json(one) for one in listed], "next": last})
+        return
+    if not listed:
+        say("Nothing was done yet." if before is None else "No more.")
+        return
+    print_table(("id", "when", "what", "who", "memories"), [_row(one) for one in listed])
+    if more:
+        note(f"go on with: mneme memories operations --before {listed[-1].id}")
+
+
+def _last(place: OpenedMemory) -> Operation:
+    """Return the last operation that stands; what takes back, and what was taken back, is passed over."""
+    from memory import run_sync
+
+    before: str | None = None
+    while True:
+        page = run_sync(place.memory.operations(before=before, limit=_PAGE, namespace=place.namespace))
+        for one in page:
+            if one.undoes is None and one.undone_by is None:
+                return one
+        if len(page) < _PAGE:
+            raise typer.BadParameter("there is nothing to take back", param_hint="OPERATION")
+        before = page[-1].id
+
+
+def _about(place: OpenedMemory, operation: Operation) -> list[str]:
+    """Return what an operation did, in lines: itself, and the first of its memories."""
+    from memory import run_sync
+
+    ids = [change.id for change in operation.changes]
+    found = run_sync(place.memory.get(ids[:_SHOWN], namespace=place.namespace))
+    lines = [
+        f"  {id}  {one_line(one.text) if one is not None else 'not in any answer now'}"
+        for id, one in zip(ids, found, strict=False)
+    ]
+    if len(ids) > _SHOWN:
+        lines.append(f"  and {len(ids) - _SHOWN} more")
+    return [operation_line(operation), *lines]
+
+
+def _row(one: Operation) -> tuple[str, str, str, str, str]:
+    what = one.kind + (" (taken back)" if one.undone_by else "")
+    ids = [change.id for change in one.changes]
+    shown = ", ".join(ids[:_SHOWN]) + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
+    return (one.id, minute(one.at), what, one.actor, shown)

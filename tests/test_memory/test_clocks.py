@@ -1,0 +1,172 @@
+"""Times at their edges, with a clock set by hand: back, zones, hours that come twice or never, years 1 and 9999."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memory import LongTermMemory, Memory, open_memory, run_sync
+from memory.times import aware, to_text
+from vectorstore import open_store
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
+HOUR = timedelta(hours=1)
+
+
+class Hand:
+    """A clock that stands where it is put."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    kept = LongTermMemory(store, clock=Hand(), zone=BERLIN)
+    yield kept
+    run_sync(kept.close())
+
+
+def homes(memory: LongTermMemory, **when: datetime) -> list[str]:
+    return [hit.memory.text for hit in run_sync(memory.recall("Where does Ana live?", **when))]
+
+
+def local(text: str, fold: int = 0) -> datetime:
+    return datetime.fromisoformat(text).replace(fold=fold)
+
+
+# --- a clock that goes back
+
+
+def test_versions_and_operations_keep_their_order_when_the_clock_goes_back(memory):
+    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    memory.clock.now -= 100 * HOUR
+    correction = run_sync(memory.correct(one, "Ana lives in Faro.")).operation
+    memory.clock.now -= 100 * HOUR
+    run_sync(memory.pin(one))
+    run_sync(memory.undo(correction))
+    history = run_sync(memory.history(one))
+    assert [version.text.split()[-1] for version in history] == ["Porto.", "Faro.", "Porto."]
+    assert [operation.kind for operation in history.operations] == ["undo", "pin", "correct", "remember"]
+    assert history[0].recorded_at < history[1].recorded_at < history[2].recorded_at
+    assert homes(memory) == ["Ana lives in Porto."]
+
+
+def test_what_was_replaced_before_it_was_written_stood_at_no_moment_and_is_in_its_history(memory):
+    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    memory.clock.now -= 10 * HOUR
+    run_sync(memory.correct(one, "Ana lives in Faro."))
+    assert homes(memory, known_at=NOW) == homes(memory, known_at=NOW - HOUR) == ["Ana lives in Faro."]
+    assert homes(memory, known_at=NOW - 11 * HOUR) == []
+    assert [version.text for version in run_sync(memory.history(one))] == ["Ana lives in Faro.", "Ana lives in Porto."]
+
+
+def test_a_restart_with_an_earlier_clock_changes_no_order(tmp_path):
+    clock = Hand()
+    with_clock = {"clock": clock, "zone": UTC}
+    first = open_memory(tmp_path / "m.db", **with_clock)
+    one = run_sync(first.remember("Ana lives in Porto.")).id
+    run_sync(first.close())
+    clock.now -= timedelta(days=4000)
+    second = open_memory(tmp_path / "m.db", **with_clock)
+    run_sync(second.correct(one, "Ana lives in Faro."))
+    last = run_sync(second.correct(one, "Ana lives in Beja.")).operation
+    assert [operation.kind for operation in run_sync(second.operations())] == ["correct", "correct", "remember"]
+    run_sync(second.undo(last))
+    assert [version.text.split()[-1] for version in run_sync(second.history(one))] == [
+        "Faro.",
+        "Beja.",
+        "Faro.",
+        "Porto.",
+    ]
+    run_sync(second.close())
+
+
+def test_what_expired_is_back_in_sight_when_the_clock_goes_back(memory):
+    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    run_sync(memory.expire(one, NOW))
+    assert homes(memory) == []
+    memory.clock.now -= timedelta(microseconds=1)
+    assert homes(memory) == ["Ana lives in Porto."]
+
+
+# --- zones
+
+
+def test_naive_times_are_taken_in_the_configured_zone_everywhere(memory):
+    noon = NOW.replace(tzinfo=None) + 2 * HOUR  # as read in Berlin in summer
+    one = run_sync(memory.remember(Memory("Ana lives in Porto.", occurred_at=noon, expires_at=noon))).id
+    (kept,) = run_sync(memory.get([one]))
+    assert kept.occurred_at == kept.expires_at == NOW
+    assert kept.occurred_at.utcoffset() == 2 * HOUR
+    run_sync(memory.expire(one, noon + HOUR))
+    run_sync(memory.correct(one, "Ana lives in Faro.", valid_from=noon - HOUR))
+    run_sync(memory.end(one, noon + HOUR))
+    (kept,) = run_sync(memory.get([one]))
+    assert (kept.expires_at, kept.valid_from, kept.valid_to) == (NOW + HOUR, NOW - HOUR, NOW + HOUR)
+    assert homes(memory, as_of=noon - HOUR) == homes(memory, known_at=noon) == ["Ana lives in Faro."]
+    assert len(run_sync(memory.list(between=(noon, noon + HOUR)))) == 1
+    assert len(run_sync(memory.list(between=(noon - HOUR, noon)))) == 0
+
+
+def test_a_clock_without_a_zone_is_taken_in_the_configured_one(tmp_path):
+    memory = LongTermMemory(open_store("numpy:"), clock=lambda: local("2026-06-01T14:00"), zone=BERLIN)
+    report = run_sync(memory.remember("Ana lives in Porto."))
+    (kept,) = run_sync(memory.get([report.id]))
+    assert kept.recorded_at == run_sync(memory.operations())[0].at == NOW
+
+
+def test_of_an_hour_that_comes_twice_the_first_is_meant_unless_the_second_is_said(memory):
+    first, second = local("2026-10-25T02:30"), local("2026-10-25T02:30", fold=1)
+    assert to_text(aware(first, BERLIN)) == "2026-10-25T00:30:00.000000Z"
+    assert to_text(aware(second, BERLIN)) == "2026-10-25T01:30:00.000000Z"
+    ids = [run_sync(memory.remember(Memory("tea", valid_from=moment))).id for moment in (first, second)]
+    kept = run_sync(memory.get(ids))
+    assert kept[1].valid_from - kept[0].valid_from == HOUR
+    assert [one.valid_from.utcoffset() for one in kept] == [2 * HOUR, HOUR]
+    assert [one.id for one in run_sync(memory.list(as_of=second, order="oldest"))] == sorted(ids)
+    assert [one.id for one in run_sync(memory.list(as_of=first))] == ids[:1]
+
+
+def test_an_hour_that_never_comes_is_read_with_the_offset_before_it():
+    assert to_text(aware(local("2026-03-29T02:30"), BERLIN)) == "2026-03-29T01:30:00.000000Z"
+
+
+# --- the ends of the calendar
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(14 * HOUR), timezone(-14 * HOUR)])
+def test_the_first_and_the_last_moment_can_be_kept_and_asked_for(memory, zone):
+    first, last = datetime(1, 1, 1, tzinfo=zone), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=zone)
+    one = run_sync(memory.remember(Memory("Ana lives in Porto.", valid_from=first, valid_to=last))).id
+    run_sync(memory.expire(one, last))
+    (kept,) = run_sync(memory.get([one]))
+    assert (kept.valid_from.year, kept.valid_to.year, kept.expires_at.year) == (1, 9999, 9999)
+    for moment in (first, last):
+        run_sync(memory.list(as_of=moment, known_at=moment, between=(first, last)))
+        homes(memory, as_of=moment, known_at=moment)
+    assert homes(memory, as_of=datetime(1, 1, 2, 12, tzinfo=UTC)) == ["Ana lives in Porto."]
+    assert homes(memory, as_of=datetime(9999, 12, 30, tzinfo=UTC)) == ["Ana lives in Porto."]
+    correction = run_sync(memory.correct(one, "Ana lives in Faro.")).operation
+    run_sync(memory.undo(correction))
+    assert homes(memory, as_of=datetime(1, 1, 2, 12, tzinfo=UTC)) == ["Ana lives in Porto."]
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+def test_a_clock_at_the_end_of_the_calendar_still_remembers_corrects_and_undoes(memory, year):
+    memory.clock.now = datetime(year, 1, 1, tzinfo=UTC)
+    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    correction = run_sync(memory.correct(one, "Ana lives in Faro.")).operation
+    assert homes(memory) == ["Ana lives in Faro."]
+    run_sync(memory.undo(correction))
+    assert homes(memory) == ["Ana lives in Porto."]
+    assert run_sync(memory.stats()).first == memory.clock.now
