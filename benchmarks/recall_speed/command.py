@@ -80,7 +80,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     if sizes[0] < 1_000:
         raise ValueError(f"--sizes: 1000 turns or more are needed, not {sizes[0]}")
     made = {
-        "command": about.command(words, places=("--data", "--work", "--json")),
+        "command": about.command(words),
         "at": about.moment(),
         "machine": machine(),
         "load": about.load(),
