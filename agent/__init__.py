@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent.agent import Agent, new_session
+    from agent.agent import Agent
     from agent.approval import (
         Approval,
         ApprovalPolicy,
@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from agent.tools.pages import ResultPages
     from agent.tools.protocol import Tool, ToolContext, ToolOutput
     from agent.tools.toolset import Toolset
+    from agent.turn import new_session
     from memory import (
         DocumentBlock,
         ImageBlock,
@@ -283,6 +284,7 @@ _PARTS = (
     "agent.tools.pages",
     "agent.tools.protocol",
     "agent.tools.toolset",
+    "agent.turn",
     "memory",
 )
 

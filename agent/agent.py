@@ -9,9 +9,7 @@ Here it is put together and closed; one run of it is ``running``.
 
 from __future__ import annotations
 
-import secrets
 import time
-import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import replace
@@ -20,6 +18,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from agent.context import PROFILE_TOKENS
+from agent.conversing import SessionReader
 from agent.dispatch import Dispatcher
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
 from agent.events import Event, RunEnded
@@ -40,7 +39,7 @@ from agent.structured import expected
 from agent.tool_policy import ToolPolicy
 from agent.tools.protocol import Tool, ToolContext
 from agent.tools.toolset import Toolset
-from agent.turn import Turn, checked_deadline, prompt_message
+from agent.turn import Turn, checked_deadline, new_seed, new_session, prompt_message
 from memory import (
     Block,
     Clock,
@@ -56,16 +55,6 @@ from memory import (
 )
 
 
-def new_session() -> str:
-    """Return an id for a new session."""
-    return str(uuid.uuid4())
-
-
-def new_seed() -> str:
-    """Return a secret from which the marks around recalled memories are made."""
-    return secrets.token_hex(16)
-
-
 class Agent:
     """Answers prompts with *provider* and *tools*, grounded on *memory* and *knowledge*. Any number of runs at once.
 
@@ -74,8 +63,8 @@ class Agent:
     *token_budget* bounds what is sent, as *counter* counts it (None: no bound), *profile_tokens* what pinned memories
     may take of it; *window* chooses from history first. *trace* keeps tool calls and results in history, not only
     prompt and answer. When memory cannot be read or written, ``on_memory_error="degrade"`` goes on without and warns,
-    "raise" ends in an error; a turn that could not be written waits for the next one in either case. What is
-    marked sensitive is shown to a remote provider only with *share_sensitive*.
+    "raise" ends in an error; a turn that could not be written waits for the next one in either case. What is marked
+    sensitive is shown to a remote provider only with *share_sensitive*.
 
     *deadline* and *tool_timeout* are seconds of a whole run and of one tool call; *limits* bounds each run in calls,
     tokens and, by *prices*, cost. *policy* says how tools are called, *model_middleware* stands around each call of
@@ -158,12 +147,10 @@ class Agent:
                 policy=policy,
                 reader=MemoryReader(
                     memory,
-                    history,
+                    SessionReader(memory, history, window, namespace),
                     knowledge,
-                    clock,
                     namespace=namespace,
                     k=recall,
-                    window=window,
                     sensitive=share_sensitive or not is_remote(provider),
                 ),
                 turns=TurnStore(memory, history, namespace=namespace),

@@ -9,7 +9,7 @@ a room of their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -21,6 +21,7 @@ OLDER = 0.9
 """How much each turn of history is worth beside the next newer one."""
 DOUBT = 0.5
 """How much recalled items are worth where they may not be about the prompt."""
+_TURN, _ITEM = 0, 1
 _LEAST = 40
 """Tokens below which the beginning of an item is not worth showing."""
 _SENTENCE = re.compile(r"[.!?\u2026\u3002\uff01\uff1f\u061f]+[\"'\u201d\u2019)\]]*(?=\s|$)|\n(?=\n)")
@@ -101,40 +102,75 @@ def competing(
     heading: str,
     doubtful: bool,
     weighing: Weighing,
+    said_in: Mapping[int, int] | None = None,
 ) -> Chosen:
-    """Choose from both for *room* tokens; both keep their order."""
-    system = tuple(message for message in history if message.role == "system")
-    turns = _turns([message for message in history if message.role != "system"])
+    """Choose from both for *room* tokens; both keep their order.
+
+    *said_in* names, by their places, the items that are messages of *history* (``id(message)``): shown there, they
+    take no room of their own.
+    """
     counter = weighing.counter
-    room -= sum(message_tokens(message, counter) for message in system)
-    best = max((item.score for item in recalled), default=0.0)
-    offers: list[tuple[float, int, int]] = [
-        (_value(item, place, best) * (DOUBT if doubtful else 1.0), 1, place) for place, item in enumerate(recalled)
-    ]
-    offers += [(OLDER**age, 0, age) for age in range(len(turns))]
-    kept: dict[int, ContextItem] = {}
-    shortened: list[LeftOut] = []
+    turns = _turns([message for message in history if message.role != "system"])
+    system = tuple(message for message in history if message.role == "system")
+    ages = {id(message): len(turns) - 1 - place for place, turn in enumerate(turns) for message in turn}
+    told_at = {place: ages[message] for place, message in (said_in or {}).items() if message in ages}
+    shown = _Shown(room - sum(message_tokens(message, counter) for message in system), heading, weighing)
     told = 0
     history_open = True
-    for _, kind, place in sorted(offers, key=lambda offer: (-offer[0], offer[1], offer[2])):
-        if kind:
-            item = recalled[place]
-            left = room - (0 if kept else weighing.heading(heading))
-            shown = weighing.fitting(item, left)
-            if shown is None:
-                continue
-            if shown is not item:
-                shortened.append(_note(item, shown))
-            room = left - weighing.item(shown)
-            kept[place] = shown
-        elif history_open and (cost := sum(message_tokens(one, counter) for one in turns[-1 - place])) <= room:
-            room -= cost
+    for kind, place in _by_worth(recalled, len(turns), doubtful=doubtful):
+        if kind == _ITEM:
+            shown.add(place, recalled[place], is_told=told_at.get(place, told) < told)
+        elif history_open and (cost := sum(message_tokens(one, counter) for one in turns[-1 - place])) <= shown.room:
+            shown.room -= cost
             told += 1
+            for one in (one for one, age in told_at.items() if age == place):
+                shown.is_told(one, recalled[one])
         else:
             history_open = False
     newest = [message for turn in turns[len(turns) - told :] for message in turn]
-    items = tuple(kept[place] for place in sorted(kept))
-    return Chosen((), items, (*system, *newest) if newest else (), tuple(shortened))
+    items = tuple(shown.kept[place] for place in sorted(shown.kept))
+    return Chosen((), items, (*system, *newest) if newest else (), tuple(shown.shortened.values()))
+
+
+class _Shown:
+    """Items that are shown by their places, and the room that is left: those that a message shows take none."""
+
+    def __init__(self, room: int, heading: str, weighing: Weighing) -> None:
+        self.room = room
+        self.kept: dict[int, ContextItem] = {}
+        self.shortened: dict[int, LeftOut] = {}
+        self._paid: dict[int, int] = {}
+        self._heading, self._weighing = weighing.heading(heading), weighing
+
+    def add(self, place: int, item: ContextItem, *, is_told: bool) -> None:
+        """Show *item*, if it fits or is told anyway."""
+        if is_told:
+            self.kept[place] = item
+            return
+        before = 0 if self._paid else self._heading
+        fitting = self._weighing.fitting(item, self.room - before)
+        if fitting is None:
+            return
+        if fitting is not item:
+            self.shortened[place] = _note(item, fitting)
+        self.kept[place], self._paid[place] = fitting, self._weighing.item(fitting)
+        self.room -= before + self._paid[place]
+
+    def is_told(self, place: int, item: ContextItem) -> None:
+        """Give back the room of an item that a message shows now, whole."""
+        if place in self._paid:
+            self.room += self._paid.pop(place) + (0 if self._paid else self._heading)
+            self.kept[place] = item
+            self.shortened.pop(place, None)
+
+
+def _by_worth(recalled: Sequence[ContextItem], turns: int, *, doubtful: bool) -> list[tuple[int, int]]:
+    """Return items by their places and turns by their ages, the most valuable first."""
+    best = max((item.score for item in recalled), default=0.0)
+    doubt = DOUBT if doubtful else 1.0
+    offers = [(_value(item, place, best) * doubt, _ITEM, place) for place, item in enumerate(recalled)]
+    offers += [(OLDER**age, _TURN, age) for age in range(turns)]
+    return [(kind, place) for _, kind, place in sorted(offers, key=lambda offer: (-offer[0], offer[1], offer[2]))]
 
 
 def _value(item: ContextItem, place: int, best: float) -> float:

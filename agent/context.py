@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from agent.choosing import Chosen, Weighing, competing, first_fitting
 from agent.items import ContextItem
+from agent.ordering import alternating, from_user
 from agent.providers.protocol import ToolSpec
 from agent.rendering import mark_apart, rendered, rules, texts_of
 from memory import (
@@ -38,9 +39,10 @@ class Ingredients:
     """What there is for a turn, before the budget.
 
     *prompt* is the user's message; *pinned* and *recalled* come best first, and what is in both is shown as pinned;
-    *sequences* are the places of the *history*'s messages in *session*. *doubtful*: what was recalled may not be about
-    the prompt. *left_out* was found and is not to be shown. *seed* is what no stored text can know: the mark of the
-    items is made from it.
+    *sequences* are the places of the *history*'s messages in *session*, before which *dropped* ones are left out
+    already. *doubtful*: what was recalled may not be about the prompt; *other*: it is about it, but by or of somebody
+    else than the prompt names. *left_out* was found and is not to be shown. *seed* is what no stored text can know: the
+    mark of the items is made from it.
     """
 
     prompt: Message
@@ -49,11 +51,13 @@ class Ingredients:
     session: str = ""
     history: tuple[Message, ...] = ()
     sequences: tuple[int, ...] = ()
+    dropped: int = 0
     pinned: tuple[ContextItem, ...] = ()
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     rules: bool = False
     doubtful: bool = False
+    other: bool = False
     seed: str = ""
 
 
@@ -116,11 +120,12 @@ def _chosen(
         return Chosen(pinned, recalled, history, shortened)
     found = competing(
         recalled,
-        _from_user(history),
+        from_user(history),
         max(room, 0) - spent,
         heading=_heading(given),
         doubtful=given.doubtful,
         weighing=weighing,
+        said_in=_said_in(given, recalled),
     )
     return replace(found, pinned=pinned, shortened=(*shortened, *found.shortened))
 
@@ -133,18 +138,18 @@ def _joined(
     chosen: Chosen,
     limits: _Limits,
 ) -> Assembled:
-    history = _from_user(chosen.history)
+    history = from_user(chosen.history)
     recalled = rendered(_unseen(given, chosen, history), _heading(given), mark)
     messages = [*history, _headed(given.prompt, recalled)]
     first = next(place for place, message in enumerate(messages) if message.role == "user")
     messages[first] = _headed(messages[first], rendered(chosen.pinned, PROFILE, mark))
     return Assembled(
         system=system,
-        messages=_alternating(messages),
+        messages=alternating(messages),
         items=(*chosen.pinned, *chosen.recalled),
         left_out=(*_lost(given, chosen, limits), *given.left_out),
-        dropped=len(given.history) - len(history),
-        reasons=_reasons(given.history, window, history),
+        dropped=given.dropped + len(given.history) - len(history),
+        reasons=_reasons(given, window, history),
         shortened=chosen.shortened,
         over_budget=limits.over_budget,
         mark=mark,
@@ -160,11 +165,11 @@ def _lost(given: Ingredients, chosen: Chosen, limits: _Limits) -> list[LeftOut]:
     return [LeftOut(id, reason) for key, (id, reason) in reasons.items() if key not in kept]
 
 
-def _reasons(given: Sequence[Message], window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
+def _reasons(given: Ingredients, window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
     """Say why messages of history are not shown, with how many each reason concerns."""
-    whole = len(_from_user(tuple(window)))
+    whole = len(from_user(tuple(window)))
     counts = {
-        "outside the window": len(given) - len(window),
+        "outside the window": given.dropped + len(given.history) - len(window),
         "before the first message of the user": len(window) - whole,
         OVER_BUDGET: whole - len(shown),
     }
@@ -178,7 +183,19 @@ def _unseen(given: Ingredients, chosen: Chosen, history: tuple[Message, ...]) ->
     return tuple(item for item in chosen.recalled if (item.session, item.sequence) not in shown)
 
 
+def _said_in(given: Ingredients, recalled: Sequence[ContextItem]) -> dict[int, int]:
+    """Return which message of history (``id``) each of *recalled* is, by its place."""
+    messages = {at: id(message) for message, at in zip(given.history, given.sequences, strict=True) if at >= 0}
+    return {
+        place: messages[item.sequence]
+        for place, item in enumerate(recalled)
+        if item.session == given.session and item.sequence in messages
+    }
+
+
 def _heading(given: Ingredients) -> str:
+    if given.other:
+        return f"{RECALLED}; they may be by or about somebody else than it names"
     return f"{RECALLED}; none of them may be about it" if given.doubtful else RECALLED
 
 
@@ -201,30 +218,10 @@ def _said(message: Message) -> Iterator[str]:
             yield block.data.decode("latin-1")
 
 
-def _from_user(history: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return *history* from its first user message on: an answer without its question misleads, and some models
-    refuse a conversation that they begin."""
-    system = tuple(message for message in history if message.role == "system")
-    rest = [message for message in history if message.role != "system"]
-    start = next((place for place, message in enumerate(rest) if message.role == "user"), len(rest))
-    return (*system, *rest[start:])
-
-
 def _headed(message: Message, text: str) -> Message:
     if not text:
         return message
     return message.model_copy(update={"blocks": (TextBlock(text=text), *message.blocks)})
-
-
-def _alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return *messages* with neighbouring ones of the user joined: many models want the roles to alternate."""
-    joined: list[Message] = []
-    for message in messages:
-        if joined and message.role == "user" and joined[-1].role == "user":
-            joined[-1] = joined[-1].model_copy(update={"blocks": (*joined[-1].blocks, *message.blocks)})
-        else:
-            joined.append(message)
-    return tuple(joined)
 
 
 def _tool_cost(tool: ToolSpec, counter: TokenCounter) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from agent.errors import ArgumentError, StopRun, ToolFailed
 from agent.middleware.protocol import Invocation, Proceed, around_tools
 from agent.reading import least
+from agent.rendering import unmarked
 from agent.results import ToolRun
 from agent.tool_policy import ToolPolicy
 from agent.tools.facets import facets_of
@@ -103,7 +104,8 @@ class Dispatcher:
             output, failed = "the tool cancelled itself", True  # not us: a cancellation inside it leaked
         except Exception as error:  # a stranger's code; the model may find another way
             output, failed = _failure(error), True
-        result = result_of(call, self._policy.pages.cut(output, context), is_error=failed)
+        shown = _unmarked(self._policy.pages.cut(output, context), context.scope.mark)
+        result = result_of(call, shown, is_error=failed)
         return ToolRun(call, result, self._timer() - began, moment), stop
 
     async def _called(self, call: ToolCallBlock, context: ToolContext, chain: Proceed) -> ToolOutput:
@@ -127,6 +129,12 @@ async def _executed(invocation: Invocation) -> ToolOutput:
     if isinstance(output, str) or all(isinstance(block, (TextBlock, ImageBlock)) for block in output):
         return output
     raise TypeError("a tool answers with a text, or with text and image blocks")
+
+
+def _unmarked(output: ToolOutput, mark: str) -> ToolOutput:
+    if isinstance(output, str):
+        return unmarked(output, mark)
+    return [TextBlock(text=unmarked(one.text, mark)) if isinstance(one, TextBlock) else one for one in output]
 
 
 def _bounded(proceed: Proceed, room: asyncio.Semaphore) -> Proceed:

@@ -60,6 +60,7 @@ def trust_of(message: Message) -> Trust:
 
 def marked(message: Message, trust: Trust) -> Message:
     """Return *message* as it is kept, with what was read for it, where that is less than its role says."""
+    trust = least((trust, trust_of(message)))
     if not is_below(trust, _OF_ROLES[message.role]):
         return message
     return message.model_copy(update={"metadata": {**message.metadata, TRUST: trust.value}})

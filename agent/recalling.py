@@ -7,38 +7,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar
 
+from agent.conversing import Said, SessionReader
 from agent.items import ContextItem, item_of, passage_item
-from agent.storing import shown_again
 from memory import (
-    Clock,
-    Conversation,
-    ConversationPolicy,
     Found,
-    HistoryStorage,
     Hit,
     LeftOut,
     LongTermMemory,
     Memory,
-    Message,
     Passages,
-    ReadPolicy,
-    StoredMessage,
 )
 
 T = TypeVar("T")
 
 NOT_SENSITIVE = {"sensitive": {"$ne": True}}
 """What a remote model is shown of the memory, unless the setting allows more."""
-_PAGE = 200
 _TURNS_BEFORE = 3
 """What the user said last, for a question that leans on it."""
-_UNRATED = 0.5
-"""The importance of a pinned memory that has none."""
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
 _BELOW = "below the first {k} of what was found"
 _UNSURE = "found where nothing seemed to be about it, while the other source was sure"
 
@@ -56,8 +44,7 @@ class Gathered:
     """What was read. *pinned* come most important first, then newest; *recalled* best first, *left_out* is what was
     found beside them. *problems* are what could not be read, *notes* what recall did differently than asked."""
 
-    history: tuple[Message, ...] = ()
-    sequences: tuple[int, ...] = ()
+    said: Said = field(default_factory=Said)
     pinned: tuple[ContextItem, ...] = ()
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -67,37 +54,22 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """Messages of a conversation, their places in it, and what is to be said of them."""
-
-    messages: tuple[Message, ...] = ()
-    sequences: tuple[int, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryReader:
     """Reads, for each prompt: the session's history, the pinned memories, and *k* memories and passages about it."""
 
     memory: LongTermMemory | None
-    history: HistoryStorage | None
+    sessions: SessionReader
     knowledge: Knowledge | None
-    clock: Clock
     namespace: str = ""
     k: int = 10
-    history_limit: int = 200
-    window: ReadPolicy | None = None
-    """One that keeps something beside the conversation (a summary) is asked here; others where the budget is known."""
     sensitive: bool = True
     """Whether memories that were marked sensitive may be shown to the model."""
 
     async def gather(self, question: str, session: str) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named."""
-        no_history = _Read()
-        no_memories: list[Memory] = []
-        history, lost = await _tried(lambda: self._conversation(session), no_history)
-        said = zip(history.messages, history.sequences, strict=True)
-        before = [message.text for message, place in said if message.role == "user" and place][-_TURNS_BEFORE:]
+        no_memories: Sequence[Memory] = ()
+        said, lost = await _tried(lambda: self.sessions.read(session), Said())
+        before = said.last_of_the_user(_TURNS_BEFORE)
         read = await asyncio.gather(
             _tried(self._pinned, no_memories),
             _tried(lambda: self._memories(question, before), Found(())),
@@ -112,60 +84,18 @@ class MemoryReader:
             item_of(Hit(one, scores.get(one.id, 0.0)), number) for number, one in enumerate(pinned, start=1)
         )
         return Gathered(
-            history=history.messages,
-            sequences=history.sequences,
+            said=said,
             pinned=profile,
             recalled=tuple(replace(item, number=n) for n, item in enumerate(recalled, start=len(profile) + 1)),
             left_out=(*found.left_out, *lost_items),
             abstain=abstain,
-            notes=tuple(dict.fromkeys((*history.notes, *found.notes, *passages.notes))),
+            notes=tuple(dict.fromkeys((*said.notes, *found.notes, *passages.notes))),
             problems=problems,
         )
 
-    async def _conversation(self, session: str) -> _Read:
-        storage = self.history if self.memory is None else self.memory.conversations
-        if storage is None:
-            return _Read()
-        if isinstance(self.window, ConversationPolicy):
-            return await self._windowed(self.window, storage, session)
-        stored = await storage.load(session, limit=self.history_limit, namespace=self.namespace)
-        shown = await self._with_words(stored)
-        return _Read(tuple(one.message for one in shown), tuple(one.sequence for one in shown))
-
-    async def _windowed(self, policy: ConversationPolicy, storage: HistoryStorage, session: str) -> _Read:
-        """Return what *policy* shows; a summary, which nobody said, has the place 0."""
-        shown: list[StoredMessage] = []
-
-        async def worded(stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-            shown[:] = await self._with_words(stored)
-            return shown
-
-        window = await policy.window(Conversation(storage, session, self.namespace, worded))
-        places = {id(one.message): one.sequence for one in shown}
-        return _Read(window.messages, tuple(places.get(id(one), 0) for one in window.messages), window.notes)
-
-    async def _with_words(self, stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Return the messages; those that were kept as pointers to what they quoted, with the words of today."""
-        ids = list(dict.fromkeys(id for one in stored for id in shown_again(one.message).ids))
-        found = await self.memory.get(ids, namespace=self.namespace) if ids and self.memory is not None else []
-        texts = {one.id: one.text for one in found if one is not None}
-        return [replace(one, message=shown_again(one.message).worded(texts)) for one in stored]
-
-    async def _pinned(self) -> list[Memory]:
-        """Return the pinned memories that hold now, the most important first, then the newest."""
-        if self.memory is None:
-            return []
-        where = {"pinned": True, "disabled": {"$ne": True}, **self._shown}
-        found: list[Memory] = []
-        while not found or len(found) % _PAGE == 0:
-            after = found[-1].id if found else None
-            page = await self.memory.list(where=where, after=after, limit=_PAGE, namespace=self.namespace)
-            if not page:
-                break
-            found += page
-        now = self.clock()
-        newest = sorted((one for one in found if _holds(one, now)), key=_recorded, reverse=True)
-        return sorted(newest, key=lambda one: -(_UNRATED if one.importance is None else one.importance))
+    async def _pinned(self) -> Sequence[Memory]:
+        found = () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
+        return [one for one in found if self.sensitive or not one.sensitive]
 
     async def _memories(self, question: str, before: Sequence[str]) -> Found:
         if self.memory is None or not question.strip():
@@ -206,16 +136,6 @@ class MemoryReader:
         doubts = [abstain for _, abstain in chosen if abstain is not None]
         left_out = [LeftOut(id, reason) for id, reason in lost.items()]
         return ranked[: self.k], left_out, None if sure or not doubts else max(doubts)
-
-
-def _holds(memory: Memory, now: datetime) -> bool:
-    begun = memory.valid_from is None or memory.valid_from <= now
-    ended = any(end is not None and end <= now for end in (memory.valid_to, memory.expires_at))
-    return begun and not ended
-
-
-def _recorded(memory: Memory) -> tuple[datetime, str]:
-    return memory.recorded_at or _EARLIEST, memory.id
 
 
 async def _tried(reading: Callable[[], Awaitable[T]], instead: T) -> tuple[T, Exception | None]:

@@ -23,6 +23,8 @@ _RULES = (
     "not answer the question. What the user says now is newer than what is stored."
 )
 _MARK_LENGTH = 16
+_NAMED = 20
+"""Characters up to which a session is named whole; one that was made up is told apart by its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,11 @@ def mark_apart(texts: Sequence[str], seed: str) -> str:
         attempt += 1
 
 
+def unmarked(text: str, mark: str) -> str:
+    """Return *text* with the *mark* broken wherever it stands: what was told the mark cannot forge an item with it."""
+    return text.replace(mark, f"{mark[:4]}…{mark[4:]}") if mark else text
+
+
 def texts_of(items: Iterable[ContextItem]) -> list[str]:
     """Return every text that is shown of *items*."""
     return [text for item in items for text in (_header(item), item.text)]
@@ -95,7 +102,7 @@ def _header(item: ContextItem) -> str:
     """Return source, time and trust as JSON on one line; empty ones are left out. ASCII, so no line can break."""
     fields = {
         "id": item.id,
-        "source": item.source,
+        "source": item.source or _conversation(item.session),
         "title": item.title if item.title != item.source else "",
         "section": " > ".join(item.heading),
         "page": item.page,
@@ -104,3 +111,9 @@ def _header(item: ContextItem) -> str:
         "trust": item.trust,
     }
     return json.dumps({name: value for name, value in fields.items() if value not in ("", None)})
+
+
+def _conversation(session: str | None) -> str:
+    if not session:
+        return ""
+    return f"conversation {session if len(session) <= _NAMED else session[:8] + '…'}"

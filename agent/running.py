@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agent.context import PROFILE_TOKENS, Assembled, Ingredients, assemble
+from agent.conversing import NOWHERE
 from agent.dispatch import Dispatcher
 from agent.errors import RunError, error_of
 from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, Warned
@@ -30,7 +31,7 @@ from agent.tool_policy import ToolPolicy
 from agent.tools.protocol import ToolContext
 from agent.tools.toolset import Toolset
 from agent.turn import Turn
-from memory import ArgumentError, Clock, ReadPolicy, Report, TokenCounter
+from memory import ArgumentError, Clock, ReadPolicy, Report, TokenCounter, Trust
 
 _SHORTER = 2
 """A request that is too long for the model is made again with this part of its tokens."""
@@ -98,6 +99,8 @@ class Running:
             assembled = self._assembled(read, parts.budget)
             self._reading.read(*(trust_named(item.trust) for item in assembled.items))
             self._reading.read(*(trust_of(message) for message in assembled.messages))
+            if NOWHERE in read.said.sequences:  # a summary tells of messages that nobody looks at again
+                self._reading.read(Trust.DOCUMENT)
             await self._watch.tell("context_built", assembled)
             if assembled.over_budget:
                 yield self._warned("the prompt alone is over the token budget; nothing was added to it")
@@ -118,15 +121,15 @@ class Running:
         assert outcome is not None
         reports: tuple[Report, ...] = ()
         if turn.stores and outcome.ending.is_stored:
-            reports, failure = await self._stored(outcome, assembled.items)
-            if failure is None:
+            reports, unsaved = await self._stored(outcome, assembled.items)
+            if unsaved is None:
                 yield MemoryStored(reports, **turn.stamp(parts.name))
             else:
-                waits = "cannot be stored" if isinstance(failure, ArgumentError) else "is not stored yet"
-                yield self._warned(f"this turn {waits}: {failure}")
+                waits = "cannot be stored" if isinstance(unsaved, ArgumentError) else "is not stored yet"
+                yield self._warned(f"this turn {waits}: {unsaved}")
                 if parts.raises and outcome.ending.is_answer:  # another error says more than this one
-                    problem = f"the answer was given, but the turn {waits}: {failure}"
-                    outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=failure)
+                    problem = f"the answer was given, but the turn {waits}: {unsaved}"
+                    outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=unsaved)
         result = self._result(outcome, read, assembled, reports)
         error = error_of(result, outcome.problem, outcome.cause)
         await self._told(result, error)
@@ -142,7 +145,7 @@ class Running:
             if not scope.expired():
                 raise
             return read, Outcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
-        await self._watch.tell("memory_loaded", read.history)
+        await self._watch.tell("memory_loaded", read.said.messages)
         await self._watch.tell("memory_retrieved", (*read.pinned, *read.recalled))
         if read.problems and self._parts.raises:
             problem = f"memory could not be read: {read.problems[0]}"
@@ -160,6 +163,7 @@ class Running:
             lineage=(*above.lineage, *self._lineage),
             timer=turn.timer,
             reading=self._reading,
+            mark=assembled.mark if parts.grounded else "",
         )
         context = ToolContext(session=turn.session, agent=parts.name, deadline=turn.ends, scope=scope)
 
@@ -182,13 +186,15 @@ class Running:
             system=parts.system,
             tools=parts.tools.specs,
             session=turn.session,
-            history=read.history,
-            sequences=read.sequences,
+            history=read.said.messages,
+            sequences=read.said.sequences,
+            dropped=read.said.dropped,
             pinned=read.pinned,
             recalled=read.recalled,
             left_out=read.left_out,
             rules=parts.grounded,
             doubtful=read.abstain is not None,
+            other=read.abstain == "other",
             seed=parts.seed,
         )
         return assemble(given, budget=budget, profile=parts.profile, counter=parts.counter, window=parts.window)

@@ -20,7 +20,8 @@ def _unheard(event: Event) -> None:
 class RunScope:
     """*ledger* counts what is used, *watch* tells the hooks, *emit* puts an event into the run's stream, *approver*
     answers requests (None: whoever reads the stream, where *streams*), *lineage* are the agents above, outermost
-    first, *timer* gives the seconds since the run began, *reading* knows whose words were read."""
+    first, *timer* gives the seconds since the run began, *reading* knows whose words were read, *mark*
+    is that of the recalled memories, which no result of a tool may show."""
 
     ledger: Ledger = field(default_factory=Ledger)
     watch: Watch = field(default_factory=Watch)
@@ -30,3 +31,4 @@ class RunScope:
     lineage: tuple[object, ...] = ()
     timer: Callable[[], float] = float
     reading: Reading = field(default_factory=Reading)
+    mark: str = ""

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent.errors import ArgumentError
 from agent.events import Warned
 from memory import Block, Clock, Message
+
+
+def new_session() -> str:
+    """Return an id for a new session."""
+    return str(uuid.uuid4())
+
+
+def new_seed() -> str:
+    """Return a secret from which the marks around recalled memories are made."""
+    return secrets.token_hex(16)
 
 
 class Turn:

@@ -74,6 +74,7 @@ from memory.rag.loaders.protocol import Loaded, Loader
 from memory.rag.passages import Passage, Passages, passages_of
 from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
 from memory.rag.trial import unreadable
+from memory.recall.hooks import RecallHooks
 from memory.recall.settings import RecallSettings
 from memory.receipts import read_receipt, receipt_text
 from memory.records import (
@@ -224,6 +225,7 @@ __all__ = [
     "Passage",
     "Passages",
     "ReadPolicy",
+    "RecallHooks",
     "RecallSettings",
     "Reembedded",
     "ReembeddingProgress",

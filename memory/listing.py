@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Unpack
 
 from memory.lanes import CONVERSATION, store_namespace
-from memory.records import Page, Stats
+from memory.pinned import Pinned
+from memory.records import Memory, Page, Stats
 from memory.selecting import Filters, Order, Selection
 from memory.tallying import tally
 from memory.times import aware
@@ -18,6 +20,7 @@ class Listing:
     """What ``LongTermMemory`` lists and counts: everything said or noted, disabled and expired memories too."""
 
     _context: WriteContext
+    _pinned: Pinned
 
     async def list(
         self,
@@ -38,6 +41,14 @@ class Listing:
         whole(limit, "limit")
         selection = self._selection(filters, namespace)
         return await asyncio.to_thread(selection.page, self._context.store, order=order, after=after, limit=limit)
+
+    async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
+        """Return the pinned memories that hold now, the most important first, then the newest.
+
+        It costs what was written since the last call, not what there is; the first call looks through the namespace.
+        """
+        now = aware(self._context.clock(), self._context.zone)
+        return await asyncio.to_thread(self._pinned.standing, namespace, now)
 
     async def count(self, *, namespace: str = "", **filters: Unpack[Filters]) -> int:
         """Return how many memories there are (that *filters* select)."""

@@ -18,13 +18,15 @@ from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
 from memory.long_term import LongTermMemory
 from memory.rag.kept_documents import keep_documents
+from memory.recall.hooks import RecallHooks
+from memory.recall.languages import analysed_as
 from memory.recall.settings import RecallSettings
 from memory.storage.retention import Retention
 from memory.storage.sqlite import SqliteHistory
 from memory.times import Clock, system_clock
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.policies import OnFailure, WritePolicy
-from vectorstore import Space, VectorStore, open_store
+from vectorstore import Analyser, Space, VectorStore, open_store
 from vectorstore.sqlite import Database
 
 
@@ -39,8 +41,10 @@ def open_memory(
     clock: Clock = system_clock,
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
+    language: str | None = None,
     recall_settings: RecallSettings | None = None,
     embedding_settings: EmbeddingSettings | None = None,
+    hooks: RecallHooks | None = None,
     counter: Callable[[str], int] | None = None,
     retention: Retention | None = None,
     offline: bool = False,
@@ -53,8 +57,15 @@ def open_memory(
     else the memory is searched by words alone, says so, and what is new waits for its vector. Word vectors
     are the local ones, where they are installed. What history holds and memory lacks is remembered.
     *retention* bounds what history keeps of each session; None keeps all. Memories are not bounded by it.
+
+    *language* is that of stems, stop words and cues: "de", "es", "zh" or a Snowball name; a new file keeps it (None:
+    English), and another one for the same file raises ``SettingMismatch``.
     """
-    store = open_store("sqlite:///" + os.fsdecode(path).replace("%", "%25"), fields=DECLARED_FIELDS)
+    store = open_store(
+        "sqlite:///" + os.fsdecode(path).replace("%", "%25"),
+        analyser=None if language is None else Analyser(analysed_as(language)),
+        fields=DECLARED_FIELDS,
+    )
     try:
         if local_available():
             word_vectors = word_vectors or LocalWordVectors()
@@ -72,6 +83,7 @@ def open_memory(
             zone=zone,
             recall_settings=recall_settings,
             embedding_settings=embedding_settings,
+            hooks=hooks,
             counter=counter,
             offline=offline,
         )

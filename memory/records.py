@@ -225,18 +225,16 @@ class Report:
 
     def __str__(self) -> str:
         """The line in words, such as "redacted 1 span (secret: card number)"."""
-        parts: list[str] = [self.outcome.value]
-        if self.spans and self.outcome is Outcome.REDACTED:
-            parts[0] += f" {self.spans} span{'s' * (self.spans != 1)}"
+        line = self.outcome.value
+        if self.outcome is Outcome.REDACTED and self.spans:
+            line += f" {self.spans} span{'s' * (self.spans != 1)}"
         if self.of is not None:
-            parts[0] += f" of {self.of}" if not self.stored else f", near-duplicate of {self.of}"
-        if self.reason:
-            parts.append(f"({self.reason})")
+            line += f", near-duplicate of {self.of}" if self.stored else f" of {self.of}"
+        if self.reason and self.reason not in line:
+            line += f" ({self.reason})"
         if self.kept is not None and self.total is not None:
-            parts.append(f"truncated (kept {self.kept} of {self.total} tokens)")
-        if self.deferred:
-            parts.append(f"deferred ({self.deferred})")
-        return " ".join(parts)
+            line += f", truncated (kept {self.kept} of {self.total} tokens)"
+        return f"{line}, deferred ({self.deferred})" if self.deferred else line
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +257,8 @@ class Hit:
     """A memory that was found, with its *score*.
 
     When an explanation was asked for, *parts* add up to the score, and *matched* are the words it was found by.
-    *outdated_by* is the id of a newer statement of nearly the same, where there is one.
+    *outdated_by* is the id of a newer statement of nearly the same, where there is one. *before* and *after* are the
+    turns around it in its session, in the order in which they were said, where they were asked for.
     """
 
     memory: Memory
@@ -269,6 +268,8 @@ class Hit:
     lane: str = "conversation"
     matched: tuple[Matched, ...] = ()
     outdated_by: str | None = None
+    before: tuple[Memory, ...] = ()
+    after: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +409,7 @@ class Left:
 class Verified:
     """What ``verify_forgotten`` saw: *gone* where nothing is *left*.
 
-    *rows* counts the rows of all tables that were looked through, *files* are those whose bytes were searched, for
+    *rows* counts the namespace's rows that were looked through, *files* are those whose bytes were searched, for
     *texts* texts. *notes* say what could not be told, or is left elsewhere for a reason.
     """
 

@@ -3,8 +3,11 @@
 - Case and width are folded. Accents go from Latin and Greek letters; elsewhere a mark may make another letter
   (Cyrillic й, Japanese が, the vowels of Hindi), so it stays.
 - Words are letters, marks, digits and underscores; stop words are dropped, the rest is stemmed, as the language says.
+- German compounds with a common last part give their parts and then the whole (``german``).
 - Scripts that are written without spaces (Chinese, Japanese, Korean by habit, Thai, Lao, Khmer, Burmese) become
-  overlapping pairs of characters.
+  overlapping pairs of characters. In the language "chinese" a run is cut at particles and question words first, and
+  gives its single characters too, since a question often shares but one with what was said; what is written in Latin
+  letters there is taken for English.
 - What is joined without spaces (``snake_case``, ``camelCase``, ``dotted.name``, ``sqlite-vec``, ``a/path.md``, an
   e-mail address, ``3.52``) gives its parts and then the whole, lower-case and not stemmed. Digits in groups
   (``1,000``) are one number.
@@ -23,9 +26,12 @@ from typing import Final, cast
 import Stemmer
 
 from vectorstore.errors import ArgumentError
-from vectorstore.stop_words import STOP_WORDS
+from vectorstore.german import Parts
+from vectorstore.stop_words import CHINESE_PARTICLES, STOP_WORDS
 
 NO_LANGUAGE: Final = "none"
+CHINESE: Final = "chinese"
+GERMAN: Final = "german"
 LONGEST_TERM: Final = 64
 _MOST_PARTS: Final = 16
 """Of more parts, the whole is not worth a term."""
@@ -47,6 +53,7 @@ _RUN = re.compile(f"[{_SPACELESS}]+")
 _TOKEN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))[\w{_MARKS}]+)*(?:\+\+|#)?")
 _ASCII_TOKEN = re.compile(r"\w+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))\w+)*(?:\+\+|#)?", re.ASCII)
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_PARTICLES = re.compile(CHINESE_PARTICLES)
 _OUTER = re.compile(r"[/\\@:]")
 _INNER = re.compile(r"[-._+]+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
@@ -71,7 +78,7 @@ _PLAINER = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Analyser:
-    """Makes terms in one *language* (a Snowball name such as "english"; "none": no stems and no stop words).
+    """Makes terms in one *language* (a Snowball name such as "english", or "chinese"; "none": no stems, no stop words).
 
     >>> Analyser().terms("The cats of user_name")
     ['cat', 'user', 'name', 'user_name']
@@ -81,7 +88,7 @@ class Analyser:
     _vocabulary: _Vocabulary = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = sorted({NO_LANGUAGE, *Stemmer.algorithms()})
+        known = sorted({NO_LANGUAGE, CHINESE, *Stemmer.algorithms()})
         if self.language not in known:
             raise ArgumentError("language", self.language, f"one of {', '.join(known)} is needed")
         object.__setattr__(self, "_vocabulary", _Vocabulary(self.language))
@@ -92,7 +99,7 @@ class Analyser:
     @property
     def fingerprint(self) -> str:
         """What made the terms: they are comparable where this is equal."""
-        return f"mneme-1/{self.language}"
+        return f"mneme-{2 if self.language == GERMAN else 1}/{self.language}"
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of *text* in order, with repeats; none for a text of stop words only."""
@@ -114,7 +121,10 @@ class _Vocabulary:
     """The terms of each token in one language, remembered within bounds. Any thread may ask."""
 
     def __init__(self, language: str) -> None:
+        self._chinese = language == CHINESE
+        language = "english" if self._chinese else language
         self._stems = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
+        self._parts = Parts(self._stems.stemWord) if language == GERMAN and self._stems is not None else None
         self._fold_first = language in (NO_LANGUAGE, "english", "porter")  # others' stems depend on accents
         words = STOP_WORDS.get(language, frozenset())
         self._stop_words = words | {fold(word) for word in words}
@@ -140,7 +150,7 @@ class _Vocabulary:
 
     def _analysed(self, token: str) -> Iterator[str]:
         if _RUN.match(token):
-            yield from _pairs(fold(token))
+            yield from _characters(fold(token)) if self._chinese else _pairs(fold(token))
         elif "'" in token:
             if token.casefold() not in self._stop_words:
                 for piece in token.split("'"):
@@ -192,9 +202,10 @@ class _Vocabulary:
         if folded in self._stop_words or not folded:
             return
         folded = folded[:LONGEST_TERM]
+        stemmed = [folded]
         if self._stems is not None and not any(character.isdigit() for character in folded):
-            folded = self._stems.stemWord(folded) or folded
-        yield folded if self._fold_first else fold(folded)
+            stemmed = [self._stems.stemWord(folded) or folded] if self._parts is None else [*self._parts.terms(folded)]
+        yield from stemmed if self._fold_first else map(fold, stemmed)
 
 
 def fold(text: str) -> str:
@@ -219,6 +230,13 @@ def _tokens(text: str) -> list[str]:
         return _ASCII_TOKEN.findall(text)
     plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
     return _TOKEN.findall(_RUN.sub(r" \g<0> ", _APOSTROPHE.sub("'", plain)))
+
+
+def _characters(run: str) -> Iterator[str]:
+    for piece in _PARTICLES.split(run):
+        yield from piece
+        if len(piece) > 1:
+            yield from _pairs(piece)
 
 
 def _pairs(run: str) -> Iterator[str]:

@@ -75,6 +75,12 @@ mij mijn moet na naar niet niets nog nu of om omdat onder ons ook op over reeds 
 veel voor want waren was wat we wel werd wezen wie wij wil worden wordt zal ze zelf zich zij zijn zo zonder zou één
 """
 
+CHINESE_PARTICLES: Final = (
+    "为什么|什么|怎么样|怎么|怎样|哪里|哪儿|哪些|哪个|多少|谁|吗|呢|吧|啊|呀|嘛|的|了|着|们|我|你|您|他|她|它|这|那|是|在|和|与|也|都|就|很"
+    "|為什麼|什麼|怎麼|哪裡|嗎|們|這|與"
+)
+"""Chinese words and particles, as a pattern: a run of characters is cut where they stand."""
+
 STOP_WORDS: Final[Mapping[str, frozenset[str]]] = {
     language: frozenset(words.split())
     for language, words in {

@@ -36,10 +36,8 @@ def payload(request: Request, model: str, *, max_tokens: int, cache: bool) -> di
     *cache* marks the last block, so that the next request is charged less for what it repeats.
     """
     body: dict[str, Any] = {"model": model, "messages": _messages(request), "stream": True}
-    system = [request.system] if request.system else []
-    system += [message.text for message in request.messages if message.role == "system" and message.text]
-    if system:
-        body["system"] = "\n\n".join(system)
+    if system := request.system_words:
+        body["system"] = system
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
         if request.tool_choice != "auto":
@@ -81,9 +79,9 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 def _messages(request: Request) -> list[dict[str, Any]]:
     joined: list[dict[str, Any]] = []
-    for message in request.messages:
+    for message in request.conversation:
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = [] if message.role == "system" else list(_blocks(message))
+        blocks = list(_blocks(message))
         if not blocks:
             continue
         if joined and joined[-1]["role"] == role:

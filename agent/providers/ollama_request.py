@@ -41,9 +41,9 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _messages(request: Request) -> Iterable[dict[str, Any]]:
-    if request.system:
-        yield {"role": "system", "content": request.system}
-    for message in request.messages:
+    if system := request.system_words:
+        yield {"role": "system", "content": system}
+    for message in request.conversation:
         if message.role == "tool":
             for result in message.tool_results:
                 yield _result(result)

@@ -30,7 +30,7 @@ def payload(request: Request, model: str, *, limit_field: str, reasoning_field: 
     """Return the body of the request; *limit_field* is what the server calls the limit of output tokens."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": list(_messages(request, reasoning_field)),
+        "messages": _joined(_messages(request, reasoning_field)),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -58,15 +58,30 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _messages(request: Request, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
-    if request.system:
-        yield {"role": "system", "content": request.system}
-    for message in request.messages:
+    if system := request.system_words:
+        yield {"role": "system", "content": system}
+    for message in request.conversation:
         if message.role == "tool":
             yield from _results(message.tool_results)
         elif message.role == "assistant":
             yield _assistant(message, reasoning_field)
         else:
             yield {"role": message.role, "content": _content(message.blocks), **_name(message)}
+
+
+def _joined(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return *messages* with neighbours of the user joined, as pictures of a tool's result and a prompt may be."""
+    joined: list[dict[str, Any]] = []
+    for message in messages:
+        if joined and message["role"] == joined[-1]["role"] == "user":
+            joined[-1] = {**joined[-1], "content": [*_parts(joined[-1]["content"]), *_parts(message["content"])]}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [_text(content)] if isinstance(content, str) else content
 
 
 def _name(message: Message) -> dict[str, str]:

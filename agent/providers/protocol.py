@@ -47,6 +47,17 @@ class Request:
     abstain: Literal["nothing", "other"] | None = None
     remembers: bool = False
 
+    @property
+    def system_words(self) -> str:
+        """All that the system says, in messages too, as one text: many models take it once, and first."""
+        said = [message.text for message in self.messages if message.role == "system"]
+        return "\n\n".join(text for text in (self.system, *said) if text)
+
+    @property
+    def conversation(self) -> tuple[Message, ...]:
+        """The messages that are not the system's."""
+        return tuple(message for message in self.messages if message.role != "system")
+
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:

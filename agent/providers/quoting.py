@@ -28,6 +28,8 @@ NOTHING = "Nothing here is about this."
 DOUBTFUL = "Nothing here seems to be about this; the nearest is:"
 OTHER = "Something like it was said, but by or about someone else:"
 _SHOWN = 200
+_BESIDE = 0.8
+"""Share of the best one's score from which a memory is quoted beside it without a word of the question."""
 _NEAR = 1 / 3
 """Share of the question's telling words that a memory must hold to be shown as the nearest one, in doubt."""
 
@@ -36,7 +38,8 @@ class QuotingProvider:
     """A provider for working alone: no key, no download, no server.
 
     At most *quotes* memories or passages are quoted, each with at most *limit* characters; those that scored less
-    than *share* of the best one are left out.
+    than *share* of the best one are left out, and those below four fifths of it that share no telling word with the
+    question.
     """
 
     remote = False
@@ -83,15 +86,22 @@ class QuotingProvider:
             best = best[:1] if self._near(question, best[0]) else []
         top = max((item.score for item in best), default=0.0)
         floor = top * self._share if top > 0 else top
-        chosen = [item for item in best if item.score >= floor][: self._quotes]
+        beside, wanted = top * _BESIDE if top > 0 else top, set(self._analyser.terms(question))
+        # What shares no telling word with the question and scored well below the best is there for want of better.
+        near = [one for one in best if one.score >= floor]
+        likely = [one for one in near if one.score >= beside or not wanted or self._held(wanted, one)]
+        chosen = sorted(likely, key=lambda one: -one.score)[: self._quotes]
         quotes = [quote for item in chosen if (quote := self._quoted(question, item)).quote]
         # Numbered as they are shown: whoever reads the answer sees no other numbers.
         return [replace(quote, number=number) for number, quote in enumerate(quotes, start=1)]
 
     def _near(self, question: str, item: ContextItem) -> bool:
         wanted = set(self._analyser.terms(question))
-        held = wanted.intersection(self._analyser.terms(item.text))
+        held = self._held(wanted, item)
         return bool(held) and len(held) >= _NEAR * len(wanted)
+
+    def _held(self, wanted: set[str], item: ContextItem) -> set[str]:
+        return wanted.intersection(self._analyser.terms(item.text))
 
     def _quoted(self, question: str, item: ContextItem) -> Citation:
         """Return the part of *item* that is about *question*; a short memory whole."""

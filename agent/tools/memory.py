@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -132,10 +133,10 @@ class _MemoryTools:
         context: ToolContext,
     ) -> str:
         """Put right what a memory says; the old version stays in its history."""
-        await self._allowed([id], context)
+        approved_by = await self._allowed([id], context)
         try:
             report = await self._memory.correct(
-                id, text, namespace=self._namespace, actor=_actor(context), approved_by=self._approved_by(context)
+                id, text, namespace=self._namespace, actor=_actor(context), approved_by=approved_by
             )
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
@@ -143,26 +144,43 @@ class _MemoryTools:
 
     async def forget_memory(self, ids: Ids, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
-        await self._allowed(ids, context)
+        approved_by = await self._allowed(ids, context)
+        forget = partial(
+            self._memory.forget, ids, namespace=self._namespace, actor=_actor(context), approved_by=approved_by
+        )
         try:
-            receipt = await self._memory.forget(ids, namespace=self._namespace, actor=_actor(context))
+            listed = await forget(dry_run=True)
+            # What says the same goes with it: a note that repeats the user's words must not be a way to erase them.
+            await self._found([*listed.derived, *listed.also], of="what would go with it")
+            receipt = await forget()
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
 
-    def _approved_by(self, context: ToolContext) -> Actor | None:
-        """The user's words may be changed by a setting of the user's, or by the user's yes to this very call."""
-        return "user" if self._users_words or context.approved else None
+    async def _allowed(self, ids: Sequence[str], context: ToolContext) -> Actor | None:
+        """Refuse to touch what is not there, what is not the model's own, and anything for a document unasked; return
+        who answers for it beside the one that writes.
 
-    async def _allowed(self, ids: Sequence[str], context: ToolContext) -> None:
-        """Refuse to touch what is not there, what is not the model's own, and anything for a document unasked."""
+        The user's words may be changed by a setting of the user's, or by the user's yes to this very call; a yes to a
+        change of a model's note makes it no word of the user's.
+        """
         if is_below(context.trust, Trust.ASSISTANT) and not context.approved:
             raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")
+        if not all(map(_is_own, await self._found(ids))):
+            return "user"
+        return "assistant" if context.approved else None
+
+    async def _found(self, ids: Sequence[str], *, of: str = "") -> list[Memory]:
+        """Return the memories, if all are there and may be touched."""
+        found: list[Memory] = []
         for id, one in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
             if one is None:
                 raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
             if not (_is_own(one) or self._users_words):
-                raise ToolFailed(f"{id} is not a note of yours; only the user can change or remove it")
+                which = f"{id}, {of}," if of else id
+                raise ToolFailed(f"{which} is not a note of yours; only the user can change or remove it")
+            found.append(one)
+        return found
 
 
 def _actor(context: ToolContext) -> Writer:

@@ -84,7 +84,7 @@ async def memory_used(file: str, data: Path, rows: int, seed: int) -> dict[str, 
 
 
 async def single(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
-    """Return the seconds of a ``remember`` on a copy of the file, a durable upsert, an embedding, in turns."""
+    """Time one ``remember`` on a copy of the file, one durable upsert and one embedding, in turns."""
     texts = [f"{turn.text} Said once more, number {at}." for at, turn in enumerate(turns(data, _SINGLE, seed))]
     embedder = LocalEmbedder() if local_available() else None
     space = None if embedder is None else Space("speed", embedder.dimension, Metric.COSINE)

@@ -93,12 +93,20 @@ def lines_of(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _object(line: bytes, number: int, path: Path, manifest: Manifest) -> dict[str, Any]:
     try:
-        given = json.loads(line)
+        given = json.loads(line, parse_constant=_no_number)
+        if b"\\ud" in line.lower():
+            json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise UnreadableExport(str(path), number, "a text has a lone surrogate") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableExport(str(path), number, "the line is not JSON") from error
     if not isinstance(given, dict) or given.get("type") not in manifest.counts:
         raise UnreadableExport(str(path), number, "the line has no type that the first line names")
     return given
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number of JSON")
 
 
 def _check(context: WriteContext, given: dict[str, Any], namespace: str, found: Checked) -> tuple[object, ...] | None:

@@ -12,7 +12,7 @@ from memory.write.erasers import Gone
 from memory.write.unreached import exports
 from vectorstore import Entry
 
-_PAGE: Final = 256
+_PAGE: Final = 2000
 _BATCH: Final = 1000
 
 

@@ -22,6 +22,7 @@ from memory.portable.report import ImportLine, ImportReport, Item, Mode
 from memory.portable.room import make_room, raise_revisions
 from memory.records import Actor, Change, Memory, Outcome, Trust
 from memory.times import aware
+from memory.write.cleaning import cleaned_message, cleaners
 from memory.write.context import WriteContext
 from memory.write.judging import Judged
 from memory.write.message_marks import history_lane, marks_of
@@ -128,7 +129,8 @@ class Taking:
                 return False
             if context.tombstones.which(history_lane(namespace), marks_of(context.tombstones.key, [row])):
                 return False
-            return self.dry_run or bool(context.rows.place([row]))
+            clean, _ = cleaned_message(row.message, cleaners(context.rules.policies))
+            return self.dry_run or bool(context.rows.place([replace(row, message=clean)]))
         if kind == Item.OPERATION:
             operation = operation_of(given)
             if context.operations.get(namespace, operation.id) is not None and not (

@@ -1,50 +1,90 @@
 """How far to trust what was found, and the two reasons to answer nothing. On a fixed scale, in [0, 1].
 
-"nothing": no memory is about the question. "other": it was said, but by someone else than the question names.
-Whether a passage that is about the question also answers it cannot be told without reading.
+"nothing": no memory is about the question. "other": it was said, but by someone else than the question names. One half
+is where each of them begins, in every lane, with and without vectors. Whether a passage that is about the question also
+answers it cannot be told without reading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memory.recall.scored import Scored
-from memory.recall.settings import Doubt
 
+Floats = NDArray[np.float64]
 Reason = Literal["nothing", "other"]
-_LEAD = 0.4
+DOUBTFUL: Final = 0.5
+_SOFT = 0.5
+"""What words matched by near ones weigh, beside the same words and the cosine with 1 each."""
+_UNSEEN = (0.1, 0.2)
+"""What words of a question that no turn holds take off where they are all of it, and names among them besides."""
+_UNSEEN_IN_DOCUMENTS = (0.0, 0.1)
+"""Documents say much in other words than those who ask; their names they hold."""
+_LONGER = 0.005
+_LONG = 10
+"""So much is added for each word, and for so many at most: a share of few words proves less than one of many."""
 
 
-def topic(coverage: float, cosine: float | None, *, words: float) -> float:
-    """Return how far the best candidate is about the question, in [0, 1].
+def about(soft: Floats, exact: Floats, cosine: Floats | None, *, more: float, bounds: tuple[float, float]) -> float:
+    """Return how far the best candidate is about the question, in [0, 1]; below ``DOUBTFUL`` none may be.
 
-    *coverage* is the share of the question's words it matches, *cosine* its nearness (None without vectors);
-    *words* is what coverage weighs beside the cosine.
+    *soft* and *exact* are the shares of the question's words that each matches, by near words and by the same ones;
+    *cosine* its nearness, NaN for one that has no vector, None without vectors. *more* is what the question itself
+    adds or takes off (``of_words``). *bounds* are where doubt begins for candidates with a vector and without.
     """
+    words = _SOFT * soft + exact
+    by_words = words / (1 + _SOFT)
     if cosine is None:
-        return _within(coverage)
-    return _within((max(cosine, 0.0) + words * coverage) / (1 + words))
+        return on_scale(_best(by_words) + more, bounds[1])
+    there = np.isfinite(cosine)
+    with_vector = (np.maximum(cosine[there], 0.0) + words[there]) / (2 + _SOFT)
+    return max(
+        on_scale(_best(with_vector) + more, bounds[0]),
+        on_scale(_best(by_words[~there]) + more, bounds[1]),
+    )
 
 
-def judged(
-    sources: Sequence[Scored], best: Scored | None, doubt: Doubt, *, vectors: bool
-) -> tuple[float, Reason | None]:
-    """Return (confidence, reason to abstain) of a recall whose best hit came from *best*."""
+def of_words(weights: Floats, seen: NDArray[np.bool_], named: NDArray[np.bool_], *, documents: bool = False) -> float:
+    """Return what the words of a question add or take off, by their *weights*.
+
+    Many add a little; those that the memory never saw take off, and more where they are names (*named*).
+    """
+    total = float(weights.sum())
+    if total <= 0:
+        return 0.0
+    word, name = _UNSEEN_IN_DOCUMENTS if documents else _UNSEEN
+    missing = word * float(weights[~seen].sum()) + name * float(weights[~seen & named].sum())
+    return _LONGER * min(len(weights), _LONG) - missing / total
+
+
+def on_scale(value: float, bound: float, *, least: float = 0.0, most: float = 1.0) -> float:
+    """Return *value* of [*least*, *most*] on the scale where *bound* is ``DOUBTFUL``."""
+    value = min(max(value, least), most)
+    if value < bound:
+        return DOUBTFUL * (value - least) / (bound - least)
+    return 1.0 if value >= most else DOUBTFUL + (1 - DOUBTFUL) * (value - bound) / (most - bound)
+
+
+def judged(sources: Sequence[Scored], best: Scored | None, *, lead: float) -> tuple[float, Reason | None]:
+    """Return (confidence, reason to abstain) of a recall whose best hit came from *best*.
+
+    *lead* is the bound below which somebody else said it.
+    """
     if best is None:
         return 0.0, "nothing"
     top = max(source.topic for source in sources)
-    confidence = _within(top + _LEAD * best.lead)
-    if not any(source.topic >= _bound(source, doubt, vectors=vectors) for source in sources):
+    said = 1.0 if best.lead >= 0 else on_scale(best.lead, lead, least=-1.0, most=0.0)
+    confidence = min(top, said)
+    if top < DOUBTFUL:
         return confidence, "nothing"
-    return confidence, "other" if best.lead < doubt.lead else None
+    return confidence, "other" if said < DOUBTFUL else None
 
 
-def _bound(source: Scored, doubt: Doubt, *, vectors: bool) -> float:
-    if source.lane == "documents":
-        return doubt.document if vectors else doubt.document_words
-    return doubt.conversation if vectors else doubt.conversation_words
-
-
-def _within(value: float) -> float:
-    return min(max(value, 0.0), 1.0)
+def _best(values: Floats) -> float:
+    """The largest; so little that nothing is added to it where there is none."""
+    best = float(values.max(initial=0.0))
+    return best if best > 0 else -1.0

@@ -7,20 +7,21 @@ Works on candidates of one store namespace; the signals are pure functions, this
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.change import newest_first, said_later
-from memory.recall.confidence import topic
+from memory.recall.confidence import about, of_words, on_scale
 from memory.recall.cues import Cue
 from memory.recall.index import NO_SESSION, Index
-from memory.recall.matching import Words, weighed, word_match, words_of
-from memory.recall.people import NOBODY
+from memory.recall.lead import lead
+from memory.recall.matching import Words, exact_shares, weighed, word_match, words_of
 from memory.recall.question import Question
 from memory.recall.rows import micros
 from memory.recall.scored import Scored, best_first, summed
-from memory.recall.settings import ConversationWeights
+from memory.recall.settings import ConversationWeights, Doubt
 from memory.recall.signals import cue, date_named, feedback, largest_to_one, named_take_part, said_by_named
 from memory.recall.standing import Standing
 from memory.recall.window import around, places, smoothed_scores, smoothed_words
@@ -29,7 +30,9 @@ from vectorstore import Vector, View
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _FEEDBACK_FROM = 5
-_COVERAGE = 0.5
+_ALONE = (0.0, 0.0, 0.0, 0.0)
+_YEAR = 0.3
+"""How well what lies in a year that is named fits it; where nothing but a time is asked for, that is an answer."""
 
 
 def score_conversation(
@@ -43,6 +46,7 @@ def score_conversation(
     lane: str,
     standing: Standing,
     weights: ConversationWeights,
+    doubt: Doubt,
 ) -> Scored:
     """Score *rows* of *index* for *question*."""
     ids = [index.ids[row] for row in rows.tolist()]
@@ -54,14 +58,15 @@ def score_conversation(
     dated = date_named(index, rows, question)
     if question.only_when:
         parts = {"date": weights.date * dated, "recency": weights.recency * _recency(index, rows)}
-        return Scored(namespace, lane, tuple(ids), parts, float(dated.max(initial=0.0)))
+        return Scored(namespace, lane, tuple(ids), parts, on_scale(float(dated.max(initial=0.0)), _YEAR))
     words = words_of(question, index, df, count)
-    near, cosine, nearest = _windowed(view, namespace, index, rows, words, vector, standing=standing, weights=weights)
+    matched = _matched(view, namespace, index, rows, words, vector, standing=standing, weights=weights)
+    near = matched.near
     bare = view.score_text(question.bare, ids, namespace=namespace)
     session = weights.session_several if question.asks_several else weights.session
     parts = {
         "words": weights.words * largest_to_one(near),
-        "cosine": weights.cosine * largest_to_one(cosine),
+        "cosine": weights.cosine * largest_to_one(matched.cosine),
         "speaker": weights.speaker * said_by_named(index, rows, question),
         "participant": weights.participant * named_take_part(index, rows, question),
         "session": session * _session(index, rows, question, bare),
@@ -81,13 +86,33 @@ def score_conversation(
         moment = micros(standing.as_of or standing.now)
         change = newest_first(index, rows, ids, summed(parts, len(ids)), words, moment)
         parts["newest"], newer = change.scores, change.newer
-    coverage = float(near.max(initial=0.0)) / words.total if words.total > 0 else 0.0
-    about = topic(coverage, nearest, words=_COVERAGE)
-    lead = _lead(index, rows, question, summed(parts, len(ids)) - parts["speaker"])
-    return Scored(namespace, lane, tuple(ids), parts, about, lead, newer)
+    topic = about(
+        near / words.total if words.total > 0 else near,
+        exact_shares(bare, words),
+        matched.own_cosine,
+        more=of_words(words.bounded, words.seen, question.named),
+        bounds=(doubt.conversation, doubt.conversation_words),
+    )
+    told = {**parts, "words": weights.words * largest_to_one(matched.own), "speaker": np.zeros(len(ids))}
+    ahead = lead(index, rows, question, summed(told, len(ids)))
+    return Scored(namespace, lane, tuple(ids), parts, topic, ahead, newer)
 
 
-def _windowed(
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """What rows match of a question's words and meaning.
+
+    *near* counts the words of the turns around in part, *own* only those of the turn and of the question it answers;
+    so do *cosine* and *own_cosine* (NaN without a vector; None where the question has none).
+    """
+
+    near: Floats
+    own: Floats
+    cosine: Floats
+    own_cosine: Floats | None
+
+
+def _matched(
     view: View,
     namespace: str,
     index: Index,
@@ -97,26 +122,24 @@ def _windowed(
     *,
     standing: Standing,
     weights: ConversationWeights,
-) -> tuple[Floats, Floats, float | None]:
-    """Return the weighted word match over each turn's window, its smoothed cosine, and the best cosine
-    of one.
-    """
+) -> _Match:
     surroundings = around(index.order, rows)
     every = surroundings.every()
     hidden = np.zeros(len(index.ids), dtype=np.bool_)
     hidden[every[standing.hidden(index, every)]] = True
     surroundings = surroundings.without(hidden)
     place = places(every, len(index.ids))
-    near = np.zeros(len(rows))
+    near = own = np.zeros(len(rows))
     if len(words.numbers):
         match = np.concatenate([word_match(words, every, index), np.zeros((1, len(words.numbers)), np.float32)])
         near = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
+        own = weighed(smoothed_words(match, surroundings, place, _ALONE), words)
     if vector is None:
-        return near, np.zeros(len(rows)), None
+        return _Match(near, own, np.zeros(len(rows)), None)
     ids = [index.ids[row] for row in every.tolist()]
-    cosines = np.append(np.nan_to_num(view.similarity(vector, ids, namespace=namespace)), 0.0)
-    smoothed = smoothed_scores(cosines, surroundings, place, weights.cosine_window)
-    return near, smoothed, float(cosines[place[rows]].max(initial=0.0))
+    cosines = np.append(view.similarity(vector, ids, namespace=namespace), 0.0)
+    smoothed = smoothed_scores(np.nan_to_num(cosines), surroundings, place, weights.cosine_window)
+    return _Match(near, own, smoothed, np.asarray(cosines[place[rows]], dtype=np.float64))
 
 
 def _recency(index: Index, rows: Rows) -> Floats:
@@ -126,18 +149,6 @@ def _recency(index: Index, rows: Rows) -> Floats:
     place = np.empty(len(rows))
     place[order] = np.arange(1, len(rows) + 1)
     return np.asarray(place / max(len(rows), 1))
-
-
-def _lead(index: Index, rows: Rows, question: Question, scores: Floats) -> float:
-    """How far the best turn of those named is ahead of the best of anyone else; 0 where that cannot be
-    asked.
-    """
-    named = said_by_named(index, rows, question) > 0
-    others = ~named & (index.speaker.values[rows] != NOBODY)
-    everybody = {number for number, _ in index.people.present()}
-    if not named.any() or not others.any() or everybody <= set(question.people):
-        return 0.0
-    return float(scores[named].max() - scores[others].max())
 
 
 def _session(index: Index, rows: Rows, question: Question, text: Floats) -> Floats:

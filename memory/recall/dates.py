@@ -51,7 +51,7 @@ def dates_in(text: str, lexicon: Lexicon, today: date) -> tuple[Dated, ...]:
     spans = reckoned(text, lexicon, today)
     found: list[Dated] = []
     left = text
-    for pattern in (_FIGURES, *_written(tuple(lexicon.months)), _YEAR):
+    for pattern in (*lexicon.dates, _FIGURES, *_written(tuple(lexicon.months), lexicon.ordinal, lexicon.of), _YEAR):
         for match in list(pattern.finditer(left)):
             named = _named(match, lexicon)
             if named is not None:
@@ -112,14 +112,14 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _written(months: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+def _written(months: tuple[str, ...], ordinal: str, of: str) -> tuple[re.Pattern[str], ...]:
     if not months:
         return ()
     names = "|".join(sorted(months, key=len, reverse=True))
     month = rf"(?P<name>{names})\b\.?"
-    day = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
-    year = r"(?:,? (?:of )?(?P<year>(?:19|20)\d\d))"
-    forms = (rf"\b{day}(?: of)?,? {month}{year}?", rf"\b{month} {day}(?!:){year}?", rf"\b{month}{year}?")
+    day = rf"(?P<day>\d{{1,2}}){ordinal}"
+    year = rf"(?:,?(?:{of})? (?P<year>(?:19|20)\d\d))"
+    forms = (rf"\b{day}(?:{of})?,? {month}{year}?", rf"\b{month} {day}(?!:){year}?", rf"\b{month}{year}?")
     return tuple(re.compile(form, re.IGNORECASE) for form in forms)
 
 

@@ -11,17 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.lanes import DOCUMENTS
-from memory.recall.confidence import topic
+from memory.recall.confidence import about, of_words
 from memory.recall.index import Index
-from memory.recall.matching import TextMatch, pair_match, text_match, words_of
+from memory.recall.matching import TextMatch, exact_shares, pair_match, text_match, words_of
 from memory.recall.meaning import sentence_meaning
 from memory.recall.question import Question
 from memory.recall.scored import Scored, at_least_kth, summed
-from memory.recall.settings import DocumentWeights
+from memory.recall.settings import DocumentWeights, Doubt
 from memory.recall.signals import largest_to_one
 from vectorstore import Vector, View
 
-_COVERAGE = 0.75
 _LOOKED_INTO = 32
 """Candidates whose sentences are looked into: those that could still come first."""
 
@@ -35,6 +34,7 @@ def score_documents(
     vector: Vector | None,
     *,
     weights: DocumentWeights,
+    doubt: Doubt,
 ) -> Scored:
     """Score *rows* of *index* for *question*."""
     ids = [index.ids[row] for row in rows.tolist()]
@@ -47,14 +47,14 @@ def score_documents(
     asked = len(words.numbers) > 0 and len(rows) > 0
     none = np.zeros(len(rows))
     match = text_match(words, rows, index) if asked else TextMatch(none, none, none)
-    cosine = none
-    if vector is not None:
-        cosine = np.nan_to_num(view.similarity(vector, ids, namespace=namespace))
+    own = None if vector is None else view.similarity(vector, ids, namespace=namespace)
+    cosine = none if own is None else np.nan_to_num(own)
+    text = view.score_text(question.text, ids, namespace=namespace)
     parts = {
         "passage": weights.passage * largest_to_one(match.passage),
         "words": weights.words * largest_to_one(match.whole),
         "pairs": weights.pairs * (pair_match(words, rows, index) if asked else none),
-        "text": weights.text * largest_to_one(view.score_text(question.text, ids, namespace=namespace)),
+        "text": weights.text * largest_to_one(text),
         "cosine": weights.cosine * largest_to_one(cosine),
     }
     if asked and weights.meaning:
@@ -62,6 +62,11 @@ def score_documents(
         meaning = np.zeros(len(rows))
         meaning[likely] = sentence_meaning(words, rows[likely], index, df, count)
         parts["meaning"] = weights.meaning * largest_to_one(meaning)
-    coverage = float(match.sentence.max(initial=0.0)) / words.total if words.total > 0 else 0.0
-    nearest = None if vector is None else float(cosine.max(initial=0.0))
-    return Scored(namespace, DOCUMENTS, tuple(ids), parts, topic(coverage, nearest, words=_COVERAGE))
+    topic = about(
+        match.sentence / words.total if words.total > 0 else none,
+        exact_shares(text, words),
+        own,
+        more=of_words(words.bounded, words.seen, question.named, documents=True),
+        bounds=(doubt.document, doubt.document_words),
+    )
+    return Scored(namespace, DOCUMENTS, tuple(ids), parts, topic)

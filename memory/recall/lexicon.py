@@ -1,8 +1,8 @@
 """The little that recall knows of a language beyond its stems: words that mark time, number, person and
 kind.
 
-English has the full set. Any other language gets the neutral one: question marks, digits and dates in
-figures work, the other cues are silent.
+English is here, German, Spanish and Chinese in ``languages``. Any other language gets the neutral one: question marks,
+digits and dates in figures work, the other cues are silent.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from types import MappingProxyType
 
 _NEVER = re.compile(r"(?!)")
 _NO_MONTHS: Mapping[str, int] = MappingProxyType({})
+_NO_CANON: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lexicon:
     """Patterns of one language.
 
-    ``call`` captures a capitalised word by which somebody is addressed; ``goes_on`` finds the beginning of a
+    ``call`` captures a capitalised word by which somebody is addressed, ``proper`` one inside a sentence, which is a
+    name where a language writes only names so; ``goes_on`` finds the beginning of a
     continuation, ``points_back`` a word that stands for something said before. ``frame`` are words that say nothing of
     what a question is about when it asks for a time alone ("what did I say yesterday").
+
+    ``possessive`` may follow a name. ``ordinal`` follows the number of a day and ``of`` joins it to its month and that
+    to its year; ``dates`` are other ways to write one, with groups "year", "month" or "name", and "day". ``reckoned``
+    finds days counted from another, with the groups of ``reckoned.py``, and ``canon`` gives its words in English.
     """
 
     first_person: re.Pattern[str] = _NEVER
@@ -31,6 +37,7 @@ class Lexicon:
     number: re.Pattern[str] = re.compile(r"\d")
     name: re.Pattern[str] = _NEVER
     call: re.Pattern[str] = _NEVER
+    proper: re.Pattern[str] = _NEVER
     asks_time: re.Pattern[str] = _NEVER
     asks_place: re.Pattern[str] = _NEVER
     asks_number: re.Pattern[str] = _NEVER
@@ -41,6 +48,12 @@ class Lexicon:
     goes_on: re.Pattern[str] = _NEVER
     points_back: re.Pattern[str] = _NEVER
     months: Mapping[str, int] = field(default_factory=lambda: _NO_MONTHS)
+    possessive: str = r"(?:['\u2019]s?)?"
+    ordinal: str = r"(?:st|nd|rd|th)?\b"
+    of: str = " of"
+    dates: tuple[re.Pattern[str], ...] = ()
+    reckoned: re.Pattern[str] | None = None
+    canon: Mapping[str, str] = field(default_factory=lambda: _NO_CANON)
 
 
 _MONTHS = {
@@ -85,13 +98,14 @@ _FRAME = (
 )
 
 
-def _words(alternatives: str) -> re.Pattern[str]:
+def words_pattern(alternatives: str) -> re.Pattern[str]:
+    """Return a pattern of whole words, whatever their case."""
     return re.compile(rf"\b(?:{alternatives})\b", re.IGNORECASE)
 
 
 ENGLISH = Lexicon(
     first_person=re.compile(r"\b(?:I|I['\u2019](?:m|ve|d|ll)|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Oo]ur|[Uu]s)\b"),
-    second_person=_words("you|your|yours|yourself"),
+    second_person=words_pattern("you|your|yours|yourself"),
     time=re.compile(rf"(?:\b(?i:{_TIMES})\b|\bMay\b|\bMarch\b|\b(?:19|20)\d\d\b)"),
     number=re.compile(rf"(?:\d|\b(?i:{_COUNTS})\b)"),
     name=re.compile(r"[a-z] [A-Z][a-z]"),
@@ -100,12 +114,13 @@ ENGLISH = Lexicon(
         r"|morning|evening|bye|sorry|cheers|absolutely|definitely|agreed|great|awesome|cool|nice)"
         r"(?i:,? (?:there|so much|a lot|again))?[,!]? ([A-Z][a-z]{1,20})\b"
     ),
-    asks_time=_words(
+    proper=re.compile(r"(?<=[a-z,;] )[\"'\u201c\u2018(]?([A-Z][\w\u2019'-]*)"),
+    asks_time=words_pattern(
         "when|how long|how recently|what (?:time|day|date|month|year|week|season)"
         "|which (?:day|date|month|year|week|season)"
     ),
-    asks_place=_words("where|(?:what|which) (?:city|country|town|state|place|area|region|location|street)"),
-    asks_number=_words("how (?:many|much|often|old|far|big|tall)|what (?:number|amount|age)"),
+    asks_place=words_pattern("where|(?:what|which) (?:city|country|town|state|place|area|region|location|street)"),
+    asks_number=words_pattern("how (?:many|much|often|old|far|big|tall)|what (?:number|amount|age)"),
     asks_several=re.compile(
         r"\b(?:how many|both|all|different|various|several)\b"
         r"|\b(?:what|which)\b(?: (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b)[\w'-]+){0,3}?"
@@ -116,7 +131,7 @@ ENGLISH = Lexicon(
         r"^(?!.*\b(?:did|was|were|had|been|ever|will|would|could|should|used to)\b).*\b(?:is|are|am|do|does|'s)\b",
         re.IGNORECASE | re.DOTALL,
     ),
-    change=_words(
+    change=words_pattern(
         "now|nowadays|these days|from now on|no longer|any ?more|instead|moved|changed|switched|replaced|gave up"
         "|new|actually|correction|not any longer|since then|has become|have become|became"
     ),
@@ -133,8 +148,3 @@ ENGLISH = Lexicon(
     months=MappingProxyType(_MONTHS),
 )
 NEUTRAL = Lexicon()
-
-
-def lexicon_for(language: str) -> Lexicon:
-    """Return what is known of *language*."""
-    return ENGLISH if language == "english" else NEUTRAL

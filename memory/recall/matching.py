@@ -23,22 +23,31 @@ Rows = NDArray[np.int64]
 
 PASSAGE: Final = 10
 """Words of a passage: what stands in a long sentence far apart belongs together less."""
+K1: Final = 0.9
+"""Of the store's BM25: no word counts more than its weight times ``K1 + 1``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a question in a namespace: grid vectors, their numbers there, and what each weighs
-    (idf).
+    """The words of a question in a namespace: grid vectors, their numbers there, what each weighs (idf), and which
+    of them any memory holds. *most* is what a word weighs that stands in one memory.
     """
 
     numbers: NDArray[np.int64]
     vectors: NDArray[np.float32] | None
     weights: Floats
+    seen: NDArray[np.bool_]
+    most: float
+
+    @property
+    def bounded(self) -> Floats:
+        """The weights, none above that of a word that is there: else one that is not would outweigh a small memory."""
+        return np.minimum(self.weights, self.most)
 
     @property
     def total(self) -> float:
-        """The weight of all words."""
-        return float(self.weights.sum())
+        """The bounded weight of all words."""
+        return float(self.bounded.sum())
 
 
 def words_of(question: Question, index: Index, df: Callable[[Sequence[str]], list[int]], count: int) -> Words:
@@ -50,10 +59,11 @@ def words_of(question: Question, index: Index, df: Callable[[Sequence[str]], lis
     numbers = np.array([index.stems.find(term) for term in question.terms], dtype=np.int64)
     vectors = index.stems.vectors(question.terms, question.forms)
     counts = np.array(df(question.terms), dtype=np.float64)
-    unknown = np.flatnonzero(counts == 0)
+    seen = counts > 0
+    unknown = np.flatnonzero(~seen)
     if vectors is not None and len(unknown):
         counts[unknown] = df(index.stems.nearest(vectors[unknown]))
-    return Words(numbers, vectors, idf(counts, count))
+    return Words(numbers, vectors, idf(counts, count), seen, float(idf(np.ones(1), count)[0]))
 
 
 def idf(df: Floats, count: int) -> Floats:
@@ -135,6 +145,12 @@ def pair_match(words: Words, rows: Rows, index: Index) -> Floats:
         beside = ((terms[:-1] == a) & (terms[1:] == b)) | ((terms[:-1] == b) & (terms[1:] == a))
         shares[np.unique(owners[beside])] += weight
     return np.asarray(shares / weights.sum())
+
+
+def exact_shares(scores: Floats, words: Words) -> Floats:
+    """Return BM25 *scores* for the question of *words* as shares of the most that they could be, in [0, 1]."""
+    most = words.total * (K1 + 1)
+    return np.clip(scores / most, 0.0, 1.0) if most > 0 else np.zeros(len(scores))
 
 
 def weighed(match: NDArray[np.float32], words: Words) -> Floats:

@@ -7,6 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 _SHORTEST = 2
+_IDEOGRAPH = "[\u3400-\u4dbf\u4e00-\u9fff]"
+_BEGINS = rf"(?:(?<!\w)|(?={_IDEOGRAPH}))"
+_ENDS = rf"(?:(?!\w)|(?<={_IDEOGRAPH}))"
+"""Chinese is written without spaces: a name stands inside a run."""
 _POSSESSIVE = r"(?:['\u2019]s?)?"
 
 
@@ -24,11 +28,12 @@ def addressed(
     aliases: Mapping[str, int],
     *,
     ordinary: Callable[[str], bool],
+    possessive: str = _POSSESSIVE,
 ) -> Addressed:
     """Find people and their aliases in *text*. *ordinary* tells a word that is more than a name ("will").
 
-    A word counts as a name where it is written with a capital; in a text without any, also in small letters
-    unless it is an ordinary word.
+    *possessive* is a pattern of what a name may carry. A word counts as a name where it is written with a capital; in a
+    text without any, also in small letters unless it is an ordinary word.
     """
     names = _forms(people, aliases)
     if not names:
@@ -47,7 +52,7 @@ def addressed(
         return " "
 
     pattern = "|".join(re.escape(form) for form in sorted(names, key=len, reverse=True))
-    bare = re.sub(rf"(?<!\w)(?P<word>{pattern}){_POSSESSIVE}(?!\w)", judge, text, flags=re.IGNORECASE)
+    bare = re.sub(rf"{_BEGINS}(?P<word>{pattern}){possessive}{_ENDS}", judge, text, flags=re.IGNORECASE)
     bare = " ".join(bare.split())
     return Addressed(bare if any(letter.isalnum() for letter in bare) else text, tuple(sorted(named)))
 

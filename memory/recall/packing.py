@@ -1,19 +1,20 @@
-"""From ranked candidates to what is handed out: k hits, without repeats, inside a token budget; the rest
-is named.
-"""
+"""From ranked candidates to what is handed out: k hits, without repeats, inside a token budget; the rest is named."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from memory.codec import from_entry
-from memory.lanes import ARCHIVE, lane_of
+from memory.lanes import lane_of
+from memory.recall.folding import Folding
 from memory.recall.scored import Ranked
 from memory.records import Hit, LeftOut, Memory
 from vectorstore import Entry
 
 OVER_BUDGET = "over the token budget"
 _PAGE = 2
+
+Counter = Callable[[str], int]
 
 
 def pack(
@@ -22,35 +23,42 @@ def pack(
     k: int,
     fetch: Callable[[Sequence[Ranked]], list[Entry | None]],
     token_budget: int | None = None,
-    counter: Callable[[str], int] | None = None,
+    counter: Counter | None = None,
     explain: bool = False,
 ) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
     """Return the best *k* of *ranked* in order, and those that stood among them and were left out.
 
-    A memory with the same words from the same speaker as a better one is folded into it, and so is another
-    version of the same memory. One that does not fit the budget is passed over; a smaller one after it may
-    still fit.
+    A memory that says the same as a better one is folded into it (``folding``). One that does not fit the budget is
+    passed over; a smaller one after it may still fit.
     """
-    hits: list[Hit] = []
+    hits = (_hit(one, memory, explain=explain) for one, memory in _fetched(ranked, k, fetch))
+    return packed(hits, k=k, token_budget=token_budget, counter=counter)
+
+
+def packed(
+    hits: Iterable[Hit], *, k: int, token_budget: int | None = None, counter: Counter | None = None
+) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
+    """As ``pack``, of *hits* that come best first."""
+    kept: list[Hit] = []
     left_out: list[LeftOut] = []
-    seen: dict[tuple[str, ...], str] = {}
+    folding = Folding()
     room = token_budget
-    for one, memory in _fetched(ranked, k, fetch):
-        twin = next((seen[mark] for mark in _marks(one, memory) if mark in seen), None)
+    for hit in hits if k else ():
+        twin = folding.twin(hit)
         if twin is not None:
-            left_out.append(LeftOut(memory.id, f"says the same as {twin}", twin))
+            left_out.append(LeftOut(hit.memory.id, f"says the same as {twin}", twin))
             continue
         if room is not None and counter is not None:
-            cost = counter(memory.text)
+            cost = counter(hit.memory.text)
             if cost > room:
-                left_out.append(LeftOut(memory.id, OVER_BUDGET))
+                left_out.append(LeftOut(hit.memory.id, OVER_BUDGET))
                 continue
             room -= cost
-        seen.update((mark, memory.id) for mark in _marks(one, memory))
-        hits.append(_hit(one, memory, explain=explain))
-        if len(hits) == k:
+        folding.keep(hit)
+        kept.append(hit)
+        if len(kept) == k:
             break
-    return tuple(hits), tuple(left_out)
+    return tuple(kept), tuple(left_out)
 
 
 def _fetched(
@@ -64,17 +72,6 @@ def _fetched(
             if entry is not None:
                 yield one, from_entry(entry)
         start, size = start + size, size * _PAGE
-
-
-def _marks(one: Ranked, memory: Memory) -> tuple[tuple[str, ...], ...]:
-    user, lane, collection = lane_of(one.source.namespace)
-    name = memory.id.rpartition("@")[0] if lane == ARCHIVE else memory.id
-    document = memory.source.document if memory.source is not None else None
-    words = " ".join(memory.text.split()).casefold()
-    return (
-        ("id", user, lane if collection is not None else "", collection or "", name),
-        ("words", user, memory.speaker or memory.role or "", document or "", words),
-    )
 
 
 def _hit(one: Ranked, memory: Memory, *, explain: bool) -> Hit:

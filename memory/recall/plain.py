@@ -4,19 +4,20 @@ says so.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from memory.recall.confidence import topic
+from memory.recall.confidence import about
 from memory.recall.query import Query
 from memory.recall.scored import Scored
+from memory.recall.settings import Doubt
 from memory.recall.signals import largest_to_one
 from vectorstore import Entry, Filter, Vector, VectorStore
 
 NOTE = "this store finds by plain text and vector search alone; one with a lifecycle ranks better"
 _COSINE = 0.45
-_COVERAGE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,20 @@ class PlainFound:
 
 
 def search_plainly(
-    store: VectorStore, namespace: str, lane: str, query: Query, *, where: Filter | None, candidates: int
+    store: VectorStore,
+    namespace: str,
+    lane: str,
+    query: Query,
+    *,
+    where: Filter | None,
+    candidates: int,
+    terms: Callable[[str], Sequence[str]],
+    doubt: Doubt,
 ) -> PlainFound:
-    """Search one namespace of *store* by words and, where there is one, by the vector of the question."""
+    """Search one namespace of *store* by words and, where there is one, by the vector of the question.
+
+    *terms* make words comparable: how far a memory is about the question is the share of them that it holds.
+    """
     texts = store.search_text(query.asked, candidates, where=where, namespace=namespace)
     vector: Vector | None = query.vectors.get(query.asked) if store.space is not None else None
     nearest = [] if vector is None else store.search(vector, candidates, where=where, namespace=namespace)
@@ -40,7 +52,9 @@ def search_plainly(
     ids = tuple(sorted(entries))
     text = largest_to_one(np.array([by_text.get(one, 0.0) for one in ids]))
     cosine = np.array([by_vector.get(one, 0.0) for one in ids])
-    best = float(cosine.max(initial=0.0)) if vector is not None else None
     parts = {"text": text, "cosine": _COSINE * largest_to_one(cosine)}
-    about = topic(float(text.max(initial=0.0)), best, words=_COVERAGE)
-    return PlainFound(Scored(namespace, lane, ids, parts, about), entries)
+    asked = set(terms(query.asked))
+    held = np.array([len(asked.intersection(terms(entries[one].text))) / max(len(asked), 1) for one in ids])
+    near = None if vector is None else np.array([by_vector.get(one, np.nan) for one in ids])
+    bounds = (doubt.conversation, doubt.conversation_words)
+    return PlainFound(Scored(namespace, lane, ids, parts, about(held, held, near, more=0.0, bounds=bounds)), entries)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import TypedDict
+from typing import Final, Literal, TypeAlias
 
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS
-from memory.scopes import Scopes
 from vectorstore import Filter, Vector
 
+EXCHANGE: Final = "exchange"
+Around: TypeAlias = int | Literal["exchange"]
 LANES = (CONVERSATION, DOCUMENTS, ARCHIVE)
 _NO_VECTORS: Mapping[str, Vector] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Other words for a question, and what they weigh beside its own, which weigh 1; not *sure*: they are imagined."""
+
+    text: str
+    weight: float = 1.0
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +36,8 @@ class Query:
     what is valid and what has expired; *as_of* asks for what held then, *known_at* for what was recorded by
     then (both search the archive too). *collections* of documents: None for all. *counter* counts the
     tokens of a text for *token_budget*. *context* is what was said before, that *text* leans on: it is asked together
-    with it (``asked``), but what kind of question it is, *text* says alone.
+    with it (``asked``), but what kind of question it is, *text* says alone. *wordings* are asked beside it, and their
+    rankings fused. *around* asks for so many turns on each side of a hit, or its whole "exchange".
     """
 
     text: str
@@ -44,6 +55,12 @@ class Query:
     token_budget: int | None = None
     counter: Callable[[str], int] | None = None
     explain: bool = False
+    wordings: tuple[Wording, ...] = ()
+    around: Around = 0
+
+    def worded(self, wording: Wording) -> Query:
+        """Return the same asked in other words."""
+        return replace(self, text=wording.text, context=(), wordings=())
 
     @property
     def asked(self) -> str:
@@ -65,22 +82,8 @@ class Query:
             check_count("token_budget", self.token_budget)
             if self.counter is None:
                 raise ArgumentError("counter", None, "a token budget needs a function that counts tokens")
-
-
-class RecallOptions(TypedDict, total=False):
-    """The keywords of ``LongTermMemory.recall`` that bound its answer."""
-
-    context: Sequence[str]
-    namespace: str | Sequence[str]
-    where: Filter | None
-    tags: Sequence[str]
-    scopes: Scopes | None
-    as_of: datetime | None
-    known_at: datetime | None
-    token_budget: int | None
-    counter: Callable[[str], int] | None
-    lanes: Sequence[str]
-    collections: Sequence[str] | None
+        if self.around != EXCHANGE and (type(self.around) is not int or self.around < 0):
+            raise ArgumentError("around", self.around, f"a number of turns or {EXCHANGE!r} is needed")
 
 
 def check_question(text: object) -> None:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+import numpy as np
+from numpy.typing import NDArray
+
 from memory.recall.dates import Dated, dates_in
 from memory.recall.index import Index
 from memory.recall.lexicon import Lexicon
@@ -14,6 +17,7 @@ from memory.recall.names import addressed
 from memory.recall.rows import ROLES
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+_POSSESSIVE = re.compile("['\u2019]s?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Question:
     """What one namespace makes of a question; *forms* are the words of *terms* as they were written.
 
     *asks_state*: how something is, and not what happened. *only_when*: it names a date and nothing else that a memory
-    could be about.
+    could be about. *names* are those of *terms* that are written as names.
     """
 
     text: str
@@ -37,6 +41,12 @@ class Question:
     asks_several: bool
     asks_state: bool = False
     only_when: bool = False
+    names: frozenset[str] = frozenset()
+
+    @property
+    def named(self) -> NDArray[np.bool_]:
+        """Which of *terms* are written as names."""
+        return np.array([term in self.names for term in self.terms], dtype=np.bool_)
 
 
 def understood(
@@ -71,6 +81,7 @@ def understood(
         asks_several=lexicon.asks_several.search(asking) is not None,
         asks_state=lexicon.asks_state.search(asking) is not None,
         only_when=bool(dates) and all(form in lexicon.frame or form.isdigit() for form in forms),
+        names=frozenset(term for word in lexicon.proper.findall(bare) for term in stem(_POSSESSIVE.sub("", word))),
     )
 
 
@@ -88,6 +99,7 @@ def without_names(
         [(number, name) for number, name in present if name not in ROLES],
         index.people.aliases(small),
         ordinary=lambda word: not stem(word) or small(word) > 0,
+        possessive=lexicon.possessive,
     )
     named = set(found.named)
     for role, pronoun in zip(ROLES, (lexicon.first_person, lexicon.second_person), strict=True):

@@ -6,38 +6,33 @@ question first: ask ``wordings``, embed what it names, then ``recall``. Not embe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, tzinfo
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from memory.lanes import CONVERSATION, DOCUMENTS, lane_of, store_namespace
-from memory.recall.candidates import best_of_both, of_dates, with_neighbours
+from memory.lanes import CONVERSATION, DOCUMENTS, lane_of
 from memory.recall.confidence import judged
-from memory.recall.conversation import score_conversation
-from memory.recall.documents import score_documents
 from memory.recall.follow_up import leant_on
 from memory.recall.following import Following
-from memory.recall.index import Index
-from memory.recall.lexicon import lexicon_for
+from memory.recall.fusing import fused
+from memory.recall.languages import lexicon_for
 from memory.recall.matched import matched_words
 from memory.recall.matching import words_of
 from memory.recall.packing import pack
 from memory.recall.places import Place, places_of
-from memory.recall.plain import NOTE, PlainFound, search_plainly
+from memory.recall.plain import NOTE, search_plainly
 from memory.recall.query import Query
-from memory.recall.question import Question, understood, without_names
+from memory.recall.reader import Reader, asked_filters
 from memory.recall.scored import Ranked, Scored, merged
 from memory.recall.settings import RecallSettings
 from memory.recall.standing import Standing, all_of
 from memory.recall.why_not import channels_of, elsewhere, hidden, memory_at, ranked_at, unranked
+from memory.recall.widening import NO_TURNS, widened
 from memory.records import Found, Memory, Stage, WhyNot
-from memory.scopes import filter_of
-from vectorstore import Analyser, Entry, Filter, LifecycleStore, UnsupportedError, Vector, VectorStore, View
+from vectorstore import Analyser, Entry, LifecycleStore, UnsupportedError, VectorStore, View
 
 __all__ = ["Query", "RecallSettings", "Recaller"]
 
@@ -50,7 +45,7 @@ class Recaller:
     changes.
 
     *word_vectors* soften the word match (None: words match themselves). *zone* is that of dates in
-    questions and of days (None: UTC).
+    questions and of days (None: UTC). The cues are those of the language of the store's analyser.
     """
 
     def __init__(
@@ -60,19 +55,19 @@ class Recaller:
         word_vectors: WordVectors | None = None,
         zone: tzinfo | None = None,
         settings: RecallSettings = _DEFAULTS,
-        language: str = "english",
     ) -> None:
         self._store = store
         self._settings = settings
         self._zone = zone if zone is not None else UTC
-        self._lexicon = lexicon_for(language)
-        self._following: Following | None = None
+        self._reader: Reader | None = None
         analyser = getattr(store, "analyser", None)
         self._stem = (Analyser() if analyser is None else analyser).terms
+        self._lexicon = lexicon_for(getattr(analyser, "language", "english"))
         if isinstance(store, LifecycleStore) and analyser is not None:
-            self._following = Following(
+            following = Following(
                 store, analyser=analyser, lexicon=self._lexicon, zone=self._zone, word_vectors=word_vectors
             )
+            self._reader = Reader(following, settings, self._lexicon, self._stem, self._zone)
 
     def wordings(
         self,
@@ -87,10 +82,10 @@ class Recaller:
         Usually one or two; embed them as queries, in one call, and hand them over as ``Query.vectors``
         (``dict(zip(wordings, vectors))``; leave out those whose vector is a row of zeros).
         """
-        if self._following is None or set(lanes) == {DOCUMENTS}:
+        if self._reader is None or set(lanes) == {DOCUMENTS}:
             return (text,)
         wordings = [text] if DOCUMENTS in lanes else []
-        wordings += [self._bare(text, namespace) for namespace in namespaces]
+        wordings += [self._reader.bare(text, namespace) for namespace in namespaces]
         return tuple(dict.fromkeys(wordings))
 
     def leant_on(self, text: str, context: Sequence[str]) -> tuple[str, ...]:
@@ -99,8 +94,10 @@ class Recaller:
 
     def bare(self, text: str, namespaces: Sequence[str] = ("",)) -> str:
         """Return *text* without the names of those who take part in the conversations of *namespaces*."""
-        for namespace in namespaces if self._following is not None else ():
-            text = self._bare(text, namespace)
+        if self._reader is None:
+            return text
+        for namespace in namespaces:
+            text = self._reader.bare(text, namespace)
         return text
 
     def recall(self, query: Query) -> Found:
@@ -109,35 +106,43 @@ class Recaller:
         Filtered first: namespace, what stands (enabled, valid, not expired), *where*, any of *tags*.
         """
         places = places_of(self._store, query)
-        if self._following is None:
+        if self._reader is None:
             return self._plainly(query, places)
-        with self._following.store.view([place.name for place in places]) as view:
-            sources = self._sources(self._following, view, places, query)
+        with self._reader.following.store.view([place.name for place in places]) as view:
+            sources = self._sources(self._reader, view, places, query)
             found = self._packed(view, sources, merged(sources, self._depth(query)), query)
-            return self._with_words(self._following, view, places, query, found) if query.explain else found
+            return self._with_words(self._reader, view, places, query, found) if query.explain else found
+
+    def widened(self, query: Query, found: Found) -> Found:
+        """Return *found*, the answer to *query*, with the turns around its hits that ``query.around`` asks for."""
+        if self._reader is None:
+            return replace(found, notes=(*found.notes, NO_TURNS))
+        places = [place for place in places_of(self._store, query) if place.lane != DOCUMENTS]
+        with self._reader.following.store.view([place.name for place in places]) as view:
+            return widened(self._reader, view, places, query, found)
 
     def why_not(self, query: Query, id: str) -> WhyNot:
         """Say which stage stopped the memory *id* on its way into the answer of ``recall(query)``, or its place there.
 
         On a store that has data alone this raises ``UnsupportedError``.
         """
-        if self._following is None:
+        if self._reader is None:
             raise UnsupportedError("why_not", "this store finds by plain search alone, without stages to explain")
         places = places_of(self._store, query)
-        with self._following.store.view([place.name for place in places]) as view:
+        with self._reader.following.store.view([place.name for place in places]) as view:
             held = memory_at(view, places, id)
             if held is not None:
-                return self._explained(self._following, view, places, query, *held)
+                return self._explained(self._reader, view, places, query, *held)
         return elsewhere(self._store, query, id)
 
     def _explained(
-        self, following: Following, view: View, places: Sequence[Place], query: Query, place: Place, memory: Memory
+        self, reader: Reader, view: View, places: Sequence[Place], query: Query, place: Place, memory: Memory
     ) -> WhyNot:
-        with self._reading(following, view, place, query) as reading:
+        with reader.reading(view, place, query) as reading:
             row = reading.index.row(memory.id)
             if reading.standing.hidden(reading.index, np.array([row]))[0]:
                 return hidden(memory, query)
-            if not view.passing([memory.id], where=all_of(_asked(query)), namespace=place.name)[0]:
+            if not view.passing([memory.id], where=all_of(asked_filters(query)), namespace=place.name)[0]:
                 return WhyNot(memory.id, Stage.FILTER, "the filter or the tags asked for leave it out")
             count = view.count(namespace=place.name)
             by_words = view.matching(query.asked, count, where=reading.where, namespace=place.name)
@@ -145,26 +150,24 @@ class Recaller:
             if reading.vector is not None:
                 by_vector = view.nearest(reading.vector, count, where=reading.where, namespace=place.name)
             channels = channels_of(memory.id, by_words, by_vector)
-        sources = self._sources(following, view, places, query)
+        sources = self._sources(reader, view, places, query)
         ranked = merged(sources, sum(len(source.ids) for source in sources))
         at = next(
             (at for at, one in enumerate(ranked) if (one.id, one.source.namespace) == (memory.id, place.name)), -1
         )
         if at < 0:
-            return unranked(memory, channels, self._candidates(place))
+            return unranked(memory, channels, reader.candidates(place))
         found = self._packed(view, sources, ranked[: self._depth(query)], query)
         return ranked_at(found, ranked, at, channels, k=query.k)
 
-    def _with_words(
-        self, following: Following, view: View, places: Sequence[Place], query: Query, found: Found
-    ) -> Found:
+    def _with_words(self, reader: Reader, view: View, places: Sequence[Place], query: Query, found: Found) -> Found:
         """Return *found* with the words by which each hit was found."""
         hits = list(found.hits)
         for place in places:
             held = [at for at, hit in enumerate(hits) if (hit.namespace, hit.lane) == lane_of(place.name)[:2]]
             if not held:
                 continue
-            with self._reading(following, view, place, query) as reading:
+            with reader.reading(view, place, query) as reading:
 
                 def df(terms: Sequence[str], name: str = place.name) -> list[int]:
                     return view.df(terms, namespace=name)
@@ -178,8 +181,12 @@ class Recaller:
                         hits[at] = replace(hits[at], matched=matched)
         return replace(found, hits=tuple(hits))
 
-    def _sources(self, following: Following, view: View, places: Sequence[Place], query: Query) -> list[Scored]:
-        return [self._scored(following, view, place, query).graded() for place in places]
+    def _sources(self, reader: Reader, view: View, places: Sequence[Place], query: Query) -> list[Scored]:
+        """Return the graded candidates of each place; with several wordings, fused."""
+        return [
+            fused([(reader.scored(view, place, asked).graded(), weight, sure) for asked, weight, sure in _asked(query)])
+            for place in places
+        ]
 
     def _packed(self, view: View, sources: Sequence[Scored], ranked: Sequence[Ranked], query: Query) -> Found:
         def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
@@ -204,111 +211,47 @@ class Recaller:
             explain=query.explain,
         )
         best = ranked[0].source if ranked else None
-        confidence, abstain = judged(sources, best, self._settings.doubt, vectors=bool(query.vectors))
+        confidence, abstain = judged(sources, best, lead=self._settings.doubt.lead)
         return Found(hits, confidence, abstain, left_out, notes)
-
-    @contextmanager
-    def _reading(self, following: Following, view: View, place: Place, query: Query) -> Iterator[_Reading]:
-        """Read the question with what is known in *place*."""
-        conversation = place.lane != DOCUMENTS
-        standing = Standing(query.now, query.as_of, query.known_at)
-        today = (query.as_of or query.now).astimezone(self._zone).date()
-        with following.index(view, place.name, conversation=conversation) as index:
-            question = understood(
-                query.asked, index, lexicon=self._lexicon, stem=self._stem, today=today, last=query.text
-            )
-            vector = self._vector(query, question.bare if conversation else query.asked)
-            where = all_of([*standing.conditions(index), *_asked(query)])
-            yield _Reading(index, question, vector, standing, where)
-
-    def _candidates(self, place: Place) -> int:
-        return self._settings.document_candidates if place.lane == DOCUMENTS else self._settings.candidates
-
-    def _scored(self, following: Following, view: View, place: Place, query: Query) -> Scored:
-        with self._reading(following, view, place, query) as reading:
-            index, question, vector, standing = reading.index, reading.question, reading.vector, reading.standing
-            found = best_of_both(
-                view,
-                place.name,
-                text=query.asked,
-                vector=vector,
-                count=self._candidates(place),
-                where=reading.where,
-            )
-            rows = index.rows(found)
-            if place.lane == DOCUMENTS:
-                return score_documents(
-                    view, place.name, index, rows, question, vector, weights=self._settings.documents
-                )
-            asked = _asked(query)
-
-            def passing(ids: list[str]) -> NDArray[np.bool_]:
-                return view.passing(ids, where=all_of(asked), namespace=place.name)
-
-            rows = np.union1d(rows, of_dates(index, question, self._candidates(place)))
-            rows = with_neighbours(index, rows, standing=standing, passing=passing if asked else None)
-            return score_conversation(
-                view,
-                place.name,
-                index,
-                rows,
-                question,
-                vector,
-                lane=place.lane,
-                standing=standing,
-                weights=self._settings.conversation,
-            )
 
     def _plainly(self, query: Query, places: Sequence[Place]) -> Found:
         standing = Standing(query.now, query.as_of, query.known_at)
-        where = all_of([*standing.every_condition(), *_asked(query)])
-        found: dict[str, PlainFound] = {
-            place.name: search_plainly(
-                self._store, place.name, place.lane, query, where=where, candidates=self._settings.candidates
+        where = all_of([*standing.every_condition(), *asked_filters(query)])
+        entries: dict[tuple[str, str], Entry] = {}
+
+        def graded(place: Place, asked: Query) -> Scored:
+            found = search_plainly(
+                self._store,
+                place.name,
+                place.lane,
+                asked,
+                where=where,
+                candidates=self._settings.candidates,
+                terms=self._stem,
+                doubt=self._settings.doubt,
             )
-            for place in places
-        }
-        sources = [one.scored.graded() for one in found.values()]
+            entries.update(((place.name, id), entry) for id, entry in found.entries.items())
+            return found.scored.graded()
+
+        wordings = _asked(query)
+        sources = [
+            fused([(graded(place, asked), weight, sure) for asked, weight, sure in wordings]) for place in places
+        ]
         ranked = merged(sources, self._depth(query))
 
         def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
-            return [found[one.source.namespace].entries[one.id] for one in page]
+            return [entries[one.source.namespace, one.id] for one in page]
 
         return self._found(sources, ranked, query, fetch, NOTE)
-
-    def _bare(self, text: str, namespace: str) -> str:
-        assert self._following is not None
-        name = store_namespace(namespace, CONVERSATION)
-        with (
-            self._following.store.view([name]) as view,
-            self._following.index(view, name, conversation=True) as index,
-        ):
-            return without_names(text, index, lexicon=self._lexicon, stem=self._stem)[0]
-
-    def _vector(self, query: Query, wording: str) -> Vector | None:
-        if self._store.space is None:
-            return None
-        return query.vectors.get(wording, query.vectors.get(query.asked))  # names may have changed since wordings()
 
     def _depth(self, query: Query) -> int:
         """How many are ranked for *k* hits: some may be folded or not fit a budget."""
         return query.k * (4 if query.token_budget is None else 10) + _SPARE
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A question as one namespace reads it; *where* is everything that candidates must pass."""
-
-    index: Index
-    question: Question
-    vector: Vector | None
-    standing: Standing
-    where: Filter | None
-
-
-def _asked(query: Query) -> list[Filter]:
-    asked = filter_of(None, query.tags, query.where)
-    return [asked] if asked else []
+def _asked(query: Query) -> list[tuple[Query, float, bool]]:
+    """Return the question and its other wordings, each with its weight and whether it is sure."""
+    return [(query, 1.0, True), *((query.worded(one), one.weight, one.sure) for one in query.wordings)]
 
 
 def _fetched(view: View, page: Sequence[Ranked]) -> list[Entry | None]:

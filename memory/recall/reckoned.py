@@ -1,4 +1,6 @@
-"""Days reckoned from another day: "yesterday", "last March", "two weeks ago", "over the last month". English.
+"""Days reckoned from another day: "yesterday", "last March", "two weeks ago", "over the last month".
+
+Said in English; a lexicon of another language has a pattern of its own with the same groups, and its words in English.
 
 In a question the other day is today; in a memory it is the day on which it was said.
 """
@@ -59,11 +61,10 @@ def reckoned(text: str, lexicon: Lexicon, today: date) -> tuple[Span, ...]:
     if not lexicon.months:
         return ()
     found = []
-    for match in _pattern(lexicon).finditer(text):
+    for match in (lexicon.reckoned or _pattern(lexicon)).finditer(text):
+        words = {name: part.lower() for name, part in match.groupdict().items() if part}
         try:
-            found.append(
-                _span({name: part.lower() for name, part in match.groupdict().items() if part}, lexicon, today)
-            )
+            found.append(_span({name: lexicon.canon.get(word, word) for name, word in words.items()}, lexicon, today))
         except (OverflowError, ValueError):  # before the year 1
             continue
     return tuple(found)
@@ -96,9 +97,9 @@ def _span(said: dict[str, str], lexicon: Lexicon, today: date) -> Span:
     if "month" in said:
         number = lexicon.months[said["month"]]
         return _month(today.year - (number >= today.month), number)
-    if "past" in said:
-        return _past(said["past"], today)
-    return _whole(said["this"], today)
+    if "past" in said or "last" in said:
+        return _past(said.get("past") or said["last"], today)
+    return _whole(said.get("this") or said["present"], today)
 
 
 def _ago(count: int, unit: str, today: date) -> Span:

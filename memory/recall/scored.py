@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+_LEAST = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
     """Ids with one value each in every part.
 
-    *topic* in [0, 1] is how far the best candidate is about the question at all; *lead* how far the best
-    memory of those whom the question names stays ahead of all others' (below 0: somebody else said it), 0
-    where nobody is named. *newer* maps the place of a statement that is outdated to that of the one that is newer.
+    *topic* in [0, 1] is how far the best candidate is about the question at all; *lead* how far the memories of those
+    whom the question names stay ahead of all others' (below 0: somebody else said it), 0 where nobody is named. *newer*
+    maps the place of a statement that is outdated to that of the one that is newer.
     """
 
     namespace: str
@@ -38,11 +39,12 @@ class Scored:
         return summed(self.parts, len(self.ids))
 
     def graded(self) -> Scored:
-        """Return the same order of ids with scores whose best is *topic*."""
+        """Return the same order of ids with scores whose best is *topic*; never so low that the order is lost."""
         best = float(self.totals().max(initial=0.0))
         if best <= 0:
             return self
-        parts = {name: part * (self.topic / best) for name, part in self.parts.items()}
+        scale = max(self.topic, _LEAST) / best
+        parts = {name: part * scale for name, part in self.parts.items()}
         return replace(self, parts=parts)
 
 

@@ -53,14 +53,14 @@ class DocumentWeights:
 class Doubt:
     """Below what a recall says that nothing here may answer; each was set to refuse one in twenty wrongly.
 
-    The first four bound how far the best candidate is about the question, with vectors and by words alone;
-    they suit the local embedder. *lead* bounds how far somebody else's memory may be ahead.
+    The first four bound how far the best candidate is about the question, with vectors and by words alone
+    (``confidence.about``); they suit the local embedder. *lead* bounds how far others' memories may be ahead.
     """
 
-    conversation: float = 0.38
-    conversation_words: float = 0.32
-    document: float = 0.44
-    document_words: float = 0.31
+    conversation: float = 0.273
+    conversation_words: float = 0.208
+    document: float = 0.37
+    document_words: float = 0.302
     lead: float = -0.13
 
 

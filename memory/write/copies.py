@@ -5,6 +5,7 @@ A text of fewer than eight letters must stand by itself: forgetting "ok" does no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,6 +15,7 @@ from vectorstore import Entry
 
 _SHORT: Final = 8
 _FEW: Final = 24
+_PLACES: Final = 100
 _FREE: Final = ("title", "heading", "tags")
 
 
@@ -23,12 +25,17 @@ class Words:
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.texts = frozenset(text for text in texts if text)
         self._short: dict[int, set[str]] = {}
-        self._long: dict[str, list[str]] = {}
-        for text in self.texts:
-            if len(text) < _SHORT:
-                self._short.setdefault(len(text), set()).add(text)
-            else:
-                self._long.setdefault(text[:_SHORT], []).append(text)
+        self._long: dict[str, list[tuple[int, str]]] = {}
+        if len(self.texts) <= _FEW:
+            return
+        long = [text for text in self.texts if len(text) >= _SHORT]
+        for text in self.texts.difference(long):
+            self._short.setdefault(len(text), set()).add(text)
+        # each is known by its rarest piece: texts of one kind begin alike
+        counts = Counter(text[at : at + _SHORT] for text in long for at in _places(text))
+        for text in long:
+            _, at = min((counts[text[place : place + _SHORT]], place) for place in _places(text))
+            self._long.setdefault(text[at : at + _SHORT], []).append((at, text))
 
     def __bool__(self) -> bool:
         return bool(self.texts)
@@ -62,9 +69,13 @@ class Words:
             return False
         for at in range(len(text) - _SHORT + 1):
             found = self._long.get(text[at : at + _SHORT])
-            if found is not None and any(text.startswith(one, at) for one in found):
+            if found is not None and any(before <= at and text.startswith(one, at - before) for before, one in found):
                 return True
         return False
+
+
+def _places(text: str) -> range:
+    return range(min(len(text) - _SHORT + 1, _PLACES))
 
 
 def holds(text: str, words: Iterable[str]) -> bool:

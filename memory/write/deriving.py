@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from memory.codec import from_entry
 from memory.errors import NotTrusted
@@ -12,18 +13,28 @@ from memory.write.context import WriteContext
 from memory.write.trust import check_may_change, least, trust_of
 
 
-def entitled(context: WriteContext, memories: Sequence[Memory], namespace: str) -> list[Memory | Report]:
+def entitled(
+    context: WriteContext,
+    memories: Sequence[Memory],
+    namespace: str,
+    beside: Mapping[str, Memory] = MappingProxyType({}),
+) -> list[Memory | Report]:
     """Return *memories* with the trust that they have; one that may not supersede what it names is refused.
 
-    What a memory was derived from and is not there (any more) does not count.
+    What a memory was derived from and is neither there (any more) nor *beside* it, about to be written, does not count.
     """
-    asked = {id for one in memories for id in (*one.derived_from, *_superseded(one))}
+    asked = {id for one in memories for id in named_by(one)}
     there = context.find(sorted(asked), namespace) if asked else {}
-    known = {id: from_entry(entry) for id, (_, entry) in there.items()}
+    known = {**beside, **{id: from_entry(entry) for id, (_, entry) in there.items()}}
     return [_entitled(one, [known[id] for id in one.derived_from if id in known], known) for one in memories]
 
 
-def _entitled(memory: Memory, sources: Sequence[Memory], known: dict[str, Memory]) -> Memory | Report:
+def named_by(memory: Memory) -> tuple[str, ...]:
+    """Return the ids of the memories that *memory* says it was made from, or supersedes."""
+    return (*memory.derived_from, *_superseded(memory))
+
+
+def _entitled(memory: Memory, sources: Sequence[Memory], known: Mapping[str, Memory]) -> Memory | Report:
     try:
         old = [known[id] for id in _superseded(memory) if id in known]
         check_may_change(memory.actor, old, "supersede")

@@ -21,7 +21,7 @@ from memory.times import aware
 from memory.write.checking import actor_named
 from memory.write.context import WriteContext
 from memory.write.erasers import Gone, Returning
-from memory.write.erasure_plan import PAGE, Plan, loosened, pages_of, plan_of
+from memory.write.erasure_plan import Plan, loosened, pages_of, plan_of
 from memory.write.held import Package
 from memory.write.message_marks import history_lane, marks_of
 from memory.write.selecting import Selection, selected, selected_messages
@@ -30,6 +30,7 @@ from memory.write.unreached import unreached, without_backups
 from vectorstore import Entry
 
 _HASH: Final = 16
+_WHOLE_PAGE: Final = 2000
 
 
 def forget(
@@ -228,7 +229,7 @@ def _first(context: WriteContext, lane: str) -> list[Entry]:
     page = []
     for entry in context.store.scan(namespace=lane):
         page.append(entry)
-        if len(page) == PAGE:
+        if len(page) == _WHOLE_PAGE:
             break
     return page
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -36,7 +37,9 @@ class StoredMemories:
     namespace: str
     ready: dict[str, Embedded] = field(default_factory=dict)
     _tried: set[str] = field(default_factory=set)
-    _added: list[Memory] = field(default_factory=list)
+    added: dict[str, Memory] = field(default_factory=dict)
+    """By id, what comes before in the batch and is about to be written."""
+    _seen: list[_Looked] = field(default_factory=list)
 
     async def warm(self, memories: Iterable[Memory]) -> None:
         """Embed what is to be written in one go."""
@@ -51,62 +54,69 @@ class StoredMemories:
             parts = ((text, made.part([place])) for place, text in enumerate(missing))
             self.ready.update({text: part for text, part in parts if part.vectors[0] is not None})
 
-    def _vector(self, memory: Memory) -> Vector | None:
-        made = self.ready.get(to_entry(memory).text)
-        return None if made is None else made.vectors[0]
-
     def add(self, memory: Memory) -> None:
         """Let the following ones see *memory*, which has its id and is about to be written."""
-        self._added.append(memory)
+        self.added[memory.id] = memory
+        if not memory.disabled:
+            self._seen.append(self._looked_at(memory))
 
     async def nearest(self, memory: Memory, k: int = 5) -> Sequence[Near]:
         """As ``Stored.nearest``, among the live memories of its kind, role and speaker."""
         await self.warm([memory])
-        vector = self._vector(memory)
-        there = await asyncio.to_thread(self._stored, memory, vector, k)
-        there += [
-            self._near(memory, vector, one, self._vector(one)) for one in self._added if _key(one) == _key(memory)
+        asked = self._looked_at(memory)
+        there = await asyncio.to_thread(self._stored, asked, k)
+        now, key = aware(self.context.clock(), self.context.zone), _key(memory)
+        near = [
+            asked.near(other)
+            for other in (*there, *self._seen)
+            if _key(other.memory) == key and all(end is None or end > now for end in _ends(other.memory))
         ]
-        return sorted(there, key=lambda near: (-near.similarity, near.memory.id))[:k]
+        return sorted(near, key=lambda one: (-one.similarity, one.memory.id))[:k]
 
-    def _stored(self, memory: Memory, vector: Vector | None, k: int) -> list[Near]:
+    def _looked_at(self, memory: Memory) -> _Looked:
+        made = self.ready.get(to_entry(memory).text)
+        return _Looked.at(memory, None if made is None else made.vectors[0])
+
+    def _stored(self, asked: _Looked, k: int) -> list[_Looked]:
         store, lane = self.context.store, store_namespace(self.namespace, CONVERSATION)
-        where: Filter = {"$and": [{"disabled": {"$ne": True}}, *({name: value} for name, value in _filter(memory))]}
-        found = {
-            match.entry.id: match.entry
-            for match in store.search_text(memory.text, k + _BESIDE, where=where, namespace=lane)
-        }
-        if vector is not None and store.space is not None:
-            matches = store.search(vector, k + _BESIDE, where=where, namespace=lane)
-            found.update({match.entry.id: match.entry for match in matches})
-        now = aware(self.context.clock(), self.context.zone)
-        live = ((from_entry(entry), entry.vector) for entry in found.values())
-        return [
-            self._near(memory, vector, other, beside)
-            for other, beside in live
-            if _key(other) == _key(memory)
-            and (other.expires_at is None or other.expires_at > now)
-            and (other.valid_to is None or other.valid_to > now)
-        ]
+        where: Filter = {"$and": [{"disabled": {"$ne": True}}, *_conditions(asked.memory)]}
+        matches = store.search_text(asked.memory.text, k + _BESIDE, where=where, namespace=lane)
+        if asked.vector is not None and store.space is not None:
+            matches += store.search(asked.vector, k + _BESIDE, where=where, namespace=lane)
+        found = {match.entry.id: match.entry for match in matches}
+        return [_Looked.at(from_entry(entry), entry.vector) for entry in found.values()]
 
-    @staticmethod
-    def _near(memory: Memory, vector: Vector | None, other: Memory, beside: Vector | None) -> Near:
-        if vector is not None and beside is not None and len(vector) == len(beside):
-            norm = float(np.linalg.norm(vector) * np.linalg.norm(beside))
-            cosine = float(np.dot(vector, beside)) / norm if norm else 0.0
-            return Near(other, min(max(cosine, 0.0), 1.0), "meaning")
-        ours, theirs = _words(memory.text), _words(other.text)
-        return Near(other, len(ours & theirs) / len(ours | theirs) if ours | theirs else 1.0, "words")
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A memory as it is compared: its words, and its vector of length 1 where it has one."""
+
+    memory: Memory
+    words: frozenset[str]
+    vector: Vector | None
+
+    @classmethod
+    def at(cls, memory: Memory, vector: Vector | None) -> _Looked:
+        norm = 0.0 if vector is None else float(np.linalg.norm(vector))
+        words = frozenset(_WORD.findall(memory.text.casefold()))
+        return cls(memory, words, vector / norm if vector is not None and norm else None)
+
+    def near(self, other: _Looked) -> Near:
+        if self.vector is not None and other.vector is not None and len(self.vector) == len(other.vector):
+            cosine = float(np.dot(self.vector, other.vector))
+            return Near(other.memory, min(max(cosine, 0.0), 1.0), "meaning")
+        every = self.words | other.words
+        return Near(other.memory, len(self.words & other.words) / len(every) if every else 1.0, "words")
 
 
 def _key(memory: Memory) -> tuple[str | None, ...]:
     return (memory.kind, memory.role, memory.speaker)
 
 
-def _filter(memory: Memory) -> Iterable[tuple[str, str]]:
+def _conditions(memory: Memory) -> Iterable[Filter]:
     named = zip(("kind", "role", "speaker"), _key(memory), strict=True)
-    return ((name, value) for name, value in named if value is not None)
+    return ({name: value} for name, value in named if value is not None)
 
 
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text.casefold()))
+def _ends(memory: Memory) -> tuple[datetime | None, ...]:
+    return (memory.expires_at, memory.valid_to)

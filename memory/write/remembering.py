@@ -13,8 +13,9 @@ from memory.errors import ArgumentError, DuplicateKey
 from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
 from memory.write.context import WriteContext
-from memory.write.deriving import entitled
+from memory.write.deriving import entitled, named_by
 from memory.write.embedded import Embedded
+from memory.write.ids import keyed_id
 from memory.write.judging import Judged, judge, judge_each
 from memory.write.looking import StoredMemories
 from memory.write.sensitive import NOT_SENT, may_embed
@@ -43,12 +44,11 @@ async def remember_batch(
 ) -> list[Report | DuplicateKey]:
     """Keep *items* in one transaction; *names* say what each is called in an error."""
     memories = [checked(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
-    allowed = await asyncio.to_thread(entitled, context, memories, namespace)
     ready: dict[str, Embedded] = {}
-    if context.rules.looking:
-        stored = StoredMemories(context, namespace, ready)
-        units = await _one_after_another(context, allowed, namespace, stored)
+    if context.rules.looking or _linked(context, memories, namespace):
+        units = await _one_after_another(context, memories, namespace, StoredMemories(context, namespace, ready))
     else:
+        allowed = await asyncio.to_thread(entitled, context, memories, namespace)
         judged = iter(await judge_each([one for one in allowed if isinstance(one, Memory)], context.rules))
         units = [
             _unit(context, *next(judged), namespace) if isinstance(one, Memory) else _Unit(line=one) for one in allowed
@@ -107,27 +107,42 @@ def _with_vector(draft: Draft, made: Embedded, place: int) -> Draft:
     )
 
 
+def _linked(context: WriteContext, memories: Sequence[Memory], namespace: str) -> bool:
+    """Whether one of *memories* was made from, or supersedes, another of them."""
+    asked = {id for one in memories for id in named_by(one)}
+    if not asked:
+        return False
+    named = {one.id for one in memories if one.id}
+    keyed = {keyed_id(context.tombstones.key, namespace, one.key) for one in memories if one.key is not None}
+    return not asked.isdisjoint(named | keyed)
+
+
 async def _one_after_another(
-    context: WriteContext, allowed: Sequence[Memory | Report], namespace: str, stored: StoredMemories
+    context: WriteContext, memories: Sequence[Memory], namespace: str, stored: StoredMemories
 ) -> list[_Unit]:
     """Judge each item beside what is stored and what of the batch comes before it, as if it came alone."""
-    await stored.warm([one for one in allowed if isinstance(one, Memory)])
-    units: list[_Unit] = []
-    taken: set[str] = set()
-    for one in allowed:
+    if context.rules.looking:
+        await stored.warm(memories)
+    units = []
+    for memory in memories:
+        (one,) = await asyncio.to_thread(entitled, context, [memory], namespace, stored.added)
         if not isinstance(one, Memory):
             units.append(_Unit(line=one))
             continue
         unit = _unit(context, *await judge(one, context.rules, stored), namespace)
         units.append(unit)
-        if unit.draft is None:
-            continue
-        new = unit.draft.memory.id not in taken and not await asyncio.to_thread(known, context, [unit.draft], namespace)
-        taken.add(unit.draft.memory.id)
-        for added in (unit.draft, *unit.made) if new else ():
+        if unit.draft is not None and (
+            unit.draft.memory.id in stored.added or await _is_known(context, unit.draft, namespace)
+        ):
+            continue  # it will not be written, nor what was made of it
+        for added in (unit.draft, *unit.made):
             if isinstance(added, Draft):
                 stored.add(added.memory)
     return units
+
+
+async def _is_known(context: WriteContext, one: Draft, namespace: str) -> bool:
+    return bool(await asyncio.to_thread(known, context, [one], namespace))
 
 
 def _unit(context: WriteContext, judged: Judged, made: Sequence[Judged], namespace: str) -> _Unit:

@@ -137,9 +137,11 @@ def complete(context: WriteContext) -> int:
 
 
 def _judged(context: WriteContext, rows: Sequence[HistoryRow]) -> dict[_Place, Judged | None]:
-    """Ask the policies about what history alone has; None for what cannot be a memory."""
+    """Ask the policies about what history alone has; None for what cannot be a memory, or was forgotten."""
     memories: dict[_Place, Memory] = {}
     for row in rows:
+        if _is_forgotten(context, row):
+            continue  # a policy may be a model, which need not see it again
         memory = memory_of(row.message, row.session, row.at, sequence=row.sequence)
         try:
             if isinstance(memory, Memory):
@@ -195,16 +197,17 @@ def _placed(memory: Memory, sequence: int) -> Source | None:
 
 
 def _completed(context: WriteContext, row: HistoryRow, judged: Judged | None) -> Draft | None:
-    if judged is None or judged.memory is None:
-        return None
-    lane = store_namespace(row.namespace, CONVERSATION)
-    if row.memory and context.tombstones.which(lane, [row.memory]):
-        return None
-    forgotten_at = context.tombstones.words_at(row.namespace, row.message.text)
-    if forgotten_at is not None and row.at <= forgotten_at:
+    if judged is None or judged.memory is None or _is_forgotten(context, row):
         return None
     made = draft(context, replace(judged.memory, id=row.memory or ""), row.namespace)
     return replace(made, named=False)
+
+
+def _is_forgotten(context: WriteContext, row: HistoryRow) -> bool:
+    if row.memory and context.tombstones.which(store_namespace(row.namespace, CONVERSATION), [row.memory]):
+        return True
+    forgotten_at = context.tombstones.words_at(row.namespace, row.message.text)
+    return forgotten_at is not None and row.at <= forgotten_at
 
 
 def _add(context: WriteContext, one: Draft, namespace: str) -> bool:

@@ -85,9 +85,9 @@ def _in_tables(database: Any, receipt: Forgotten) -> tuple[int, list[Left]]:
             if table in _BY_PURPOSE or table.startswith("held"):
                 continue
             for owner, values in _rows(connection, table, columns):
-                rows += 1
                 if owner is not None and not _of_namespace(owner, receipt.namespace):
                     continue
+                rows += owner is not None
                 named = {id for column, value in values.items() for id in _mentioned(column, value)} & ids
                 left += [Left(table, f"memory {one} is mentioned") for one in sorted(named)]
     return rows, left

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.agent import Agent, new_session
+from agent.agent import Agent
 from agent.errors import (
     AgentClosed,
     ArgumentError,
@@ -26,6 +26,7 @@ from agent.providers.quoting import QuotingProvider
 from agent.results import Ending, StopReason, Usage
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tools.function import tool
+from agent.turn import new_session
 from memory import (
     DocumentBlock,
     ImageBlock,

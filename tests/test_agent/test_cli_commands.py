@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent.assistant.cli.app import run
+from memory import Memory, open_memory, run_sync
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -85,6 +86,27 @@ def test_recall_json_has_its_keys(mneme: Mneme) -> None:
     assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}
     assert hit["score"] == pytest.approx(sum(hit["parts"].values()))
     assert "parts" not in mneme.json("recall", "What is the cat called?")["hits"][0]
+
+
+def test_recall_shows_the_turns_around_a_hit_when_asked(mneme: Mneme) -> None:
+    said = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
+    memory = open_memory(mneme.path, offline=True)
+    run_sync(
+        memory.remember_many(
+            Memory(text, kind="turn", speaker=who, session="s", sequence=at) for at, (who, text) in enumerate(said)
+        )
+    )
+    run_sync(memory.close())
+    shown = mneme("recall", "Miso", "-k", "1", "--around", "1").out.splitlines()
+    assert [line for line in shown if "before:" in line or "after:" in line] == [
+        "   before: Ana: What is the cat called?",
+        "   after: Ana: Lovely. before: X",
+    ]
+    (hit,) = mneme.json("recall", "Miso", "-k", "1", "--around", "exchange")["hits"]
+    assert [turn["text"] for turn in hit["before"]] == ["What is the cat called?"]
+    assert hit["after"] == []
+    refused = mneme("recall", "Miso", "--around", "some")
+    assert (refused.code, "a number of turns or 'exchange'" in refused.err) == (2, True)
 
 
 def test_recall_keeps_to_its_tags_and_its_count(mneme: Mneme) -> None:

@@ -72,12 +72,25 @@ def test_the_same_items_give_the_same_text() -> None:
 
 def test_a_header_tells_source_date_speaker_and_trust() -> None:
     day = datetime(2026, 5, 3, 10, 30, tzinfo=UTC)
-    _, header, _ = read(rendered([item(1, "x", speaker="Ana", date=day, trust="document", page=2)], "D"))[0]
+    _, header, _ = read(rendered([item(1, "x", speaker="Ana", date=day, trust="tool", session="s1")], "D"))[0]
     assert header == {
         "id": "m1",
-        "page": 2,
+        "source": "conversation s1",
         "said by": "Ana",
         "date": "2026-05-03T10:30+00:00",
+        "trust": "tool",
+    }
+
+
+def test_a_header_of_a_passage_tells_document_section_and_page() -> None:
+    passage = item(1, "x", source="a.md", title="A", heading=("One", "Two"), page=2, trust="document")
+    _, header, _ = read(rendered([passage], "D"))[0]
+    assert header == {
+        "id": "m1",
+        "source": "a.md",
+        "title": "A",
+        "section": "One > Two",
+        "page": 2,
         "trust": "document",
     }
 
@@ -224,6 +237,20 @@ def test_a_prompt_over_the_budget_is_sent_alone_and_said_to_be() -> None:
 def test_doubt_about_what_was_recalled_is_told_to_the_model() -> None:
     assembled = assemble(ingredients(recalled=(item(1, "x"),), doubtful=True), counter=COUNTER)
     assert "none of them may be about it" in assembled.messages[-1].text
+    assembled = assemble(ingredients(recalled=(item(1, "x"),), doubtful=True, other=True), counter=COUNTER)
+    assert "somebody else" in assembled.messages[-1].text
+
+
+def test_what_the_window_shows_takes_no_room_twice() -> None:
+    said = [Message.user("word " * 60), Message.assistant("Noted."), Message.user("Hello"), Message.assistant("Hi")]
+    one = item(1, said[0].text, session="s", sequence=1, score=1.0)
+    other = item(2, "thing " * 60, session="t", sequence=1, score=0.5)
+    given_items = ingredients(session="s", history=tuple(said), sequences=(1, 2, 3, 4), recalled=(one, other))
+    assembled = assemble(given_items, budget=420, counter=COUNTER)
+    assert [shown.id for shown in assembled.items] == ["m1", "m2"]
+    assert assembled.dropped == 0
+    assert (assembled.left_out, assembled.shortened) == ((), ())
+    assert "".join(message.text for message in assembled.messages).count("word " * 60) == 1
 
 
 ROUND = (
@@ -236,7 +263,7 @@ TURNS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.integers(1, 1500),
     TURNS,
@@ -253,8 +280,12 @@ def test_the_whole_stays_within_the_budget_and_groups_stay_whole(
             system="Be kind.",
             tools=tools,
             history=history,
+            session="s",
             sequences=tuple(range(len(history))),
-            recalled=tuple(item(place, text) for place, text in enumerate(recalled, start=1)),
+            recalled=tuple(
+                item(place, text, score=1 / place, session="s", sequence=3 * place)
+                for place, text in enumerate(recalled, start=1)
+            ),
             pinned=tuple(item(place, text) for place, text in enumerate(pinned, start=20)),
         ),
         budget=budget,

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 READS = {
     "recall": ("recall", "it was asked about"),
-    "profile": ("list", "I am allergic to peanuts."),
+    "profile": ("pinned", "I am allergic to peanuts."),
     "history": ("load", "We spoke before."),
 }
 
@@ -89,7 +89,7 @@ async def test_a_part_that_cannot_be_read_ends_the_run_where_that_is_wanted(memo
 
 
 async def test_all_of_it_down_is_answered_without_any(memory) -> None:
-    broken = Failing(memory, "recall", "list", "load", "remember_turn")
+    broken = Failing(memory, "recall", "pinned", "load", "remember_turn")
     with ScriptedProvider(Reply("Hello")) as provider:
         agent = Agent(provider, memory=broken)
         result = await agent.run("Hello", session="s")

@@ -93,6 +93,15 @@ async def test_one_of_the_users_memories_among_others_stops_all(memory) -> None:
     assert len(await memory.list()) == 2
 
 
+async def test_a_note_that_repeats_the_users_words_takes_them_not_with_it(memory) -> None:
+    await memory.remember("My safe word is heron.")
+    await use(memory, "remember", text="My safe word is heron.")
+    (note,) = [one for one in await memory.list() if one.kind == "note"]
+    with pytest.raises(ToolFailed, match="would go with it"):
+        await use(memory, "forget_memory", ids=[note.id])
+    assert len(await memory.list()) == 2
+
+
 async def test_the_users_words_can_be_changed_where_that_is_allowed(memory) -> None:
     report = await memory.remember("I like tea.")
     await use(memory, "correct_memory", id=report.id, text="I like coffee.", users_words=True)

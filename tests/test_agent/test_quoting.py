@@ -93,6 +93,13 @@ def test_what_scored_far_below_the_best_is_left_out() -> None:
     assert [one.id for one in answer("Where?", *items).citations] == ["m1", "m2"]
 
 
+def test_what_shares_no_word_and_scored_well_below_the_best_is_left_out() -> None:
+    dog, lisbon = item(1, "My dog is called Rex.", score=1.0), item(2, "I moved to Lisbon.", score=0.7)
+    cat, other = item(3, "Tom is a cat.", score=0.9), item(4, "Another dog barked.", score=0.6)
+    said = answer("How is my dog called?", dog, lisbon, cat, other)
+    assert [one.id for one in said.citations] == ["m1", "m3", "m4"]
+
+
 def test_scores_below_zero_still_have_a_best() -> None:
     assert [one.id for one in answer("Where?", item(1, "Here.", -1.0), item(2, "There.", -2.0)).citations] == ["m1"]
 

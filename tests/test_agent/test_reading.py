@@ -232,6 +232,18 @@ async def test_on_behalf_of_a_tools_result_a_person_is_asked_and_obeyed(memory, 
     assert (found is not None and found.text == "A note.") is not agrees
 
 
+async def test_a_yes_to_a_change_of_a_note_makes_it_no_word_of_the_users(memory) -> None:
+    await own_note(memory)
+
+    async def person(request) -> bool:
+        return True
+
+    replies = Reply(calls=(call("fetch"),)), Reply(calls=(call("correct_memory", id="n", text="Changed."),))
+    await run(memory, *replies, recall=0, policy=ToolPolicy(approver=person))
+    (found,) = await memory.get(["n"])
+    assert (found.text, found.trust, found.actor) == ("Changed.", Trust.TOOL, "tool")
+
+
 async def test_a_policy_that_asks_for_nothing_has_said_yes_in_advance(memory) -> None:
     await own_note(memory)
     replies = Reply(calls=(call("fetch"),)), Reply(calls=(call("forget_memory", ids=["n"]),))

@@ -501,6 +501,11 @@ def damaged(lines, how):
         return 1, b""
     if how == "not json":
         return at + 1, b"".join([*lines[:at], b"{]\n", *lines[at + 1 :]])
+    if how in ("nan in the log", "surrogate in the log"):
+        at = next(n for n, line in enumerate(lines) if b'"type": "operation"' in line)
+        value = b"NaN" if how == "nan in the log" else b'"\\ud800"'
+        operation = lines[at].replace(b'"changes": [{', b'"changes": [{"new": {"importance": ' + value + b"}, ", 1)
+        return at + 1, b"".join(sealed([*lines[:at], operation, *lines[at + 1 :]]))
     changed = {
         "unknown field": {**item, "authority": "root"},
         "unknown type": {**item, "type": "command"},
@@ -525,7 +530,7 @@ def damaged(lines, how):
     [
         *("cut", "a line lost", "a letter changed", "newer", "no export", "empty", "not json", "unknown field"),
         *("unknown type", "naive time", "no text", "short vector", "vector of nan", "trust", "beside", "surrogate"),
-        *("revision", "twice"),
+        *("revision", "twice", "nan in the log", "surrogate in the log"),
     ],
 )
 def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(opened, tmp_path, how):

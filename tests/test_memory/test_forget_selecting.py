@@ -1,6 +1,7 @@
 """What is meant by a forgetting: by source, session, document, filter, scope, tag or age; nothing named is an error."""
 
 import asyncio
+import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message, TextBlock, ToolResultBlock
 from memory.records import Memory, Source
+from memory.write.copies import Words, holds
 from vectorstore import open_store
 
 BOOKS = store_namespace("", DOCUMENTS, "books")
@@ -229,3 +231,14 @@ def test_what_stays_does_not_mention_what_went_and_goes_with_its_last_source(mem
     (kept,) = run(memory.get([both]))
     assert kept.derived_from == (b,)
     assert run(memory.forget([b])).derived == (both,)
+
+
+def test_looking_for_many_words_and_for_each_of_them_agree():
+    for seed in range(40):
+        rng = random.Random(seed)
+        words = ["".join(rng.choices("ab é_", k=rng.choice([1, 2, 3, 7, 8, 9, 14]))).strip() or "a" for _ in range(60)]
+        many = Words(words)
+        for _ in range(60):
+            text = "".join(rng.choices("ab é_", k=rng.choice([0, 1, 6, 30, 80])))
+            text += rng.choice(["", rng.choice(words), f"({rng.choice(words)})"])
+            assert many.held_by(text) == any(holds(text, [one]) for one in words), (seed, text)

@@ -12,9 +12,10 @@ import inspect
 import random
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -30,6 +31,7 @@ from memory import (
     SummaryWindow,
 )
 from memory.embedders.space import embedder_space
+from memory.portable.report import Mode
 from vectorstore import VectorStoreError, open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -102,6 +104,16 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         summed_up = SummaryWindow(FixedWindow(messages=2), lambda so_far, given: f"{so_far} {given[-1].text}")
         return ShortTermMemory(memory.conversations, policy=summed_up, session=session, namespace=namespace)
 
+    async def exported(memory: LongTermMemory, namespace: str) -> tuple[object, bytes]:
+        with suppress(FileNotFoundError):
+            file.unlink()
+        report = await memory.export(file, namespace=namespace, vectors=sweeping)
+        return report, file.read_bytes()
+
+    async def imported(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
+        return await exported(memory, namespace), await memory.import_(file, mode=mode, namespace=namespace)
+
+    file, mode = documents.with_name("export.jsonl"), rng.choice(get_args(Mode))
     calls: list[tuple[str, Call]] = [
         ("remember", lambda m, n: m.remember(item, namespace=n)),
         ("remember", lambda m, n: m.remember(keyed, namespace=n)),
@@ -138,6 +150,8 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("forget", lambda m, n: m.forget(session=session, namespace=n, grace=timedelta(days=1))),
         ("restore_forgotten", lambda m, n: m.restore_forgotten(operation, namespace=n)),
         ("forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=not sweeping)),
+        ("export", exported),
+        ("import_", imported),
         ("ingest", lambda m, n: knowledge(m, n).ingest([documents])),
         ("documents", lambda m, n: knowledge(m, n).documents()),
         ("retrieve", lambda m, n: knowledge(m, n).retrieve(f"Where is the {word}?", neighbours=1)),

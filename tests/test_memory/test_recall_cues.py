@@ -3,7 +3,8 @@
 import pytest
 
 from memory.recall.cues import Cue, cues_of
-from memory.recall.lexicon import ENGLISH, NEUTRAL, lexicon_for
+from memory.recall.languages import lexicon_for
+from memory.recall.lexicon import ENGLISH, NEUTRAL
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_a_text_without_the_cue_does_not_show_it(text: str, cue: Cue) -> None:
 
 
 def test_another_language_knows_question_marks_and_digits_and_no_more() -> None:
-    assert lexicon_for("german") is NEUTRAL
+    assert lexicon_for("french") is NEUTRAL
     assert cues_of("Ich war gestern in Rom, I said.", NEUTRAL) == 0
     assert cues_of("Am 3. Mai?", NEUTRAL) == Cue.ASKS | Cue.ENDS_ASKING | Cue.NUMBER
 

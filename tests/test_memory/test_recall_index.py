@@ -1,6 +1,7 @@
 """The index of a namespace, and the word match computed on it, against slow plain versions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -137,12 +138,16 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
     index = indexed([memory, Memory("music", id="b")])
     asked = question("apple river", index)
     words = words_of(asked, Index(None, stem), lambda terms: [1 for _ in terms], 2)
-    words = type(words)(np.array([index.stems.find(t) for t in asked.terms]), None, np.array([1.0, 2.0]))
+    words = replace(
+        words, numbers=np.array([index.stems.find(t) for t in asked.terms]), vectors=None, weights=np.array([1.0, 2.0])
+    )
     match = text_match(words, index.rows(["a", "b"]), index)
     assert match.sentence.tolist() == [3.0, 0.0]
     assert match.whole.tolist() == [3.0, 0.0]
     far = indexed([Memory("apple stone. river cloud", id="a")])
-    words = type(words)(np.array([far.stems.find(t) for t in asked.terms]), None, np.array([1.0, 2.0]))
+    words = replace(
+        words, numbers=np.array([far.stems.find(t) for t in asked.terms]), vectors=None, weights=np.array([1.0, 2.0])
+    )
     match = text_match(words, far.rows(["a"]), far)
     assert (match.sentence.tolist(), match.passage.tolist(), match.whole.tolist()) == ([2.0], [2.0], [3.0])
 
@@ -155,7 +160,7 @@ def test_the_best_passage_is_that_of_all_runs_of_words_inside_a_sentence(seed: i
     index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
     asked = question("apple river music stone", index)
     words = words_of(asked, index, lambda terms: [1 for _ in terms], len(texts))
-    words = type(words)(words.numbers, None, np.array([1.0, 2.0, 4.0, 8.0])[: len(words.numbers)])
+    words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 4.0, 8.0])[: len(words.numbers)])
     found = text_match(words, index.rows([str(at) for at in range(len(texts))]), index)
     weights = dict(zip(asked.terms, words.weights.tolist(), strict=True))
     for at, text in enumerate(texts):
@@ -175,7 +180,7 @@ def test_a_sentence_that_means_the_question_counts_by_its_own_words_alone() -> N
     assert meaning[0] == pytest.approx(1.0, abs=1e-6)
     assert 0.0 <= meaning[1] < 0.9
     assert meaning[2] == 0.0
-    without = type(words)(words.numbers, None, words.weights)
+    without = replace(words, vectors=None)
     assert sentence_meaning(without, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 3).tolist() == [0.0]
 
 
@@ -184,10 +189,10 @@ def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sen
     index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
     asked = question("apple river music", index)
     words = words_of(asked, index, lambda terms: [1 for _ in terms], len(texts))
-    words = type(words)(words.numbers, None, np.array([1.0, 2.0, 3.0]))
+    words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 3.0]))
     rows = index.rows([str(at) for at in range(len(texts))])
     assert pair_match(words, rows, index).tolist() == [3 / 8, 3 / 8, 0.0, 0.0, 3 / 8]
-    alone = type(words)(words.numbers[:1], None, words.weights[:1])
+    alone = replace(words, numbers=words.numbers[:1], vectors=None, weights=words.weights[:1])
     assert pair_match(alone, rows, index).tolist() == [0.0] * len(texts)
 
 

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from memory.codec import to_entry
-from memory.recall.confidence import judged, topic
 from memory.recall.packing import OVER_BUDGET, pack
 from memory.recall.scored import Ranked, Scored, best_first, merged
-from memory.recall.settings import Doubt
 from memory.records import Hit, LeftOut, Memory, Source
 from vectorstore import Entry
 
@@ -115,25 +113,48 @@ def test_graded_lanes_are_merged_by_what_their_best_covers() -> None:
     assert isinstance(ranked[0], Ranked)
 
 
-def test_the_topic_is_a_share_with_or_without_vectors() -> None:
-    assert topic(0.5, None, words=0.5) == 0.5
-    assert topic(1.0, 1.0, words=0.5) == 1.0
-    assert topic(0.0, -0.3, words=0.5) == 0.0
-    assert topic(0.2, 0.6, words=0.5) == pytest.approx(0.7 / 1.5)
+LONG = (
+    " ".join(f"word{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")
+    + " and then it went on for quite a while about "
+    + ("the boat, the harbour, the wind and the old captain who knew them all")
+)
 
 
-def test_doubt_names_its_reason() -> None:
-    doubt = Doubt(conversation=0.5, conversation_words=0.2, document=0.6, document_words=0.3, lead=-0.2)
-    good = Scored(PLACE, "conversation", ("a",), {}, topic=0.7)
-    weak = Scored(PLACE, "conversation", ("a",), {}, topic=0.4)
-    other = Scored(PLACE, "conversation", ("a",), {}, topic=0.7, lead=-0.3)
-    document = Scored("/documents/d", "documents", ("c",), {}, topic=0.65)
-    assert judged([], None, doubt, vectors=True) == (0.0, "nothing")
-    assert judged([good], good, doubt, vectors=True) == (0.7, None)
-    assert judged([weak], weak, doubt, vectors=True) == (0.4, "nothing")
-    assert judged([weak], weak, doubt, vectors=False) == (0.4, None)
-    confidence, reason = judged([other], other, doubt, vectors=True)
-    assert reason == "other"
-    assert confidence < 0.7
-    assert judged([weak, document], document, doubt, vectors=True) == (0.65, None)
-    assert judged([other, document], document, doubt, vectors=True)[1] is None
+@pytest.mark.parametrize(
+    ("one", "other", "folded"),
+    [
+        ("I like tea.", "I like tea!", True),
+        ("I like tea.", "“I like tea”", True),
+        ("I like tea.", "I don't like tea.", False),
+        ("My shift begins at six.", "My shift begins at seven.", False),
+        ("🎉", "😀", False),
+        (LONG, LONG.replace("harbour", "port"), True),
+        (f"{LONG} in 1931", f"{LONG} in 1932", False),
+        (LONG, " ".join(reversed(LONG.split())), False),
+    ],
+)
+def test_what_says_the_same_is_folded_and_what_differs_in_substance_is_not(one: str, other: str, folded: bool) -> None:
+    hits, left = packed([Memory(one, id="a", speaker="Anna"), Memory(other, id="b", speaker="Anna")])
+    assert (ids(hits), [out.into for out in left]) == ((["a"], ["a"]) if folded else (["a", "b"], []))
+
+
+def test_nothing_is_folded_into_what_did_not_fit() -> None:
+    hits, left = packed(
+        [Memory("I like tea !!!!!!!!!!!", id="a"), Memory("I like tea", id="b")], token_budget=12, counter=len
+    )
+    assert (ids(hits), left) == (["b"], (LeftOut("a", OVER_BUDGET),))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_candidate_before_the_last_hit_is_a_hit_or_named_and_the_budget_holds(seed: int) -> None:
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    memories = [Memory(" ".join(rng.choice(list("abcd"), rng.integers(1, 6))), id=f"m{at:02}") for at in range(40)]
+    hits, left = packed(memories, 8, token_budget=40, counter=len)
+    kept, out = ids(hits), [one.id for one in left]
+    assert sum(len(hit.memory.text) for hit in hits) <= 40
+    assert kept == sorted(kept)
+    assert not set(kept) & set(out)
+    until = int(kept[-1][1:]) if len(kept) == 8 else len(memories) - 1
+    assert sorted([*kept, *out])[: until + 1] == [f"m{at:02}" for at in range(until + 1)]
+    assert (hits, left) == packed(memories, 8, token_budget=40, counter=len)

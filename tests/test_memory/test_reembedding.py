@@ -366,6 +366,30 @@ def test_a_vector_that_is_under_way_while_the_memory_is_switched_is_not_stored(
     run(again.close())
 
 
+def test_a_question_that_is_under_way_while_the_memory_is_switched_is_answered_by_words(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    run(memory.remember("The archive is in Turin."))
+    switched: list[bool] = []
+
+    class Slow(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            rows = await super().embed(texts, kind)
+            if kind == "query" and not switched:
+                switched.append(True)
+                other = opened(tmp_path, Model())
+                await other.reembed(Model("new"))
+                await other.close()
+            return rows
+
+    memory.embedding.embedder = Slow()
+    found = run(memory.recall("Where is the archive?"))
+    assert switched == [True]
+    assert found[0].memory.text == "The archive is in Turin."
+    assert any("words alone" in note and "new/1" in note for note in found.notes)
+    assert run(memory.why_not("Where is the archive?", found[0].memory.id)).rank == 1
+    run(memory.close())
+
+
 def test_two_that_embed_anew_at_once_share_the_work(tmp_path: Path) -> None:
     one, other = opened(tmp_path, Model()), opened(tmp_path, Model())
     filled(one, 700)

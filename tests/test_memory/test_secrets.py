@@ -233,6 +233,26 @@ def test_no_byte_of_a_secret_is_kept_by_any_way_in(tmp_path, action):
             assert secret.encode() not in data, path.name
 
 
+@pytest.mark.parametrize("action", ["redact", "reject"])
+def test_no_byte_of_a_secret_comes_in_with_a_file(tmp_path, action):
+    source = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'open.db'}"))
+    run(source.remember(f"use {KEY}"))
+    run(source.remember_turn("s", [Message.user(f"the token is {CODE}"), Message.assistant("Noted.")]))
+    run(source.export(tmp_path / "all.jsonl"))
+    run(source.close())
+    home = tmp_path / "home"
+    home.mkdir()
+    memory = LongTermMemory(open_store(f"sqlite:///{home / 'm.db'}"), policies=[NoSecrets(action)])
+    run(memory.import_(tmp_path / "all.jsonl", trust="user"))
+    assert len(run(memory.conversations.load("s"))) == 2
+    assert run(memory.count()) == (3 if action == "redact" else 1)
+    run(memory.close())
+    for path in home.iterdir():
+        data = path.read_bytes()
+        assert KEY.encode() not in data, path.name
+        assert CODE.encode() not in data, path.name
+
+
 def test_what_is_no_secret_is_in_history_byte_for_byte():
     memory = LongTermMemory(open_store("numpy:"), policies=[NoSecrets()])
     said = [Message.user("I moved.", name="Ann"), Message.assistant("To where?")]

@@ -1,7 +1,7 @@
 """Write policies: each one's decision, how they go together on an item and on a turn, and what a failing one costs."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -431,3 +431,31 @@ def test_corrections_are_judged_as_additions_are(make):
     report = run_sync(memory.correct(kept.id, "The PIN is 48213."))
     assert (report.outcome, report.spans, report.reason) == ("redacted", 1, "secret: PIN")
     assert texts(memory) == ["The PIN is [redacted: PIN]."]
+
+
+# --- what history holds and memory lacks
+
+
+def test_what_is_completed_is_judged_without_a_lock_and_what_was_forgotten_is_not_shown_again(make):
+    asked = []
+    memory = make(Judge(lambda one: asked.append(one.text) or "weather" not in one.text), NoSecrets())
+    (gone,) = run_sync(memory.remember_turn("s", turn("I had a cat.")))
+    run_sync(memory.forget([gone.id]))
+    asked.clear()
+    at = NOW - timedelta(days=1)
+    lost = [
+        Message.user(text, at=at) for text in ("I had a cat.", "weather talk", "My PIN is 48213.", "My dog is Rex.")
+    ]
+    run_sync(memory.conversations.append("s", lost))
+    assert run_sync(memory.complete()) == 2
+    assert run_sync(memory.complete()) == 0
+    assert asked == ["weather talk", "My PIN is 48213.", "My dog is Rex."]
+    assert texts(memory) == ["My PIN is [redacted: PIN].", "My dog is Rex."]
+
+
+def test_a_judge_that_fails_while_completing_leaves_nothing_waiting(make):
+    memory = make(Judge(lambda one: 1 / 0))
+    run_sync(memory.conversations.append("s", turn("My dog is Rex.")))
+    assert run_sync(memory.complete()) == 1
+    assert run_sync(memory.complete()) == 0
+    assert texts(memory) == ["My dog is Rex."]

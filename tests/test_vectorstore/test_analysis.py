@@ -155,7 +155,8 @@ def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
 
 
 def test_the_fingerprint_names_the_language() -> None:
-    assert Analyser("german").fingerprint == "mneme-1/german"
+    assert Analyser("french").fingerprint == "mneme-1/french"
+    assert Analyser("german").fingerprint != Analyser("german").fingerprint.replace("2", "1")
 
 
 def test_analysers_of_one_language_are_equal_and_can_be_carried() -> None:
@@ -256,3 +257,27 @@ def test_the_quick_way_to_split_one_line_splits_as_the_general_one() -> None:
         assert vectorstore.analysis._SENTENCE_OF_ONE_LINE.split(line) == general
         split += len(general) > 1
     assert split > 1000
+
+
+@pytest.mark.parametrize(
+    ("word", "terms"),
+    [
+        ("Schreibtisch", ["schreib", "tisch", "schreibtisch"]),
+        ("Zahnarzt", ["zahn", "arzt", "zahnarz"]),
+        ("Geburtstagskuchen", ["geburtstag", "kuch", "geburtstagskuch"]),
+        ("Zwillinge", ["zwilling"]),
+        ("wohnt", ["wohn"]),
+        ("Haus", ["haus"]),
+    ],
+)
+def test_german_compounds_give_their_parts_and_verbs_their_stem(word: str, terms: list[str]) -> None:
+    assert Analyser("german").terms(word) == terms
+    assert Analyser("german").terms("wohne") == Analyser("german").terms("wohnen") == ["wohn"]
+
+
+def test_chinese_gives_characters_and_pairs_between_particles_and_english_words_as_english() -> None:
+    chinese = Analyser("chinese")
+    assert chinese.terms("我的猫叫什么\uff1f") == ["猫", "叫", "猫叫"]
+    assert chinese.terms("用Python写的程序") == ["用", "python", "写", "程", "序", "程序"]
+    assert chinese.terms("cats") == Analyser("english").terms("cats")
+    assert pickle.loads(pickle.dumps(chinese)) == chinese

@@ -40,7 +40,7 @@ def chat(
         raise typer.BadParameter("the id of a session is needed", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
-        from agent.agent import new_session
+        from agent.turn import new_session
 
         talk = _Talk(assistant, session or new_session(), json=json, interactive=interactive)
         if interactive:
@@ -68,7 +68,7 @@ class _Talk:
     def take(self, line: str) -> None:
         """Obey a command, or answer what was said."""
         if line == "/new":
-            from agent.agent import new_session
+            from agent.turn import new_session
 
             self.session = new_session()
             note("a new session begins")
@@ -144,7 +144,7 @@ class _Turn:
         return {
             "answer": "" if result is None else result.text,
             "citations": [] if result is None else [citation_json(item) for item in result.citations],
-            "stored": [] if result is None else [report.id for report in result.stored if report.id],
+            "stored": [] if result is None else [report.id for report in result.stored if report.stored],
             "warnings": self.warnings,
             "error": None if self.problem is None else described(self.problem)[1],
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -33,21 +33,35 @@ def recall(
     tag: Annotated[
         list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
     ] = None,
+    around: Annotated[
+        str, typer.Option(metavar="COUNT", help="So many turns before and after each hit, or its whole 'exchange'.")
+    ] = "0",
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what is known about QUESTION, best first."""
     words = given_text(question, name="QUESTION", what="a question")
+    turns = _turns(around)
     from memory import run_sync
 
     with opened_memory(context) as place:
         found = run_sync(
-            place.memory.recall(words, k, namespace=place.namespace, tags=tuple(tag or ()), explain=explain)
+            place.memory.recall(
+                words, k, namespace=place.namespace, tags=tuple(tag or ()), explain=explain, around=turns
+            )
         )
     if json:
-        print_json(found_json(found, explain=explain))
+        print_json(found_json(found, explain=explain, around=bool(turns)))
     else:
         _show(found, explain=explain)
+
+
+def _turns(around: str) -> int | Literal["exchange"]:
+    if around == "exchange":
+        return "exchange"
+    if not around.isascii() or not around.isdigit():
+        raise typer.BadParameter("a number of turns or 'exchange' is needed", param_hint="'--around'")
+    return int(around)
 
 
 def _show(found: Found, *, explain: bool) -> None:
@@ -62,6 +76,9 @@ def _show(found: Found, *, explain: bool) -> None:
         # Further lines stand deeper than the line below: no text can pass for its own origin.
         say(mark + hit.memory.text, indent=" " * (len(mark) + 2))
         say(" " * len(mark) + _origin(hit))
+        for side, turn in (*(("before", one) for one in hit.before), *(("after", one) for one in hit.after)):
+            who = one_line(turn.speaker or turn.role or turn.kind)
+            say(" " * len(mark) + f"{side}: {who}: {one_line(turn.text)}", indent=" " * (len(mark) + 2))
         if explain:
             say(" " * len(mark) + score_line(hit.score, hit.parts))
             say(" " * len(mark) + "words: " + one_line(words_line(hit.matched)))

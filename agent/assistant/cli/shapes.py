@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent.items import Citation
     from memory import (
         DocumentInfo,
@@ -58,14 +60,19 @@ def memory_json(memory: Memory) -> dict[str, Any]:
     }
 
 
-def found_json(found: Found, *, explain: bool) -> dict[str, Any]:
-    """Return what a recall found."""
+def found_json(found: Found, *, explain: bool, around: bool = False) -> dict[str, Any]:
+    """Return what a recall found; *around*: with the turns around each hit."""
+    beside = [{"before": _turns(hit.before), "after": _turns(hit.after)} if around else {} for hit in found]
     return {
-        "hits": [_hit(hit, explain=explain) for hit in found],
+        "hits": [{**_hit(hit, explain=explain), **turns} for hit, turns in zip(found, beside, strict=True)],
         "confidence": found.confidence,
         "abstain": found.abstain,
         "notes": list(found.notes),
     }
+
+
+def _turns(turns: Sequence[Memory]) -> list[dict[str, Any]]:
+    return [{"id": one.id, "text": one.text, "speaker": one.speaker, "role": one.role} for one in turns]
 
 
 def why_not_json(answer: WhyNot) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""What was said in a session, as a model is shown it again: in today's words, through the window of a policy.
+
+An answer that only quoted is kept as a pointer; here it gets its words. A policy that keeps something of its own, such
+as a summary of what fell out, reads the session itself; others choose later, within the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agent.storing import shown_again
+from memory import (
+    Conversation,
+    ConversationPolicy,
+    HistoryStorage,
+    LongTermMemory,
+    Message,
+    ReadPolicy,
+    StoredMessage,
+)
+
+NOWHERE = -1
+"""The place of a message that nobody said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """*messages* with their *sequences* in the session (``NOWHERE``: a policy's own), how many messages were left out
+    before them (*dropped*), and *notes* on what the policy did differently than asked."""
+
+    messages: tuple[Message, ...] = ()
+    sequences: tuple[int, ...] = ()
+    dropped: int = 0
+    notes: tuple[str, ...] = ()
+
+    def last_of_the_user(self, count: int) -> list[str]:
+        """Return the last *count* texts that the user said."""
+        placed = zip(self.messages, self.sequences, strict=True)
+        return [one.text for one, place in placed if one.role == "user" and place != NOWHERE][-count:]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReader:
+    """Reads sessions of *memory*, or of a *history* alone: the newest *limit* messages, or what *policy* reads."""
+
+    memory: LongTermMemory | None
+    history: HistoryStorage | None
+    policy: ReadPolicy | None
+    namespace: str = ""
+    limit: int = 200
+
+    async def read(self, session: str) -> Said:
+        """Return what was said in *session*."""
+        storage = self.history if self.memory is None else self.memory.conversations
+        if storage is None:
+            return Said()
+        if isinstance(self.policy, ConversationPolicy):
+            return await self._through(self.policy, storage, session)
+        stored = await self._worded(await storage.load(session, limit=self.limit, namespace=self.namespace))
+        return Said(tuple(one.message for one in stored), tuple(one.sequence for one in stored))
+
+    async def _through(self, policy: ConversationPolicy, storage: HistoryStorage, session: str) -> Said:
+        places: dict[int, StoredMessage] = {}  # kept while they are compared by identity
+
+        async def worded(stored: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
+            shown = await self._worded(stored)
+            places.update((id(one.message), one) for one in shown)
+            return shown
+
+        window = await policy.window(Conversation(storage, session, self.namespace, worded))
+        at = [places[id(one)].sequence if id(one) in places else NOWHERE for one in window.messages]
+        return Said(window.messages, tuple(at), window.dropped, window.notes)
+
+    async def _worded(self, stored: Sequence[StoredMessage]) -> list[StoredMessage]:
+        """Return *stored*; those that were kept as pointers to what they quoted, with the words of today."""
+        ids = list(dict.fromkeys(id for one in stored for id in shown_again(one.message).ids))
+        found = await self.memory.get(ids, namespace=self.namespace) if ids and self.memory is not None else []
+        texts = {one.id: one.text for one in found if one is not None}
+        return [replace(one, message=shown_again(one.message).worded(texts)) for one in stored]

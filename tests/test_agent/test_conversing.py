@@ -1,0 +1,91 @@
+"""What was said, shown again: through the windows of policies, summaries too, in today's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.agent import Agent
+from agent.conversing import NOWHERE, SessionReader
+from agent.events import MemoryRecalled, Warned
+from agent.providers.quoting import QuotingProvider
+from agent.testing import Reply, ScriptedProvider
+from memory import FixedWindow, InMemoryHistory, LongTermMemory, Message, SummaryWindow, Trust
+from vectorstore import open_store
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def memory():
+    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    yield opened
+    await opened.close()
+
+
+def said(count: int) -> list[Message]:
+    return [one for n in range(count) for one in (Message.user(f"Question {n}"), Message.assistant(f"Answer {n}"))]
+
+
+async def summed_up(so_far: str, messages) -> str:
+    return f"{so_far} {len(messages)} more".strip()
+
+
+def summing(turns: int = 2) -> SummaryWindow:
+    return SummaryWindow(FixedWindow(turns=turns), summed_up)
+
+
+@pytest.mark.parametrize("kind", ["memory", "history"])
+async def test_a_summary_of_what_fell_out_is_shown_before_what_is_left(memory, kind: str) -> None:
+    history = InMemoryHistory()
+    await (memory.conversations if kind == "memory" else history).append("s", said(5))
+    place = {"memory": memory} if kind == "memory" else {"history": history}
+    with ScriptedProvider(Reply("Hello")) as provider:
+        result = await Agent(provider, **place, window=summing()).run("Go on", session="s", store=False)
+    first, *rest = provider.requests[0].messages
+    assert "6 more" in first.text
+    assert "Question 3" in first.text
+    assert [one.role for one in rest] == ["assistant", "user", "assistant", "user"]
+    assert "Question 2" not in "".join(one.text for one in provider.requests[0].messages)
+    assert result.dropped == 6
+    assert any("6 outside the window" in note for note in result.notes)
+
+
+async def test_a_run_that_was_shown_a_summary_writes_with_no_more_trust_than_what_it_may_tell_of(memory) -> None:
+    await memory.conversations.append("s", said(5))
+    with ScriptedProvider(Reply("Hello"), Reply("Hello")) as provider:
+        summed = await Agent(provider, memory=memory, window=summing()).run("Go on", session="s", store=False)
+        whole = await Agent(provider, memory=memory).run("Go on", session="s", store=False)
+    assert (summed.trust, whole.trust) == (Trust.DOCUMENT, Trust.ASSISTANT)
+
+
+async def test_a_summary_that_cannot_be_made_is_done_without_and_noted(memory) -> None:
+    async def fails(so_far: str, messages) -> str:
+        raise OSError("the model is down")
+
+    await memory.conversations.append("s", said(5))
+    window = SummaryWindow(FixedWindow(turns=2), fails)
+    with ScriptedProvider(Reply("Hello")) as provider:
+        events = [event async for event in Agent(provider, memory=memory, window=window).stream("Go on", session="s")]
+    recalled = next(event for event in events if isinstance(event, MemoryRecalled))
+    assert any("could not be made" in note for note in recalled.notes)
+    assert not any(isinstance(event, Warned) for event in events)
+    assert "Question 4" in "".join(one.text for one in provider.requests[0].messages)
+
+
+async def test_places_are_those_of_the_session_and_a_summary_has_none(memory) -> None:
+    await memory.conversations.append("s", said(4))
+    read = await SessionReader(memory, None, summing(1)).read("s")
+    assert read.sequences == (NOWHERE, 7, 8)
+    assert [one.text for one in read.messages[1:]] == ["Question 3", "Answer 3"]
+    assert read.last_of_the_user(3) == ["Question 3"]
+    assert (await SessionReader(memory, None, None, limit=3).read("s")).sequences == (6, 7, 8)
+    assert (await SessionReader(None, None, None).read("s")).messages == ()
+
+
+async def test_quoting_answers_have_todays_words_in_a_window_with_a_summary_too(memory) -> None:
+    agent = Agent(QuotingProvider(), memory=memory)
+    told = await agent.run("The shed has the code 2580.", session="s")
+    await agent.run("What is the code of the shed?", session="s")
+    await memory.correct(told.stored[0].id, "The shed has the code 1234.")
+    read = await SessionReader(memory, None, summing(1)).read("s")
+    assert read.messages[-1].text == "“The shed has the code 1234.”"

@@ -1,0 +1,136 @@
+"""The pinned memories: in their order, and always those that are pinned now, whoever wrote."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory import LongTermMemory, Memory, open_memory
+from vectorstore import WrapperStore, open_store
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 5, 3, 10, 30, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(params=["numpy", "sqlite", "data-only"])
+async def memory(request, tmp_path: Path):
+    url = f"sqlite:///{tmp_path / 'm.db'}" if request.param == "sqlite" else "numpy:"
+    store = open_store(url)
+    opened = LongTermMemory(DataOnly(store) if request.param == "data-only" else store, offline=True, clock=lambda: NOW)
+    yield opened
+    await opened.close()
+
+
+class DataOnly:
+    """A store with the data part of the protocol alone."""
+
+    def __init__(self, store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str):
+        if name not in (
+            "space", "analyser", "fields", "upsert", "patch", "put_vectors", "get", "search", "search_many",
+            "search_text", "delete", "count", "scan", "namespaces", "close",
+        ):  # fmt: skip
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+
+async def texts(memory: LongTermMemory, namespace: str = "") -> list[str]:
+    return [one.text for one in await memory.pinned(namespace=namespace)]
+
+
+async def test_the_most_important_come_first_and_then_the_newest(memory) -> None:
+    for place, (text, importance) in enumerate([("old", None), ("minor", 0.1), ("vital", 1.0), ("new", None)]):
+        recorded = NOW - (10 - place) * DAY
+        await memory.remember(Memory(text=text, importance=importance, pinned=True, recorded_at=recorded))
+    assert await texts(memory) == ["vital", "new", "old", "minor"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"disabled": True}, {"expires_at": NOW}, {"valid_to": NOW - DAY}, {"valid_from": NOW + DAY}, {"pinned": False}],
+)
+async def test_what_does_not_hold_now_is_not_among_them(memory, fields: dict) -> None:
+    await memory.remember(Memory(**{"text": "x", "pinned": True, **fields}))
+    assert await texts(memory) == []
+
+
+async def test_one_that_begins_to_hold_or_ends_is_noticed_without_a_write(tmp_path: Path) -> None:
+    now = [NOW]
+    async with LongTermMemory(open_store("numpy:"), offline=True, clock=lambda: now[0]) as memory:
+        await memory.remember(Memory(text="soon", pinned=True, valid_from=NOW + DAY))
+        await memory.remember(Memory(text="not for long", pinned=True, expires_at=NOW + DAY))
+        assert await texts(memory) == ["not for long"]
+        now[0] = NOW + 2 * DAY
+        assert await texts(memory) == ["soon"]
+
+
+async def test_namespaces_do_not_see_each_others(memory) -> None:
+    await memory.remember(Memory(text="Ana's", pinned=True), namespace="ana")
+    assert (await texts(memory, "ben"), await texts(memory), await texts(memory, "ana")) == ([], [], ["Ana's"])
+
+
+@pytest.mark.parametrize("url", ["numpy:", "sqlite"])
+async def test_after_any_writes_they_are_those_that_a_look_through_everything_finds(url: str, tmp_path: Path) -> None:
+    seed = 20260503
+    print("seed", seed)
+    rng = random.Random(seed)
+    store = open_store(url if url == "numpy:" else f"sqlite:///{tmp_path / 'm.db'}")
+    async with LongTermMemory(store, offline=True, clock=lambda: NOW) as memory:
+        ids: list[str] = []
+        for step in range(120):
+            what = rng.choice(["add", "add", "pin", "unpin", "correct", "forget", "disable", "enable", "turn"])
+            one = rng.choice(ids) if ids else None
+            if what == "add" or one is None:
+                ids.append((await memory.remember(Memory(text=f"text {step}", pinned=rng.random() < 0.5))).id)
+            elif what == "correct":
+                await memory.correct(one, f"corrected {step}")
+            elif what == "forget":
+                await memory.forget([one])
+                ids.remove(one)
+            elif what == "turn":
+                await memory.remember_many([f"said {step}", f"answered {step}"])
+            else:
+                await getattr(memory, what)([one])
+            if rng.random() < 0.5:
+                everything = [found for found in await memory.list(limit=1000) if found.pinned and not found.disabled]
+                found = await memory.pinned()
+                assert {(one.id, one.text) for one in found} == {(one.id, one.text) for one in everything}
+
+
+async def test_what_another_process_pins_is_seen_at_the_next_call(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    async with open_memory(path, offline=True) as ours, open_memory(path, offline=True) as theirs:
+        assert await texts(ours) == []
+        report = await theirs.remember(Memory(text="theirs", pinned=True))
+        assert await texts(ours) == ["theirs"]
+        await theirs.unpin([report.id])
+        assert await texts(ours) == []
+
+
+class Counting(WrapperStore):
+    """Counts how often the store is looked through."""
+
+    scans = 0
+
+    def scan(self, **options):
+        self.scans += 1
+        return super().scan(**options)
+
+
+async def test_a_call_after_a_write_does_not_look_through_everything_again() -> None:
+    store = Counting(open_store("numpy:"))
+    async with LongTermMemory(store, offline=True) as memory:
+        await memory.remember(Memory(text="one", pinned=True))
+        await memory.pinned()
+        scans = store.scans
+        for number in range(20):
+            await memory.remember(Memory(text=f"more {number}", pinned=number % 2 == 0))
+            assert len(await memory.pinned()) == 2 + number // 2
+        assert store.scans == scans

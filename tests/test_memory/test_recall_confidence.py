@@ -1,0 +1,133 @@
+"""How far to trust what was found: one scale for every store, and two reasons to answer nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory.embedders.hashing import HashingEmbedder
+from memory.long_term import LongTermMemory
+from memory.recall.confidence import DOUBTFUL, about, judged, of_words, on_scale
+from memory.recall.scored import Scored
+from memory.records import Found, Memory
+from memory.runtime import run_sync as run
+from vectorstore import open_store
+
+BOUNDS = (0.3, 0.2)
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+TALK = [
+    ("Anna", "My puppy Biscuit chewed the red sofa again."),
+    ("Bela", "I started learning the cello in March."),
+    ("Anna", "The lake was frozen, so we skated for hours."),
+    ("Bela", "My sister sells candles at the market."),
+    ("Anna", "I am allergic to walnuts."),
+]
+
+
+def memory(url: str = "numpy:", *, embedder: HashingEmbedder | None = None) -> LongTermMemory:
+    return LongTermMemory(open_store(url), embedder=embedder, clock=lambda: NOW)
+
+
+def turns() -> list[Memory]:
+    return [
+        Memory(text, kind="turn", speaker=who, session="s", sequence=at, key=f"k{at}")
+        for at, (who, text) in enumerate(TALK)
+    ]
+
+
+def shares(*values: float) -> np.ndarray:
+    return np.array(values)
+
+
+def source(topic: float, lead: float = 0.0) -> Scored:
+    return Scored("/conversation", "conversation", ("a",), {}, topic, lead)
+
+
+def test_the_bound_lies_in_the_middle_of_the_scale_and_the_ends_stay():
+    assert [on_scale(value, 0.25) for value in (-1.0, 0.0, 0.25, 1.0, 7.0)] == [0.0, 0.0, DOUBTFUL, 1.0, 1.0]
+    assert on_scale(1.0, 1.0) == 1.0
+    assert on_scale(-1.0, -0.1, least=-1.0, most=0.0) == 0.0
+    grown = [on_scale(value, 0.25) for value in np.linspace(0, 1, 50)]
+    assert grown == sorted(set(grown))
+
+
+def test_a_candidate_that_matches_everything_is_sure_with_a_vector_and_without():
+    one = shares(1.0)
+    assert about(one, one, None, more=0.0, bounds=BOUNDS) == 1.0
+    assert about(one, one, one, more=0.0, bounds=BOUNDS) == 1.0
+    assert about(one * 0, one * 0, one * 0, more=0.05, bounds=BOUNDS) == 0.0
+
+
+def test_one_candidate_must_be_about_it_not_several_together():
+    apart = about(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.0, 0.8), more=0.0, bounds=BOUNDS)
+    together = about(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.8, 0.0), more=0.0, bounds=BOUNDS)
+    assert apart < together
+
+
+def test_a_candidate_without_a_vector_is_measured_by_its_words_alone():
+    waiting = about(shares(0.5), shares(0.5), shares(np.nan), more=0.0, bounds=BOUNDS)
+    assert waiting == about(shares(0.5), shares(0.5), None, more=0.0, bounds=BOUNDS)
+    assert waiting > about(shares(0.5), shares(0.5), shares(0.0), more=0.0, bounds=BOUNDS)
+
+
+def test_words_and_names_that_were_never_seen_take_off_and_many_words_add():
+    weights, all_seen, none_named = shares(1, 1, 1, 1), np.ones(4, bool), np.zeros(4, bool)
+    known = of_words(weights, all_seen, none_named)
+    word = of_words(weights, np.array([True, True, True, False]), none_named)
+    name = of_words(weights, np.array([True, True, True, False]), np.array([False, False, False, True]))
+    assert known > word > name
+    assert known > of_words(weights[:2], all_seen[:2], none_named[:2])
+    assert of_words(shares(), np.zeros(0, bool), np.zeros(0, bool)) == 0.0
+
+
+def test_doubt_names_its_reason_and_is_below_one_half_just_then():
+    good, weak, other = source(0.8), source(0.4), source(0.8, lead=-0.4)
+    assert judged([], None, lead=-0.1) == (0.0, "nothing")
+    assert judged([good], good, lead=-0.1) == (0.8, None)
+    assert judged([weak], weak, lead=-0.1) == (0.4, "nothing")
+    confidence, reason = judged([other], other, lead=-0.1)
+    assert (reason, confidence < DOUBTFUL) == ("other", True)
+    assert judged([source(0.8, lead=-0.1)], source(0.8, lead=-0.1), lead=-0.1) == (DOUBTFUL, None)
+    assert judged([weak, good], good, lead=-0.1) == (0.8, None)
+
+
+@pytest.mark.parametrize("embedder", [None, HashingEmbedder(dimension=64)])
+def test_full_namespaces_beside_it_change_neither_scores_nor_confidence(tmp_path: Path, embedder):
+    asked = (
+        "Who learns the cello?",
+        "What is Anna allergic to?",
+        "Since when is Anna learning the cello?",
+        "Tax forms?",
+    )
+
+    def answers(held: LongTermMemory) -> list[tuple[object, ...]]:
+        found = [run(held.recall(text, namespace="ana")) for text in asked]
+        return [(one.confidence, one.abstain, [(hit.memory.text, hit.score) for hit in one]) for one in found]
+
+    alone, among = memory(embedder=embedder), memory(f"sqlite:///{tmp_path}/m.db", embedder=embedder)
+    for held in (alone, among):
+        run(held.remember_many(turns(), namespace="ana"))
+    before = answers(among)
+    others = [Memory(f"The cello of number {at} is allergic to walnuts.", speaker="Anna") for at in range(200)]
+    for name in ("bob", "", "ana/x", "ana2"):
+        run(among.remember_many(others, namespace=name))
+    assert answers(among) == before == answers(alone)
+    assert [reason for _, reason, _ in before] == [None, None, "other", "nothing"]
+    for held in (alone, among):
+        run(held.close())
+
+
+def test_a_name_that_was_never_heard_weighs_more_than_a_word_that_was_not():
+    held = memory()
+    run(held.remember_many(turns()))
+
+    def confidence(text: str) -> float:
+        found: Found = run(held.recall(text))
+        return found.confidence
+
+    assert confidence("Did the sister of Quentin sell candles?") < confidence(
+        "Did the sister of somebody sell candles?"
+    )

@@ -1,0 +1,250 @@
+"""What a caller adds to a recall: other words, an imagined answer, a reranker; bounded, and never in its way."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory.embedders.hashing import HashingEmbedder
+from memory.embedders.local import LocalEmbedder
+from memory.embedders.static_table import local_available
+from memory.errors import ArgumentError
+from memory.long_term import LongTermMemory
+from memory.recall.fusing import fused
+from memory.recall.hooks import RecallHooks
+from memory.recall.scored import Scored
+from memory.records import Found, Memory, Stage
+from memory.runtime import run_sync as run
+from vectorstore import open_store
+
+TEXTS = [
+    "The old barometer fell all afternoon.",
+    "My sister keeps bees behind the mill.",
+    "A kestrel nests in the church tower.",
+    "Honey sells well at the Saturday market.",
+    "The mill wheel was repaired with oak.",
+    "We rowed across the estuary at dawn.",
+]
+
+
+@pytest.fixture(params=["numpy:", "sqlite"])
+def memory(request, tmp_path: Path):
+    url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path}/m.db"
+    opened = LongTermMemory(open_store(url), embedder=HashingEmbedder(dimension=64))
+    run(opened.remember_many([Memory(text, key=f"k{at}") for at, text in enumerate(TEXTS)]))
+    yield opened
+    run(opened.close())
+
+
+def keys(found: Found) -> list[int]:
+    return [int((hit.memory.key or "k9")[1:]) for hit in found]
+
+
+def told(found: Found) -> list[tuple[str, float]]:
+    return [(hit.memory.id, hit.score) for hit in found]
+
+
+def by_length(question: str, texts: Sequence[str]) -> list[float]:
+    return [float(len(text)) for text in texts]
+
+
+async def by_length_slowly(question: str, texts: Sequence[str]) -> list[float]:
+    await asyncio.sleep(0)
+    return by_length(question, texts)
+
+
+def test_a_rewritten_question_is_asked_instead_and_named(memory):
+    seen = []
+
+    def rewrite(question: str, context: Sequence[str]) -> str:
+        seen.append((question, context))
+        return "Who keeps bees?"
+
+    hooks = RecallHooks(rewrite=rewrite)
+    found = run(memory.recall("What about her hobby?", context=("Tell me about my sister.",), hooks=hooks))
+    assert keys(found)[0] == 1
+    assert seen == [("What about her hobby?", ("Tell me about my sister.",))]
+    assert "asked as: Who keeps bees?" in found.notes
+
+
+def test_further_questions_are_asked_beside_it_and_only_so_many(memory):
+    def expand(question: str) -> list[str]:
+        return [question, "kestrel", "barometer", "estuary"]
+
+    plain = run(memory.recall("Who keeps bees?", 6))
+    found = run(memory.recall("Who keeps bees?", 6, hooks=RecallHooks(expand=expand, most=3)))
+    assert keys(found)[0] == keys(plain)[0] == 1
+    assert {0, 2} <= set(keys(found)[:3])
+    assert [note for note in found.notes if note.startswith("asked too")] == ["asked too: kestrel / barometer"]
+
+
+async def imagined(question: str) -> str:
+    return "A kestrel nests in the church tower."
+
+
+def test_what_is_like_an_imagined_answer_is_found_and_makes_nobody_surer(memory):
+    question = "Which bird of prey lives nearby?"
+    plain = run(memory.recall(question))
+    found = run(memory.recall(question, hooks=RecallHooks(imagine=imagined), explain=True))
+    assert keys(found)[0] == 2
+    assert (found.confidence, found.abstain) == (plain.confidence, plain.abstain)
+    assert "searched with an imagined answer too" in found.notes
+    assert sum(found[0].parts.values()) == pytest.approx(found[0].score)
+
+
+@pytest.mark.parametrize("rerank", [by_length, by_length_slowly])
+def test_a_reranker_orders_the_hits_and_shows_its_part(memory, rerank):
+    hooks = RecallHooks(rerank=rerank, share=1.0)
+    found = run(memory.recall("mill bees honey kestrel", 3, hooks=hooks, explain=True))
+    assert [len(hit.memory.text) for hit in found] == sorted([len(hit.memory.text) for hit in found], reverse=True)
+    assert len(found) == 3
+    assert found[0].parts["rerank"] > 0
+    for hit in found:
+        assert sum(hit.parts.values()) == pytest.approx(hit.score)
+    mixed = run(memory.recall("mill bees honey kestrel", 3, hooks=RecallHooks(rerank=rerank), explain=True))
+    assert {"words", "rerank"} <= set(mixed[0].parts)
+
+
+def test_equal_scores_of_a_reranker_leave_the_order(memory):
+    def alike(question: str, texts: Sequence[str]) -> list[float]:
+        return [1.0] * len(texts)
+
+    plain, found = run(memory.recall("mill bees")), run(memory.recall("mill bees", hooks=RecallHooks(rerank=alike)))
+    assert told(found) == told(plain)
+
+    def halves(question: str, texts: Sequence[str]) -> list[float]:
+        return [float("mill" in text) for text in texts]
+
+    ranked = keys(run(memory.recall("mill bees honey", hooks=RecallHooks(rerank=halves, share=1.0))))
+    plain_order = keys(run(memory.recall("mill bees honey")))
+    assert ranked[2:] == [one for one in plain_order if one not in ranked[:2]]
+
+
+def test_a_reranker_sees_no_more_than_its_depth_and_the_rest_comes_after(memory):
+    seen: list[int] = []
+
+    def rerank(question: str, texts: Sequence[str]) -> list[float]:
+        seen.append(len(texts))
+        return list(range(len(texts)))
+
+    plain = keys(run(memory.recall("mill bees honey kestrel", 6)))
+    found = keys(run(memory.recall("mill bees honey kestrel", 6, hooks=RecallHooks(rerank=rerank, depth=2, share=1.0))))
+    assert seen == [2]
+    assert found == [plain[1], plain[0], *plain[2:]]
+
+
+@pytest.mark.skipif(not local_available(), reason="the extra local is not installed")
+def test_the_cosine_of_an_embedder_serves_as_a_reranker(memory):
+    embedder = LocalEmbedder()
+
+    async def cosine(question: str, texts: Sequence[str]) -> Sequence[float]:
+        rows = np.asarray(await embedder.embed([question, *texts]))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return [float(one) for one in rows[1:] @ rows[0]]
+
+    question = "Which falcon breeds in the steeple?"
+    nearest = np.argsort([-one for one in run(cosine(question, TEXTS))], kind="stable")
+    found = run(memory.recall(question, 6, hooks=RecallHooks(rerank=cosine, share=1.0)))
+    assert keys(found) == nearest.tolist()
+    assert not [note for note in found.notes if "left out" in note]
+
+
+def broken(*given: object) -> str:
+    raise OSError("the model is away")
+
+
+async def forever(*given: object) -> str:
+    await asyncio.sleep(3600)
+    return ""
+
+
+def hanging(*given: object) -> str:
+    threading.Event().wait(3600)
+    return ""
+
+
+@pytest.mark.parametrize("name", ["rewrite", "expand", "imagine", "rerank"])
+@pytest.mark.parametrize(
+    ("hook", "reason"),
+    [
+        (broken, "OSError: the model is away"),
+        (forever, "it took longer than 0.05 s"),
+        (hanging, "it took longer than 0.05 s"),
+        (lambda *given: None, "Error"),
+        (lambda *given: "", "ValueError"),
+        (lambda *given: [float("nan")] * 6, "Error"),
+    ],
+)
+def test_a_hook_that_fails_leaves_the_plain_recall_and_is_named(memory, name, hook, reason):
+    plain = run(memory.recall("mill bees"))
+    found = run(memory.recall("mill bees", hooks=RecallHooks(**{name: hook}, timeout=0.05)))
+    assert told(found) == told(plain)
+    (note,) = [note for note in found.notes if note not in plain.notes]
+    assert note.startswith(f"{name} left out: ")
+    assert reason in note
+
+
+def test_a_sync_hook_that_hangs_holds_up_neither_the_recall_nor_the_end_of_the_program(memory):
+    began = time.monotonic()
+    run(memory.recall("mill bees", hooks=RecallHooks(rerank=hanging, timeout=0.05)))
+    assert time.monotonic() - began < 600
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "mneme-recall-hook")
+
+
+def test_hooks_of_the_memory_serve_every_recall_and_those_of_a_recall_stand_in_their_place():
+    memory = LongTermMemory(open_store("numpy:"), hooks=RecallHooks(rewrite=lambda question, context: "kestrel"))
+    run(memory.remember_many(TEXTS))
+    assert run(memory.recall("mill"))[0].memory.text == TEXTS[2]
+    assert run(memory.recall("barometer", hooks=RecallHooks()))[0].memory.text == TEXTS[0]
+    run(memory.close())
+
+
+def test_a_reranked_answer_keeps_to_k_and_to_the_budget(memory):
+    hooks = RecallHooks(rerank=by_length, share=1.0)
+    found = run(memory.recall("mill bees honey", 2, hooks=hooks, token_budget=60, counter=len))
+    assert len(found) <= 2
+    assert sum(len(hit.memory.text) for hit in found) <= 60
+    assert {one.reason for one in found.left_out} <= {"over the token budget"}
+
+
+def test_why_not_knows_what_the_reranker_did(memory):
+    plain = run(memory.recall("mill bees", 1))
+    (id,) = [hit.memory.id for hit in plain]
+    hooks = RecallHooks(rerank=lambda question, texts: list(range(len(texts))), share=1.0)
+    last = run(memory.recall("mill bees", 1, hooks=hooks))[0].memory.id
+    assert run(memory.why_not("mill bees", id, 1)).stage is Stage.FOUND
+    assert run(memory.why_not("mill bees", id, 1, hooks=hooks)).stage is Stage.RANK
+    assert run(memory.why_not("mill bees", last, 1, hooks=hooks)).stage is Stage.FOUND
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("timeout", 0), ("timeout", float("inf")), ("share", 1.5), ("most", 0), ("depth", True), ("rerank", "cosine")],
+)
+def test_hooks_that_cannot_be_honoured_are_refused(argument, value):
+    with pytest.raises(ArgumentError, match=argument):
+        RecallHooks(**{argument: value})
+
+
+def test_what_is_no_hooks_is_refused(memory):
+    with pytest.raises(ArgumentError, match="hooks"):
+        run(memory.recall("mill", hooks={"rerank": by_length}))
+
+
+def test_fused_wordings_add_up_by_their_weights_and_one_that_is_alone_stays():
+    def scored(scores: dict[str, float], topic: float) -> Scored:
+        return Scored("/conversation", "conversation", tuple(scores), {"words": np.array(list(scores.values()))}, topic)
+
+    own, other = scored({"a": 0.8, "b": 0.2}, 0.8).graded(), scored({"b": 0.6, "c": 0.3}, 0.6).graded()
+    assert fused([(own, 1.0, True)]) is own
+    both = fused([(own, 1.0, True), (other, 0.5, True)])
+    assert both.ids == ("a", "b", "c")
+    assert both.totals() == pytest.approx(np.array([0.8, 0.5, 0.15]) * 0.8 / 0.8)
+    assert both.topic == 0.8
+    assert fused([(other, 1.0, True), (own, 0.5, False)]).topic == 0.6

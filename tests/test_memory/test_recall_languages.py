@@ -1,0 +1,267 @@
+"""Recall in German, Spanish and Chinese: what is found in a talk of sixty memories, and the cues of each language."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from memory.embedders.local import LocalEmbedder
+from memory.embedders.static_table import local_available
+from memory.embedders.word_vectors import LocalWordVectors
+from memory.errors import ArgumentError
+from memory.long_term import LongTermMemory
+from memory.opening import open_memory
+from memory.recall.cues import Cue, cues_of
+from memory.recall.dates import Named, dates_in
+from memory.recall.follow_up import leans
+from memory.recall.languages import analysed_as, lexicon_for
+from memory.recall.reckoned import Span
+from memory.records import Memory
+from memory.runtime import run_sync as run
+from vectorstore import Analyser, SettingMismatch, open_store
+
+FOLDER = Path(__file__).parent / "languages"
+LANGUAGES = ["german", "spanish", "chinese"]
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+TODAY = NOW.date()
+ROADS = [False, pytest.param(True, marks=pytest.mark.skipif(not local_available(), reason="needs the extra local"))]
+
+
+@dataclass(frozen=True)
+class Talk:
+    memories: list[Memory]
+    questions: list[tuple[str, set[str]]]
+
+
+def talk(language: str) -> Talk:
+    memories: list[Memory] = []
+    questions: list[tuple[str, set[str]]] = []
+    session, said = None, None
+    for line in (FOLDER / f"{language}.txt").read_text("utf-8").splitlines():
+        if match := re.match(r"# (s\d+) (\S+)$", line):
+            session, said = match[1], datetime.fromisoformat(match[2]).replace(tzinfo=UTC)
+        elif line.startswith("#"):
+            session = said = None
+        elif line.startswith("?"):
+            question, _, keys = line[1:].rpartition("=")
+            questions.append((question.strip(), set(keys.split())))
+        else:
+            number, who, text = re.match(r"(\d+) (\w*) ?: (.*)", line).groups()  # type: ignore[union-attr]
+            kind = "turn" if session else "note"
+            memories.append(
+                Memory(
+                    text,
+                    kind=kind,
+                    speaker=who or None,
+                    session=session,
+                    sequence=int(number) if session else None,
+                    occurred_at=said,
+                    key=number,
+                )
+            )
+    return Talk(memories, questions)
+
+
+def filled(memories: list[Memory], language: str, *, vectors: bool) -> LongTermMemory:
+    memory = LongTermMemory(
+        open_store("numpy:", analyser=Analyser(language)),
+        embedder=LocalEmbedder() if vectors else None,
+        word_vectors=LocalWordVectors() if vectors else None,
+        clock=lambda: NOW,
+    )
+    run(memory.remember_many(memories))
+    return memory
+
+
+def found_share(memory: LongTermMemory, questions: list[tuple[str, set[str]]], k: int = 10) -> float:
+    missed = []
+    for question, wanted in questions:
+        keys = {hit.memory.key for hit in run(memory.recall(question, k))}
+        if not wanted <= keys:
+            missed.append(question)
+    print("missed:", missed)
+    return 1 - len(missed) / len(questions)
+
+
+@pytest.mark.parametrize("vectors", ROADS)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nine_of_ten_answers_are_among_the_first_ten(language: str, vectors: bool):
+    given = talk(language)
+    assert (len(given.memories) >= 60, len(given.questions) >= 30) == (True, True)
+    memory = filled(given.memories, language, vectors=vectors)
+    assert found_share(memory, given.questions) >= 0.9
+    run(memory.close())
+
+
+@pytest.mark.parametrize("vectors", ROADS)
+def test_a_memory_of_several_languages_stays_sane(vectors: bool):
+    talks = [talk(language) for language in LANGUAGES]
+    memories = [
+        Memory(one.text, kind=one.kind, speaker=one.speaker, session=f"{at}{one.session}", sequence=one.sequence,
+               occurred_at=one.occurred_at, key=f"{at}-{one.key}")
+        for at, given in enumerate(talks)
+        for one in given.memories
+    ]  # fmt: skip
+    questions = [
+        (text, {f"{at}-{key}" for key in keys}) for at, given in enumerate(talks) for text, keys in given.questions
+    ]
+    memory = filled(memories, "english", vectors=vectors)
+    assert found_share(memory, questions) >= 0.75
+    run(memory.close())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_question_about_something_else_is_doubted_and_most_others_are_not(language: str):
+    given = talk(language)
+    memory = filled(given.memories, language, vectors=False)
+    elsewhere = {
+        "german": "Welche Quantenzahl beschreibt den Elektronenspin?",
+        "spanish": "¿Qué número cuántico describe el espín electrónico?",
+        "chinese": "量子数描述电子自旋",
+    }[language]
+    assert run(memory.recall(elsewhere)).abstain == "nothing"
+    refused = [text for text, _ in given.questions if run(memory.recall(text)).abstain is not None]
+    print("refused:", refused)
+    assert len(refused) <= 0.25 * len(given.questions)
+    run(memory.close())
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "cue"),
+    [
+        ("german", "Ich habe das Haus gesehen.", Cue.FIRST_PERSON),
+        ("german", "Letzte Woche war es kalt.", Cue.TIME),
+        ("german", "Es waren zwölf Leute da.", Cue.NUMBER),
+        ("german", "Sie wohnt inzwischen woanders.", Cue.CHANGE),
+        ("spanish", "Mi casa es azul.", Cue.FIRST_PERSON),
+        ("spanish", "La semana pasada hizo frío.", Cue.TIME),
+        ("spanish", "Vinieron doce personas.", Cue.NUMBER),
+        ("spanish", "Ahora vive en otro sitio.", Cue.CHANGE),
+        ("spanish", "Fuimos con Noelia.", Cue.NAME),
+        ("chinese", "我看见了那座房子。", Cue.FIRST_PERSON),
+        ("chinese", "上周很冷。", Cue.TIME),
+        ("chinese", "来了十二位客人。", Cue.NUMBER),
+        ("chinese", "她搬到别处了。", Cue.CHANGE),
+        ("chinese", "你去哪里\uff1f", Cue.ENDS_ASKING),
+    ],
+)
+def test_a_cue_is_seen(language: str, text: str, cue: Cue):
+    assert cues_of(text, lexicon_for(language)) & cue
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "seen"),
+    [
+        ("german", "Wann war das Konzert?", {"asks_time"}),
+        ("german", "Wo steht das Fahrrad?", {"asks_place"}),
+        ("german", "Wie oft wart ihr dort?", {"asks_number"}),
+        ("spanish", "¿Cuándo fue el concierto?", {"asks_time"}),
+        ("spanish", "¿Dónde pusiste la bicicleta?", {"asks_place"}),
+        ("spanish", "¿Cuánto pesaba?", {"asks_number"}),
+        ("chinese", "音乐会什么时候开始?", {"asks_time"}),
+        ("chinese", "自行车放哪里了?", {"asks_place"}),
+        ("chinese", "包裹多重?", {"asks_number"}),
+    ],
+)
+def test_what_a_question_asks_for_is_seen(language: str, text: str, seen: set[str]):
+    lexicon = lexicon_for(language)
+    kinds = ("asks_time", "asks_place", "asks_number")
+    assert {kind for kind in kinds if getattr(lexicon, kind).search(text)} == seen
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "dates"),
+    [
+        ("german", "Was war am 8. Mai 2025 los?", (Named(2025, 5, 8),)),
+        ("german", "Was geschah am 3.6.2025?", (Named(2025, 6, 3),)),
+        ("german", "Was haben wir im März gemacht?", (Named(None, 3),)),
+        ("german", "Was habe ich gestern gesagt?", (Named(2026, 3, 3),)),
+        ("german", "vor zwei Monaten", (Span(date(2026, 1, 1), date(2026, 1, 31)),)),
+        ("german", "letzten Montag", (Named(2026, 3, 2),)),
+        ("german", "letzte Woche", (Span(date(2026, 2, 23), date(2026, 3, 1)),)),
+        ("spanish", "¿Qué pasó el 8 de mayo de 2025?", (Named(2025, 5, 8),)),
+        ("spanish", "en marzo de 2024", (Named(2024, 3),)),
+        ("spanish", "¿Qué dije ayer?", (Named(2026, 3, 3),)),
+        ("spanish", "hace dos meses", (Span(date(2026, 1, 1), date(2026, 1, 31)),)),
+        ("spanish", "el lunes pasado", (Named(2026, 3, 2),)),
+        ("spanish", "la semana pasada", (Span(date(2026, 2, 23), date(2026, 3, 1)),)),
+        ("chinese", "2025年5月8日发生了什么?", (Named(2025, 5, 8),)),
+        ("chinese", "五月8号", (Named(None, 5, 8),)),
+        ("chinese", "2024年3月", (Named(2024, 3),)),
+        ("chinese", "我昨天说了什么?", (Named(2026, 3, 3),)),
+        ("chinese", "两个月前", (Span(date(2026, 1, 1), date(2026, 1, 31)),)),
+        ("chinese", "上周一", (Named(2026, 3, 2),)),
+        ("chinese", "上周", (Span(date(2026, 2, 23), date(2026, 3, 1)),)),
+        ("chinese", "去年", (Span(date(2025, 1, 1), date(2025, 12, 31)),)),
+    ],
+)
+def test_a_date_is_understood(language: str, text: str, dates: tuple[object, ...]):
+    assert dates_in(text, lexicon_for(language), TODAY) == dates
+
+
+@pytest.mark.parametrize(
+    ("language", "leaning", "whole"),
+    [
+        ("german", "Und wann war das?", "Wann hat meine Schwester das Haus verkauft?"),
+        ("spanish", "¿Y cuándo fue eso?", "¿Cuándo vendió mi hermana la casa del pueblo?"),
+        ("chinese", "那是什么时候呢?", "我妹妹什么时候卖掉了老房子?"),
+    ],
+)
+def test_a_question_that_leans_on_the_one_before_is_told_from_one_that_does_not(
+    language: str, leaning: str, whole: str
+):
+    terms = Analyser(language).terms
+    assert leans(leaning, lexicon_for(language), terms)
+    assert not leans(whole, lexicon_for(language), terms)
+
+
+@pytest.mark.parametrize(
+    ("language", "question"),
+    [("german", "Was mag Annas Bruder?"), ("spanish", "¿Qué le gusta al hermano de Anna?")],
+)
+def test_a_name_is_known_with_what_a_language_hangs_on_it(language: str, question: str):
+    store = open_store("numpy:", analyser=Analyser(language))
+    memory = LongTermMemory(store)
+    run(memory.remember_many([Memory("Ja.", speaker="Anna", session="s", sequence=1), Memory("Si.", speaker="Bela")]))
+    assert "Anna" not in memory._recaller.bare(question)
+
+
+def test_a_chinese_name_is_known_inside_a_run():
+    memory = LongTermMemory(open_store("numpy:", analyser=Analyser("chinese")))
+    run(memory.remember_many([Memory("好。", speaker="小雨", session="s", sequence=1), Memory("行。", speaker="大伟")]))
+    assert memory._recaller.bare("小雨喜欢什么?") == "喜欢什么?"
+
+
+def test_the_language_is_kept_in_the_file_and_another_one_is_refused(tmp_path: Path):
+    path = tmp_path / "m.db"
+    run(open_memory(path, language="de").close())
+    memory = open_memory(path)
+    assert memory.store.analyser.language == "german"  # type: ignore[attr-defined]
+    run(memory.close())
+    with pytest.raises(SettingMismatch):
+        open_memory(path, language="es")
+    run(open_memory(path, language="german").close())
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("de", "german"), ("de-AT", "german"), ("ZH_cn", "chinese"), ("Dutch", "dutch")]
+)
+def test_a_language_is_named_by_a_code_or_by_its_name(given: str, name: str):
+    assert analysed_as(given) == name
+    Analyser(name)
+
+
+@pytest.mark.parametrize("given", ["", None, 7])
+def test_what_is_no_language_is_refused(given: object):
+    with pytest.raises(ArgumentError, match="language"):
+        analysed_as(given)  # type: ignore[arg-type]
+
+
+def test_a_language_that_is_not_known_is_refused_and_leaves_no_file(tmp_path: Path):
+    with pytest.raises(Exception, match="klingon"):
+        open_memory(tmp_path / "m.db", language="klingon")
+    assert not (tmp_path / "m.db").exists()

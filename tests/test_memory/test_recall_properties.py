@@ -1,0 +1,163 @@
+"""What holds of recall whatever was written, and in whatever order: random memories, seeded, in real files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory.codec import to_entry
+from memory.embedders.hashing import HashingEmbedder
+from memory.long_term import LongTermMemory
+from memory.records import Found, Memory
+from memory.runtime import run_sync as run
+from vectorstore import open_store
+
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+_COMMON = "lake cello puppy sofa market walnut candle bridge winter letter engine forest apple river stone cloud music"
+WORDS = _COMMON.split()
+QUESTIONS = (
+    "Who saw the cello by the lake?",
+    "What did Anna say of the puppy last week?",
+    "Which things does Bela like?",
+    "Where is my garden?",
+    "And when was that?",
+    "Which tax form covers depreciation?",
+)
+COLD = """
+import json, sys
+
+from memory import run_sync
+
+sys.path.insert(0, sys.argv[2])
+from test_recall_properties import QUESTIONS, answers, opened
+
+memory = opened("sqlite:///" + sys.argv[1])
+print(json.dumps(answers(memory)))
+run_sync(memory.close())
+"""
+
+
+def opened(url: str) -> LongTermMemory:
+    return LongTermMemory(open_store(url), embedder=HashingEmbedder(dimension=64), clock=lambda: NOW)
+
+
+def drawn(rng: np.random.Generator, count: int) -> list[Memory]:
+    """Turns and notes with stable keys and ids in their words, so that ties are broken alike in every order."""
+    memories = []
+    for at in range(count):
+        text = " ".join(rng.choice(WORDS, rng.integers(2, 8))) + str(rng.choice([".", "?", "!"]))
+        who = str(rng.choice(["Anna", "Bela", ""])) or None
+        talk = bool(rng.integers(3))
+        memories.append(
+            Memory(
+                f"{'I saw the ' if rng.integers(2) else 'The '}{text}",
+                id=f"m{at:03}",
+                speaker=who,
+                session=f"s{rng.integers(4)}" if talk else None,
+                sequence=at if talk else None,
+                occurred_at=START + timedelta(days=int(rng.integers(60))),
+            )
+        )
+    return memories
+
+
+def answers(memory: LongTermMemory, namespace: str = "") -> list[object]:
+    found: list[Found] = [run(memory.recall(text, 8, namespace=namespace, explain=True)) for text in QUESTIONS]
+    return [
+        [
+            one.confidence,
+            one.abstain,
+            [[hit.memory.id, hit.score, sorted(hit.parts.items()), [m.by for m in hit.matched]] for hit in one],
+            [[left.id, left.into] for left in one.left_out],
+        ]
+        for one in found
+    ]  # fmt: skip
+
+
+def shuffled(memories: list[Memory], rng: np.random.Generator) -> list[Memory]:
+    return [memories[at] for at in rng.permutation(len(memories))]
+
+
+def put(memory: LongTermMemory, memories: list[Memory], namespace: str = "") -> None:
+    """Write memories with the ids they have, as an import would."""
+    rows = run(memory.embedding.vectors([one.text for one in memories])).vectors
+    entries = [to_entry(one, vector=row) for one, row in zip(memories, rows, strict=True)]
+    memory.store.upsert(entries, namespace=f"{namespace}/conversation")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_memories_give_equal_answers_however_the_writes_were_ordered(tmp_path: Path, seed: int):
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    memories = drawn(rng, 70)
+    others = [Memory(one.text + " Later.", id=one.id, speaker="Zoe") for one in memories[:20]]
+    told = []
+    for number, url in enumerate(("numpy:", f"sqlite:///{tmp_path}/a.db", "numpy:", f"sqlite:///{tmp_path}/b.db")):
+        memory = opened(url)
+        if number % 2:  # through states that are gone at the end
+            put(memory, shuffled(others, rng))
+            answers(memory)
+            memory.store.delete([one.id for one in others[:10]], namespace="/conversation")
+        order = shuffled(memories, rng)
+        for start in range(0, len(order), 13):
+            put(memory, order[start : start + 13])
+            if rng.integers(2):
+                answers(memory)
+        told.append(answers(memory))
+        run(memory.close())
+    assert told[0] == told[1] == told[2] == told[3]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_cold_process_answers_as_a_warm_one(tmp_path: Path, seed: int):
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "m.db"
+    memory = opened(f"sqlite:///{path}")
+    run(memory.remember("The lake froze."))  # sets the space
+    for _ in range(4):
+        put(memory, drawn(rng, 40))
+        answers(memory)
+    memory.store.delete(["m003", "m011", "m030"], namespace="/conversation")
+    warm = answers(memory)
+    done = subprocess.run(
+        [sys.executable, "-c", COLD, str(path), str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads(json.dumps(warm))
+    run(memory.close())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_that_is_done_in_one_namespace_moves_an_answer_in_another(tmp_path: Path, seed: int):
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    memory = opened(f"sqlite:///{tmp_path}/m.db")
+    run(memory.remember_many(["The lake froze."], namespace="ana"))
+    put(memory, drawn(rng, 50), "ana")
+    before = answers(memory, "ana")
+    doings: list[Callable[[], object]] = [
+        lambda: put(memory, drawn(rng, 60), "bob"),
+        lambda: put(memory, [Memory("cello " * 40, id=f"c{at}") for at in range(50)], ""),
+        lambda: memory.store.delete([f"m{at:03}" for at in range(30)], namespace="bob/conversation"),
+        lambda: memory.store.upsert([], namespace="ana/documents/shelf"),
+        lambda: answers(memory, "bob"),
+        lambda: run(memory.remember_many([f"Anna of ana {at}" for at in range(30)], namespace="ana/x")),
+    ]
+    for at in rng.permutation(len(doings)).tolist():
+        doings[at]()
+        assert answers(memory, "ana") == before, at
+    run(memory.close())

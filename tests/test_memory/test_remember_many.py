@@ -1,0 +1,274 @@
+"""``remember_many`` is ``remember`` on each: the same lines and memories, whatever the policies and the embedder."""
+
+import itertools
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory import (
+    ArgumentError,
+    DuplicateKey,
+    Extractor,
+    Fact,
+    Judge,
+    LongTermMemory,
+    Memory,
+    MinimumLength,
+    NearDuplicates,
+    NoSecrets,
+    Outcome,
+    Report,
+    StoreAlways,
+    run_sync,
+)
+from memory.write import remembering
+from vectorstore import open_store
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TEXTS = [
+    "I like green tea.",
+    "Green tea I like!",
+    "I do not like green tea.",
+    "ok",
+    "The plumber comes on Friday.",
+    "the plumber comes on friday",
+    "My PIN is 48213.",
+    "My PIN is 55512.",
+    "boom",
+    "weather talk",
+]
+
+
+class Letters:
+    """An embedder by letters, on this machine."""
+
+    remote = False
+    fingerprint = "letters/26"
+    dimension = 26
+
+    async def embed(self, texts, kind="document"):
+        rows = np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+
+
+class Away(Letters):
+    """An embedder that never answers."""
+
+    async def embed(self, texts, kind="document"):
+        raise OSError("away")
+
+
+class Remote(Letters):
+    """An embedder that is somewhere else."""
+
+    remote = True
+
+
+class Refusing(Letters):
+    """An embedder that fails where a text is about tea."""
+
+    async def embed(self, texts, kind="document"):
+        if any("tea" in text for text in texts):
+            raise OSError("no tea")
+        return await super().embed(texts, kind)
+
+
+async def about_weather(memory):
+    if "boom" in memory.text:
+        raise OSError("the judge is away")
+    return "weather" not in memory.text
+
+
+POLICIES = {
+    "always": StoreAlways(),
+    "length": MinimumLength(4),
+    "turns": MinimumLength(4, of="turn"),
+    "secrets": NoSecrets(),
+    "no secrets": NoSecrets("reject"),
+    "link": NearDuplicates(),
+    "fold": NearDuplicates(words=0.6, fold=True),
+    "judge": Judge(about_weather),
+    "strict judge": Judge(about_weather, on_failure="reject"),
+    "distil": Judge(lambda memory: "Friday: plumber" if "Friday" in memory.text else True),
+    "facts": Extractor(lambda turn: [Fact("a fact"), "ok"] if "like" in turn.text else [], kinds=["fact"]),
+    "facts alone": Extractor(lambda turn: ["another"] if "plumber" in turn.text else [], kinds=["fact"], keep=False),
+}
+EMBEDDERS = {"none": None, "here": Letters(), "away": Away(), "remote": Remote()}
+
+item = st.builds(
+    Memory,
+    text=st.sampled_from(TEXTS),
+    key=st.sampled_from([None, None, None, "a", "b"]),
+    id=st.sampled_from(["", "", "", "mine"]),
+    speaker=st.sampled_from([None, "Ann"]),
+    actor=st.sampled_from(["user", "tool"]),
+    sensitive=st.booleans(),
+    disabled=st.sampled_from([False, False, True]),
+    expires_at=st.sampled_from([None, None, NOW]),
+    derived_from=st.sampled_from([(), ("mine",)]),
+    supersedes=st.sampled_from([None, None, "mine@1"]),
+)
+
+
+def opened(policies, embedder):
+    numbers = itertools.count()
+    return LongTermMemory(
+        open_store("numpy:"),
+        embedder=embedder,
+        policies=[POLICIES[name] for name in policies],
+        clock=lambda: NOW,
+        ids=lambda: f"m{next(numbers):04}",
+    )
+
+
+def one_by_one(memory, items):
+    lines = []
+    for one in items:
+        try:
+            lines.append(run_sync(memory.remember(one)))
+        except DuplicateKey as error:
+            lines.append(Report(Outcome.REJECTED, error.id, str(error)))
+    return lines
+
+
+def plain(report):
+    return replace(report, operation=None, made=tuple(plain(one) for one in report.made))
+
+
+def state(memory):
+    """Return all that is kept, but how often it was written to and what the writes were called."""
+    entries = memory.store.scan(namespace="/conversation")
+    return [
+        (
+            one.id,
+            one.text,
+            {k: v for k, v in one.metadata.items() if k != "operation"},
+            one.no_vector,
+            one.vector is None,
+        )
+        for one in entries
+    ]
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    items=st.lists(item, max_size=9),
+    policies=st.lists(st.sampled_from(sorted(POLICIES)), max_size=4, unique=True),
+    embedder=st.sampled_from(sorted(EMBEDDERS)),
+    batch=st.sampled_from([1, 2, 256]),
+)
+def test_many_are_as_many_singles(items, policies, embedder, batch):
+    many, single = (opened(policies, EMBEDDERS[embedder]) for _ in range(2))
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remembering, "BATCH", batch)
+        reports = run_sync(many.remember_many(iter(items), on_progress=seen.append))
+    lines = one_by_one(single, items)
+    assert [plain(one) for one in reports] == [plain(one) for one in lines]
+    assert state(many) == state(single)
+    assert len(reports) == len(items)
+    assert seen == [min(done, len(items)) for done in range(batch, len(items) + batch, batch)] if items else not seen
+    stored = [one for report in reports for one in (report, *report.made) if one.stored]
+    assert sorted(one.id for one in stored) == [entry[0] for entry in state(many)]
+    assert all(report.reason for report in reports if report.outcome is Outcome.REJECTED)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    items=st.lists(item, max_size=9),
+    policies=st.lists(st.sampled_from(["length", "secrets", "judge", "facts"]), max_size=3, unique=True),
+    batch=st.sampled_from([2, 256]),
+)
+def test_where_an_embedder_fails_on_some_only_the_waiting_differs(items, policies, batch):
+    many, single = (opened(policies, Refusing()) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remembering, "BATCH", batch)
+        reports = run_sync(many.remember_many(items))
+    lines = one_by_one(single, items)
+
+    def told(report):
+        return replace(plain(report), deferred=None, made=tuple(told(one) for one in report.made))
+
+    assert [told(one) for one in reports] == [told(one) for one in lines]
+    for memory in (many, single):
+        memory.embedding.embedder = Letters()
+        run_sync(memory.flush())
+        assert run_sync(memory.pending()) == 0
+    assert state(many) == state(single)
+
+
+def test_items_stream_in_bounded_batches():
+    taken, held = [], []
+
+    def stream():
+        for number in range(700):
+            taken.append(number)
+            yield f"number {number}"
+
+    memory = opened([], None)
+    reports = run_sync(memory.remember_many(stream(), on_progress=lambda done: held.append(len(taken) - done)))
+    assert len(reports) == 700
+    assert held == [0, 0, 0]  # nothing is read ahead of what is written
+
+
+def test_an_empty_stream_is_no_error():
+    seen = []
+    assert run_sync(opened([], None).remember_many([], on_progress=seen.append)) == []
+    assert seen == []
+
+
+def test_a_bad_item_raises_before_its_batch_is_written_and_after_the_earlier_ones(monkeypatch):
+    monkeypatch.setattr(remembering, "BATCH", 2)
+    memory = opened([], None)
+    with pytest.raises(ArgumentError, match=r"items\[3\]"):
+        run_sync(memory.remember_many(["a", "b", "c", "", "e"]))
+    assert [one.text for one in run_sync(memory.list())] == ["a", "b"]
+
+
+@pytest.mark.parametrize("bad", ["text", b"x", Memory("x"), 5, None])
+def test_what_is_no_list_of_items_is_refused(bad):
+    with pytest.raises(ArgumentError, match="items"):
+        run_sync(opened([], None).remember_many(bad))
+
+
+def test_a_text_that_the_embedder_cuts_is_told_as_cut_and_kept_whole():
+    from memory import HashingEmbedder
+
+    class Cutting(HashingEmbedder):
+        async def embed_detailed(self, texts, kind="document"):
+            from memory import Embeddings, Truncation
+
+            rows = await self.embed(texts, kind)
+            return Embeddings(
+                rows, {place: Truncation(8, len(t.split())) for place, t in enumerate(texts) if " " in t}, {}
+            )
+
+    memory = LongTermMemory(open_store("numpy:"), embedder=Cutting(dimension=16))
+    report = run_sync(memory.remember("one two three four five six seven eight nine ten"))
+    assert (report.kept, report.total) == (8, 10)
+    assert "truncated (kept 8 of 10 tokens)" in str(report)
+    assert run_sync(memory.remember("short")).total is None
+    assert run_sync(memory.get([report.id]))[0].text.endswith("ten")
+
+
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        (Report(Outcome.STORED, "m1"), "stored"),
+        (Report(Outcome.STORED, "m1", "near-duplicate", of="m0"), "stored, near-duplicate of m0"),
+        (Report(Outcome.DUPLICATE, "m0", "known already", of="m0"), "duplicate of m0 (known already)"),
+        (Report(Outcome.NEAR_DUPLICATE, "m0", "near-duplicate", of="m0"), "near-duplicate of m0"),
+        (Report(Outcome.REDACTED, "m1", "secret: PIN", spans=1), "redacted 1 span (secret: PIN)"),
+        (Report(Outcome.REDACTED, "m1", "a code", spans=2), "redacted 2 spans (a code)"),
+        (Report(Outcome.REJECTED, "", "too short"), "rejected (too short)"),
+        (Report(Outcome.STORED, "m1", deferred="no embedder"), "stored, deferred (no embedder)"),
+        (Report(Outcome.STORED, "m1", kept=5, total=9), "stored, truncated (kept 5 of 9 tokens)"),
+    ],
+)
+def test_a_report_says_itself_in_words(report, line):
+    assert str(report) == line
