@@ -16,7 +16,7 @@ test:
 	$(PYTHON) -m pytest -q -n auto --dist loadfile
 
 bench:  ## needs the extra `bench` and DATA=folder; see benchmarks/README.md
-	$(PYTHON) -m benchmarks recall --data $(DATA) --out recall.jsonl.gz
+	$(PYTHON) -m benchmarks recall --data $(DATA) --peers mnemosyne,basic-memory,mcp-memory-service --out recall.jsonl.gz
 	$(PYTHON) -m benchmarks recall-report recall.jsonl.gz --summary benchmarks/results/recall.json
 
 bench-stores:  ## needs the extra `bench` and DATA=folder; half an hour on an idle machine

@@ -199,7 +199,7 @@ def _header(
         "recall": asdict(RecallSettings()),
     }
     return Header(
-        command=about.command(words, places=("--data", "--work", "--folder", "--out", "--json")),
+        command=about.command(words, places=("--data", "--work", "--folder")),
         at=about.moment(),
         machine=machine(),
         load=about.load(),

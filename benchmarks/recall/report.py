@@ -119,15 +119,19 @@ def cost_text(summary: Summary) -> str:
     memory = summary.about["settings"].get("memory", {})
     rows = []
     for system, rates in summary.fills.items():
-        best = "; ".join(
-            f"{rate:,.0f} ({summary.about['tasks'][task]['title']})" for task, rate in rates.items() if task in _RATED
-        )
+        told = [
+            f"{rate:,.0f} ({summary.about['tasks'][task]['title']})"
+            for task, rate in rates.items()
+            if task in _RATED and rate < _NOTHING_DONE
+        ]
         cost = memory.get(system)
         used = "–" if cost is None else f"{cost['mb']:.0f}"
-        rows.append((_title(summary, system), best or "–", used))
+        rows.append((_title(summary, system), "; ".join(told) or "–", used))
     return table(("system", "items a second", "memory, MB"), rows)
 
 
+_NOTHING_DONE = 1e6
+"""A system that takes more items a second only notes their names."""
 _RATED = ("locomo-pooled", "squad", "cranfield")
 
 

@@ -80,7 +80,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     if sizes[0] < 1_000:
         raise ValueError(f"--sizes: 1000 turns or more are needed, not {sizes[0]}")
     made = {
-        "command": about.command(words, places=("--data", "--work", "--json")),
+        "command": about.command(words),
         "at": about.moment(),
         "machine": machine(),
         "load": about.load(),
@@ -166,6 +166,7 @@ def _starts(given: argparse.Namespace) -> Iterator[Figure]:
             "help": (*MNEME, "--help"),
             "libraries": imports("numpy, pydantic, httpx"),
             "agent": imports("agent"),
+            "loop": (sys.executable, "-c", "from agent import Agent"),
         },
         rounds=given.rounds,
         seed=given.seed,
@@ -173,6 +174,7 @@ def _starts(given: argparse.Namespace) -> Iterator[Figure]:
     yield _ratio("mneme --version, of importing typer", 0, started["version"], started["typer"], 3.0)
     yield _ratio("mneme --help, of importing typer", 0, started["help"], started["typer"], 3.0)
     yield _ratio("import agent, of numpy, pydantic, httpx", 0, started["agent"], started["libraries"], 1.35)
+    yield _ratio("from agent import Agent, of the same", 0, started["loop"], started["libraries"], 1.35)
 
 
 def _times(what: str, rows: int, seconds: Sequence[float], bound: float | None) -> Figure:

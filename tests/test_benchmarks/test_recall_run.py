@@ -114,7 +114,7 @@ def test_a_folder_is_measured_beside_other_ways_reported_and_compared(
     header = read_results(out).header
     assert header.command == (
         "python -m benchmarks recall --sets '' --folder DIR --systems mneme-words,grep,last --no-footprint"
-        " --out DIR --json DIR"
+        " --out run.jsonl.gz --json run.json"
     )
     assert set(header.data) == {"folder-mine"}
     assert read_summary(figures).figure("grep", "folder-mine", "R@1") == 1.0
