@@ -145,7 +145,9 @@ class _MemoryTools:
         """Remove memories for good. This cannot be undone."""
         await self._allowed(ids, context)
         try:
-            receipt = await self._memory.forget(ids, namespace=self._namespace, actor=_actor(context))
+            receipt = await self._memory.forget(
+                ids, namespace=self._namespace, actor=_actor(context), approved_by=self._approved_by(context)
+            )
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
