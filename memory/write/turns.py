@@ -17,7 +17,7 @@ from memory.codec import to_entry
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
 from memory.messages import Message
-from memory.records import Actor, Memory, Outcome, Report, Source, Trust
+from memory.records import Actor, Change, Memory, Outcome, Report, Source, Trust
 from memory.runtime import run_sync
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import all_to_json, check_session
@@ -211,9 +211,11 @@ def _is_forgotten(context: WriteContext, row: HistoryRow) -> bool:
 
 
 def _add(context: WriteContext, one: Draft, namespace: str) -> bool:
-    lane = store_namespace(namespace, CONVERSATION)
+    lane, operation = store_namespace(namespace, CONVERSATION), context.operation_ids()
+    entry = to_entry(replace(one.memory, operation=operation))
     try:
-        context.store.upsert([to_entry(one.memory)], namespace=lane, expect={one.memory.id: 0})
+        context.store.upsert([entry], namespace=lane, expect={one.memory.id: 0})
     except RevisionConflict:  # it was written before the process ended; only the note of it was missing
         return False
+    context.log(namespace, operation, "remember", one.memory.actor, [Change(one.memory.id)])
     return True

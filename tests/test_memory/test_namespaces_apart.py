@@ -70,6 +70,7 @@ class World:
             operation_ids=lambda: f"o{self._next('operation')}",
             zone=UTC,
         )
+        KnowledgeBase(self.memory)  # as ``open_memory`` does: an export names documents, be there some or none
 
     def _next(self, name: str) -> int:
         self._counts[self.side, name] = self._counts.get((self.side, name), 0) + 1
@@ -141,6 +142,7 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("operations", lambda m, n: m.operations(memory=id, before=operation, namespace=n)),
         ("list", lambda m, n: m.list(namespace=n, order="newest", tags=(word,))),
         ("list", lambda m, n: m.list(namespace=n, limit=3)),
+        ("pinned", lambda m, n: m.pinned(namespace=n)),
         ("count", lambda m, n: m.count(namespace=n)),
         ("stats", lambda m, n: m.stats(namespace=n)),
         ("pending", lambda m, n: m.pending(namespace=n)),
