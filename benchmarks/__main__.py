@@ -10,6 +10,7 @@ from rich.console import Console
 from benchmarks import fast_search, secret_screen, vector_table
 from benchmarks.recall import command as recall
 from benchmarks.recall_speed import command as recall_speed
+from benchmarks.remember import command as remember
 from benchmarks.stores.command import add_parsers, run_report, run_stores
 
 
@@ -24,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     recall.add_commands(commands)
     recall_speed.add_command(commands)
+    remember.add_command(commands)
     add_parsers(commands)
     for measured in (fast_search, secret_screen, vector_table):
         measured.add_command(commands)
