@@ -9,9 +9,10 @@ import re
 from itertools import pairwise
 
 from memory.lanes import ARCHIVE, DOCUMENTS
-from memory.records import Hit, Memory
+from memory.records import Hit
 
 _WORD = re.compile(r"\w+")
+_DIGIT = re.compile(r"\d")
 _LONG = 40
 """Words from which on two texts may differ a little and still say the same."""
 _ALIKE = 0.9
@@ -23,52 +24,59 @@ class Folding:
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, ...], str] = {}
-        self._long: dict[tuple[str, ...], list[tuple[str, frozenset[str], frozenset[tuple[str, str]]]]] = {}
+        self._long: dict[tuple[str, ...], list[_Long]] = {}
+        self._said: tuple[Hit, _Said] | None = None
 
     def twin(self, hit: Hit) -> str | None:
         """Return the id of the kept one that *hit* repeats; None for none."""
-        same = next((self._seen[mark] for mark in _marks(hit) if mark in self._seen), None)
-        if same is not None:
+        said = self._read(hit)
+        same = next((self._seen[mark] for mark in said.marks if mark in self._seen), None)
+        if same is not None or len(said.words) < _LONG:
             return same
-        words = _words(hit.memory)
-        if len(words) < _LONG:
-            return None
-        numbers, pairs = _numbers(words), _pairs(words)
-        for id, their_numbers, their_pairs in self._long.get(_voice(hit), ()):
-            if numbers == their_numbers and len(pairs & their_pairs) >= _ALIKE * len(pairs | their_pairs):
-                return id
-        return None
+        others = self._long.get(said.voice, ())
+        long = _Long(hit.memory.id, said.words) if others else None
+        return next((other.id for other in others if long is not None and long.says(other)), None)
 
     def keep(self, hit: Hit) -> None:
         """Add one that is handed out."""
-        self._seen.update((mark, hit.memory.id) for mark in _marks(hit))
-        words = _words(hit.memory)
-        if len(words) >= _LONG:
-            self._long.setdefault(_voice(hit), []).append((hit.memory.id, _numbers(words), _pairs(words)))
+        said = self._read(hit)
+        self._seen.update((mark, hit.memory.id) for mark in said.marks)
+        if len(said.words) >= _LONG:
+            self._long.setdefault(said.voice, []).append(_Long(hit.memory.id, said.words))
+
+    def _read(self, hit: Hit) -> _Said:
+        """Return what *hit* says; asked twice in a row, it is read once."""
+        if self._said is None or self._said[0] is not hit:
+            self._said = hit, _Said(hit)
+        return self._said[1]
 
 
-def _marks(hit: Hit) -> tuple[tuple[str, ...], ...]:
-    name = hit.memory.id.rpartition("@")[0] if hit.lane == ARCHIVE else hit.memory.id
-    said = " ".join(_words(hit.memory)) or " ".join(hit.memory.text.split())
-    return (
-        ("id", hit.namespace, DOCUMENTS if hit.lane == DOCUMENTS else "", name),
-        ("words", *_voice(hit), said),
-    )
+class _Said:
+    """The words of a hit, whose they are, and what is the same for those that repeat it."""
+
+    def __init__(self, hit: Hit) -> None:
+        memory = hit.memory
+        self.words = _WORD.findall(memory.text.casefold())
+        document = memory.source.document if memory.source is not None else None
+        # The same words of two people, or in two documents, are two things.
+        self.voice = hit.namespace, memory.speaker or memory.role or "", document or ""
+        name = memory.id.rpartition("@")[0] if hit.lane == ARCHIVE else memory.id
+        same = " ".join(self.words) or " ".join(memory.text.split())
+        self.marks = (
+            ("id", hit.namespace, DOCUMENTS if hit.lane == DOCUMENTS else "", name),
+            ("words", *self.voice, same),
+        )
 
 
-def _voice(hit: Hit) -> tuple[str, str, str]:
-    """Whose words they are: the same ones of two people, or in two documents, are two things."""
-    document = hit.memory.source.document if hit.memory.source is not None else None
-    return hit.namespace, hit.memory.speaker or hit.memory.role or "", document or ""
+class _Long:
+    """A text of many words, to be compared with others by its pairs of words and its numbers."""
 
+    def __init__(self, id: str, words: list[str]) -> None:
+        self.id = id
+        self._numbers = frozenset(word for word in words if _DIGIT.search(word))
+        self._pairs = frozenset(pairwise(words))
 
-def _words(memory: Memory) -> list[str]:
-    return _WORD.findall(memory.text.casefold())
-
-
-def _numbers(words: list[str]) -> frozenset[str]:
-    return frozenset(word for word in words if any(character.isdigit() for character in word))
-
-
-def _pairs(words: list[str]) -> frozenset[tuple[str, str]]:
-    return frozenset(pairwise(words))
+    def says(self, other: _Long) -> bool:
+        """Whether both say the same."""
+        both = len(self._pairs & other._pairs)
+        return self._numbers == other._numbers and both >= _ALIKE * (len(self._pairs) + len(other._pairs) - both)
