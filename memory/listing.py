@@ -10,11 +10,13 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.listed import Page, Stats
 from memory.pinned import Pinned
 from memory.records import Memory
+from memory.scopes import Scopes, filter_of
 from memory.selecting import Filters, Order, Selection
 from memory.tallying import tally
 from memory.times import aware
-from memory.write.checking import whole
+from memory.write.checking import names, whole
 from memory.write.context import WriteContext
+from vectorstore import Filter
 
 
 class Listing:
@@ -55,11 +57,22 @@ class Listing:
         """Return how many memories there are (that *filters* select)."""
         return await asyncio.to_thread(self._selection(filters, namespace).count, self._context.store)
 
-    async def stats(self, *, namespace: str = "") -> Stats:
-        """Return what the namespace holds, in counts and times; exact, and of it alone."""
+    async def stats(
+        self,
+        *,
+        namespace: str = "",
+        scopes: Scopes | None = None,
+        tags: Sequence[str] = (),
+        where: Filter | None = None,
+    ) -> Stats:
+        """Return what the namespace holds, in counts and times; exact, and of it alone.
+
+        *scopes*, *tags* and *where* as in ``recall``: then only what they select is counted, in every lane.
+        """
+        selected = filter_of(scopes, names(tags, "tags"), where)
         store_namespace(namespace, CONVERSATION)
         now = aware(self._context.clock(), self._context.zone)
-        return await asyncio.to_thread(tally, self._context.store, namespace, now)
+        return await asyncio.to_thread(tally, self._context.store, namespace, now, selected)
 
     def _selection(self, filters: Filters, namespace: str) -> Selection:
         now = aware(self._context.clock(), self._context.zone)

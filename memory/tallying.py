@@ -8,11 +8,11 @@ from datetime import datetime
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of
 from memory.listed import Stats
 from memory.times import from_text, to_text
-from vectorstore import VectorStore
+from vectorstore import Filter, VectorStore
 
 
-def tally(store: VectorStore, namespace: str, now: datetime) -> Stats:
-    """Count what *namespace* holds at the moment *now*."""
+def tally(store: VectorStore, namespace: str, now: datetime, where: Filter | None = None) -> Stats:
+    """Count what *namespace* holds at the moment *now*, or what of it *where* selects."""
     lanes: Counter[str] = Counter({CONVERSATION: 0, DOCUMENTS: 0, ARCHIVE: 0})
     collections: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {field: Counter() for field in ("kind", "trust", "tags")}
@@ -24,7 +24,7 @@ def tally(store: VectorStore, namespace: str, now: datetime) -> Stats:
         owner, lane, collection = lane_of(lane_name)
         if owner != namespace:
             continue
-        for entry in store.scan(namespace=lane_name):
+        for entry in store.scan(where=where, namespace=lane_name):
             lanes[lane] += 1
             pending += entry.vector is None and entry.no_vector is None
             text_bytes += len(entry.text.encode())

@@ -221,3 +221,24 @@ def test_stats_count_one_namespace(mneme):
     assert out.startswith("2 memories, 1 earlier version\n  from 2024-05-01 to ")
     assert "  1 disabled\n" in out
     assert answered(mneme, "--namespace", "ben", "memories", "stats")["memories"] == 0
+
+
+def test_recall_and_stats_keep_to_a_scope(mneme: Mneme) -> None:
+    roses = kept(mneme, "The roses need water.", "--scope", "project=garden")
+    kept(mneme, "The office plant needs water.", "--scope", "project=work")
+    hits = answered(mneme, "recall", "Which plants need water?", "--scope", "project=garden")["hits"]
+    assert [hit["id"] for hit in hits] == [roses]
+    assert answered(mneme, "memories", "stats", "--scope", "project=work")["memories"] == 1
+    code, _, err = mneme("recall", "What?", "--scope", "garden")
+    assert (code, "NAME=VALUE" in err) == (2, True)
+
+
+def test_recall_asks_for_another_time(mneme: Mneme) -> None:
+    id = kept(mneme, "My office is in the old harbour.")
+    answered(mneme, "correct", id, "My office is in the new tower.")
+    hits = answered(mneme, "recall", "Where is my office?", "--known-at", "2000-01-01")["hits"]
+    assert hits == []
+    hits = answered(mneme, "recall", "Where is my office?", "--as-of", "2099-01-01")["hits"]
+    assert [hit["text"] for hit in hits] == ["My office is in the new tower."]
+    code, _, err = mneme("recall", "What?", "--as-of", "tomorrow")
+    assert (code, "2026-05-03" in err) == (2, True)

@@ -220,3 +220,13 @@ def test_ids_of_one_process_stay_in_order_when_the_clock_goes_back():
     first = ids()
     clock.now -= 9 * DAY
     assert first < ids() < ids()
+
+
+def test_stats_of_a_scope_or_a_tag_count_that_alone(memory: LongTermMemory) -> None:
+    keep(memory, "The roses need water.", scopes={"project": "garden"}, tags=("plants",))
+    keep(memory, "The report is late.", scopes={"project": "work"}, tags=("paper", "plants"))
+    garden = run_sync(memory.stats(scopes={"project": "garden"}))
+    assert (garden.memories, garden.tags, garden.text_bytes) == (1, {"plants": 1}, len("The roses need water."))
+    assert run_sync(memory.stats(tags=("paper",))).memories == 1
+    assert run_sync(memory.stats(where={"kind": "event"})).memories == 0
+    assert run_sync(memory.stats()).memories == 2

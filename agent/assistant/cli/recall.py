@@ -9,6 +9,7 @@ import typer
 from agent.assistant.cli.explained import score_line, words_line
 from agent.assistant.cli.failures import reported
 from agent.assistant.cli.inputs import given_text
+from agent.assistant.cli.named import moment_named, scopes_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import day, note, print_json, say
 from agent.assistant.cli.printable import one_line
@@ -33,6 +34,11 @@ def recall(
     tag: Annotated[
         list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
     ] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
+    ] = None,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")] = None,
+    known_at: Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")] = None,
     around: Annotated[
         str, typer.Option(metavar="COUNT", help="So many turns before and after each hit, or its whole 'exchange'.")
     ] = "0",
@@ -47,7 +53,15 @@ def recall(
     with opened_memory(context) as place:
         found = run_sync(
             place.memory.recall(
-                words, k, namespace=place.namespace, tags=tuple(tag or ()), explain=explain, around=turns
+                words,
+                k,
+                namespace=place.namespace,
+                tags=tuple(tag or ()),
+                scopes=scopes_named(scope or (), name="--scope"),
+                as_of=moment_named(as_of, name="--as-of"),
+                known_at=moment_named(known_at, name="--known-at"),
+                explain=explain,
+                around=turns,
             )
         )
     if json:

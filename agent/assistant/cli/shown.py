@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent.assistant.cli.failures import reported
+from agent.assistant.cli.named import scopes_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import counted, day, minute, print_json, say
 from agent.assistant.cli.shapes import memory_json, operation_json, stats_json
@@ -62,13 +63,18 @@ def history(
 @reported
 def stats(
     context: typer.Context,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only what has it; may be repeated.")] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Count what is remembered."""
+    scopes = scopes_named(scope or (), name="--scope")
     from memory import run_sync
 
     with opened_memory(context) as place:
-        counts = run_sync(place.memory.stats(namespace=place.namespace))
+        counts = run_sync(place.memory.stats(namespace=place.namespace, tags=tuple(tag or ()), scopes=scopes))
     if json:
         print_json(stats_json(counts))
         return
