@@ -22,6 +22,7 @@ from memory.embedders.remote import is_remote
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
 from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
+from memory.messages import Message
 from memory.opening import open_memory
 from memory.records import Memory
 from memory.write.embedding import Embedding
@@ -458,3 +459,13 @@ def test_embedders_know_where_their_texts_go(tmp_path: Path) -> None:
     assert is_remote(FunctionEmbedder(len, fingerprint="f"))
     assert not is_remote(FunctionEmbedder(len, fingerprint="f", remote=False))
     cache.close()
+
+
+def test_the_line_of_an_item_says_how_much_of_its_text_the_vector_holds() -> None:
+    memory = LongTermMemory(open_store("numpy:"), embedder=Detailed())
+    single = run(memory.remember("a long story"))
+    short, long = run(memory.remember_many(["a tale", "a long tale"]))
+    said, answered = run(memory.remember_turn("s", [Message.user("a long question"), Message.assistant("an answer")]))
+    corrected = run(memory.correct(short.id, "a long correction"))
+    assert [(one.kept, one.total) for one in (single, long, said, corrected)] == [(3, 9)] * 4
+    assert [(one.kept, one.total) for one in (short, answered)] == [(None, None)] * 2
