@@ -380,7 +380,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     run(["--help"])
     listing = capsys.readouterr().out.split("Commands:\n")[1].splitlines()
     commands = [line.split()[0] for line in listing if line.strip()]
-    assert len(commands) > 11
+    assert len(commands) == 17
     assert not any(line.endswith("...") for line in listing)
     for command in commands:
         assert run([command, "--help"]) == 0

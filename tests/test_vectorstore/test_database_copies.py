@@ -264,7 +264,7 @@ def test_damaged_pages_are_named_and_every_other_row_is_salvaged(database, tmp_p
         assert texts(saved) == [text for text in expected if text not in lost]
         assert saved.verify() == []
         assert saved.identity == database.identity
-    assert len(lost) > 3, "the damage hit nothing"
+    assert len(lost) > (10 if chosen != [-1] else 3), "the damage hit nothing"  # the last page holds four rows
 
 
 def test_a_backup_of_a_damaged_file_is_refused_and_leaves_nothing(database, tmp_path):
