@@ -111,6 +111,7 @@ class Recaller:
         with self._reader.following.store.view([place.name for place in places]) as view:
             sources = self._sources(self._reader, view, places, query)
             found = self._packed(view, sources, merged(sources, self._depth(query)), query)
+            found = replace(found, searched=sum(view.count(namespace=place.name) for place in places))
             return self._with_words(self._reader, view, places, query, found) if query.explain else found
 
     def widened(self, query: Query, found: Found) -> Found:
@@ -242,7 +243,8 @@ class Recaller:
         def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
             return [entries[one.source.namespace, one.id] for one in page]
 
-        return self._found(sources, ranked, query, fetch, NOTE)
+        found = self._found(sources, ranked, query, fetch, NOTE)
+        return replace(found, searched=sum(self._store.count(namespace=place.name) for place in places))
 
     def _depth(self, query: Query) -> int:
         """How many are ranked for *k* hits: some may be folded or not fit a budget."""

@@ -166,6 +166,9 @@ def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
     yield Check("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
     yield from _embedding(memory)
     store = memory.store
+    analyser = getattr(store, "analyser", None)
+    if analyser is not None:
+        yield Check("language", True, f"{analyser.language}: that of stems, stop words and cues")
     if isinstance(store, LifecycleStore):
         if store.pending_erasure():
             yield Check("erasure", True, "bytes of what was forgotten wait for another process to leave")
