@@ -115,10 +115,10 @@ class Recaller:
             return self._with_words(self._reader, view, places, query, found) if query.explain else found
 
     def widened(self, query: Query, found: Found) -> Found:
-        """Return *found*, the answer to *query*, with the turns around its hits that ``query.around`` asks for."""
+        """Return *found*, the answer to *query*, with what stands around its hits as ``query.around`` asks."""
         if self._reader is None:
             return replace(found, notes=(*found.notes, NO_TURNS))
-        places = [place for place in places_of(self._store, query) if place.lane != DOCUMENTS]
+        places = places_of(self._store, query)
         with self._reader.following.store.view([place.name for place in places]) as view:
             return widened(self._reader, view, places, query, found)
 
