@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from memory.errors import ArgumentError
+from memory.forgotten.erasers import Gone
 from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.receipts import read_receipt, receipt_text
 from memory.records import Forgotten, Memory, Unreached
-from memory.write.erasers import Gone
 from vectorstore import open_store
 
 SECRET = "the locker code is 44173921-zebra"
@@ -197,7 +197,7 @@ def test_a_reader_in_the_way_is_said_and_then_it_is_proved(memory, tmp_path):
 
 def test_the_words_are_not_in_the_command_of_the_child(memory, monkeypatch):
     seen = []
-    from memory.write import verifying
+    from memory.erasure import verifying
 
     run_it = verifying.subprocess.run
     monkeypatch.setattr(

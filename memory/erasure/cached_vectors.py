@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from memory.forgotten.erasers import Gone
 from memory.write.embedding import Embedding
-from memory.write.erasers import Gone
 
 
 class CachedVectors:

@@ -13,20 +13,20 @@ from hashlib import blake2b
 from typing import Final
 
 from memory.codec import from_entry
+from memory.erasure.plan import Plan, loosened, pages_of, plan_of
+from memory.erasure.selecting import Selection, selected, selected_messages
+from memory.erasure.unreached import unreached, without_backups
 from memory.errors import ArgumentError
+from memory.forgotten.erasers import Gone, Returning
+from memory.forgotten.held import Package
+from memory.forgotten.message_marks import history_lane, marks_of
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, quoted, store_namespace
 from memory.records import Actor, Forgotten
 from memory.storage.rows import HistoryRow
 from memory.times import aware
 from memory.write.checking import actor_named
 from memory.write.context import WriteContext
-from memory.write.erasers import Gone, Returning
-from memory.write.erasure_plan import Plan, loosened, pages_of, plan_of
-from memory.write.held import Package
-from memory.write.message_marks import history_lane, marks_of
-from memory.write.selecting import Selection, selected, selected_messages
 from memory.write.trust import check_may_change
-from memory.write.unreached import unreached, without_backups
 from vectorstore import Entry
 
 _HASH: Final = 16

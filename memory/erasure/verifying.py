@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from memory.erasure.forgetting import hashes_of
 from memory.errors import ArgumentError
 from memory.lanes import quoted
 from memory.records import Forgotten, Left, Verified
 from memory.write.checking import plain_text
 from memory.write.context import WriteContext
-from memory.write.forgetting import hashes_of
 from vectorstore import VectorStoreError
 
 _SCRIPT: Final = Path(__file__).with_name("bytes_search.py")

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memory.codec import from_entry
+from memory.erasure.copies import Words
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
 from memory.messages import Message
 from memory.records import Change
 from memory.storage.rows import HistoryRow
 from memory.write.context import WriteContext
-from memory.write.copies import Words
 from memory.write.turns import USED, quotes
 from vectorstore import Entry
 
