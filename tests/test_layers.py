@@ -147,7 +147,7 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory.erasure": [
         {"bytes_search", "cached_vectors", "copies", "grace", "selecting", "unreached"},
-        {"plan", "summaries"},
+        {"plan", "put_aside", "summaries"},
         {"forgetting"},
         {"verifying"},
     ],

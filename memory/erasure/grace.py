@@ -75,12 +75,6 @@ def carry_out(context: WriteContext, *, now: datetime | None = None) -> int:
         return sum(context.held.erase(namespace, operation) for namespace, operation in due)
 
 
-def finish(context: WriteContext, operation: str, namespace: str) -> bool:
-    """Let the bytes of one forgetting go before its time of grace is over; say whether they were still held."""
-    with context.lifecycle("forget").transaction():
-        return context.held.erase(namespace, operation)
-
-
 def _by_lane(package: Package, space: str) -> dict[str, Sequence[Entry]]:
     lanes: dict[str, list[Entry]] = {}
     for lane, entry in package.entries:
