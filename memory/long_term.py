@@ -1,9 +1,9 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
-The face over the write path (``memory.write``), conversation history (``memory.storage``) and recall
-(``memory.recall``). What answers, lists, changes and erases, and what is about vectors, is in ``recalling``,
-``listing``, ``revising``, ``erasing`` and ``reembedding``, parts of the same face. Not conversation windows
-(``short_term``) and not the reading of documents (``rag``).
+The face over the write path (``memory.write``), erasure (``memory.erasure``), conversation history
+(``memory.storage``) and recall (``memory.recall``). What answers, lists, changes and erases, and what is about
+vectors, is in ``recalling``, ``listing``, ``revising``, ``erasing`` and ``reembedding``, parts of the same face. Not
+conversation windows (``short_term``) and not the reading of documents (``rag``).
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -20,10 +20,14 @@ from datetime import tzinfo
 from typing import TypeAlias
 
 from memory.codec import from_entry
-from memory.derived_rows import DerivedRows
 from memory.embedders.protocol import Embedder, WordVectors
 from memory.erasing import Erasing
+from memory.erasure.cached_vectors import CachedVectors
+from memory.erasure.derived_rows import DerivedRows
+from memory.erasure.summaries import SummaryEraser
 from memory.errors import ArgumentError, DuplicateKey
+from memory.forgotten.held import Held, InMemoryHeld
+from memory.forgotten.tombstones import InMemoryTombstones, Tombstones
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.listing import Listing
 from memory.messages import Message
@@ -42,18 +46,14 @@ from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, system_clock
 from memory.write import pending, remembering, turns
-from memory.write.cached_vectors import CachedVectors
 from memory.write.checking import names
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
-from memory.write.summary_eraser import SummaryEraser
-from memory.write.tombstones import InMemoryTombstones, Tombstones
 from vectorstore import LifecycleStore, VectorStore, VectorStoreError
 
 _Answers: TypeAlias = list[Memory | None]
@@ -237,9 +237,9 @@ def _beside(
     database = getattr(store, "database", None)
     if database is None:
         return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperations()
+    from memory.forgotten.tombstone_tables import SqliteTombstones
     from memory.storage.sqlite import SqliteHistory
     from memory.write.operation_tables import SqliteOperations
-    from memory.write.tombstone_tables import SqliteTombstones
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
@@ -258,6 +258,6 @@ def _held_beside(store: VectorStore) -> Held:
     database = getattr(store, "database", None)
     if database is None:
         return InMemoryHeld()
-    from memory.write.held_tables import SqliteHeld
+    from memory.forgotten.held_tables import SqliteHeld
 
     return SqliteHeld(database)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from memory.forgotten.erasers import Gone
 from memory.lanes import quoted
 from memory.recall.segment_tables import SqliteSegments
-from memory.write.erasers import Gone
 
 
 class DerivedRows:
