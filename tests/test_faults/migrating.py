@@ -86,6 +86,35 @@ def power_lost(folder: str, seed: int, moments: int, plant: str = "") -> dict[st
     return {"seed": seed, "events": events, "losses": losses, "broken": broken[:20]}
 
 
+def raced(folder: str, seed: int, rounds: int, openers: int) -> dict[str, Any]:
+    """Let so many processes open the older file at once: one of them makes a copy, and one of them removes it."""
+    case = Migration(Path(folder), seed, "sound")
+    copies, broken = 0, []
+    for turn in range(rounds):
+        case.restore()
+        held, begin = os.pipe()
+        children = [Child(partial(_racing, case, held, begin)) for _ in range(openers)]
+        os.close(held)
+        os.close(begin)
+        said = [line for child in children for line in child.wait().said]
+        copies += said.count("a copy")
+        broken += [f"round {turn}: {one}" for one in [*{*said} - {"a copy"}, *case.wrong(must="new")]]
+    return {"seed": seed, "rounds": rounds, "copies": copies, "broken": broken[:20]}
+
+
+def _racing(case: Migration, held: int, begin: int, say: Say) -> None:
+    real = migrating.back_up
+
+    def told(*arguments: Any, **options: Any) -> None:
+        say("a copy")
+        real(*arguments, **options)
+
+    os.close(begin)
+    os.read(held, 1)  # until all of them are there: the end that could write is closed by all
+    with mock.patch.object(migrating, "back_up", told):
+        case.work()
+
+
 class _Steps(FailingVFS):
     """Counts what is done to the disk, by SQLite and by Python."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.isolated import isolated
-from tests.test_faults.migrating import power_lost, stopped_at_each_step
+from tests.test_faults.migrating import power_lost, raced, stopped_at_each_step
 
 
 @pytest.mark.parametrize("how", ["killed", "full", "broken", "full for good", "broken for good"])
@@ -26,6 +26,13 @@ def test_a_migration_during_which_the_power_goes_is_made_or_not(campaign: Campai
     report = campaign.run(power_lost, folder=str(tmp_path), seed=campaign.seed, moments=moments)
     assert report["broken"] == []
     assert report["losses"] == 5 * moments
+
+
+def test_processes_that_open_an_older_file_at_once_make_one_copy(campaign: Campaign, tmp_path: Path) -> None:
+    rounds = campaign.size(3, 60)
+    report = campaign.run(raced, folder=str(tmp_path), seed=campaign.seed, rounds=rounds, openers=4)
+    assert report["broken"] == []
+    assert report["copies"] == rounds
 
 
 @pytest.mark.parametrize(
