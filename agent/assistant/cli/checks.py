@@ -185,7 +185,7 @@ def _copied(copy: MigrationCopy, *, kept: bool) -> Check:
     """Tell what became of a copy that was made before the file was brought to a newer version."""
     if not kept:
         return Check("upgrade", True, f"it went well; the copy from before it was removed: {copy.path}")
-    remedy = "it holds what is forgotten since then; `mneme forget --remove-backups` removes it with what is forgotten"
+    remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
     return Check("upgrade", True, f"the copy of {copy.at[:16]}, from before it, stays: {copy.path}", remedy)
 
 
