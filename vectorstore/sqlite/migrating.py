@@ -151,7 +151,7 @@ class Migrator:
             self.clear(connection)
             return True
         if self._needs_copy(connection, component) and earlier is None:
-            if copy is None or copy.path not in recorded:
+            if copy is None or recorded.get(copy.path) != copy:
                 return False
             self.clear(connection, but=copy.path)
             self._make(copy)
@@ -197,7 +197,7 @@ class Migrator:
         """Return the copy that was made for another part, if nothing but migrations was written since."""
         if self._latest is None or self._latest[1] != _seen(connection):
             return None
-        return recorded.get(self._latest[0])
+        return recorded.get(self._latest[0]) if Path(self._latest[0]).exists() else None
 
     def _is_ours(self, copy: MigrationCopy) -> bool:
         """Whether it was made beside this file where it is now: a file that was moved or copied only names it."""

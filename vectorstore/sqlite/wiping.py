@@ -14,7 +14,7 @@ from vectorstore.sqlite.placing import BESIDE, flush_folder
 
 _MARK: Final = b"Mneme: a removed copy of "
 _BLOCK: Final = bytes(1 << 20)
-_NOT_FOLLOWED: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_FLAGS: Final = os.O_RDWR | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 
 
 def wipe(path: Path, *, of: str) -> None:
@@ -42,7 +42,7 @@ def _mark(of: str) -> bytes:
 
 
 def _overwrite(path: Path, mark: bytes) -> None:
-    descriptor = os.open(path, os.O_RDWR | _NOT_FOLLOWED)
+    descriptor = os.open(path, _FLAGS)
     try:
         status = os.fstat(descriptor)
         if status.st_nlink != 1:
