@@ -32,6 +32,7 @@ LINES: dict[str, list[set[str]]] = {
         {"analysis", "distance", "filters"},
         {"checking", "filling"},
         {"protocol"},
+        {"scanning"},
         {"core", "wrappers"},
         {"sqlite"},
         {"engines", "salvage"},
@@ -56,6 +57,7 @@ LINES: dict[str, list[set[str]]] = {
         {"reader", "read_pool"},
         {"transactions"},
         {"database"},
+        {"ordered"},
     ],
     "vectorstore.wrappers": [{"base", "event"}, {"passing"}, {"observed_view"}, {"observable"}],
     "vectorstore.engines": [
