@@ -274,7 +274,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"agreeing", "failures", "inputs", "named"},
+        {"agreeing", "deeds", "failures", "inputs", "named"},
         {"checks", "shown"},
         {
             "ask",
