@@ -19,9 +19,8 @@ from memory.times import aware
 from memory.write.checking import actor_named, name
 from memory.write.context import WriteContext
 from memory.write.marking import MARKS, given, hide, patched
-from memory.write.operations import unknown_operation
+from memory.write.operations import IMPORT, NO_MEMORY, unknown_operation
 from memory.write.trust import check_may_change, check_may_undo
-from memory.write.unreached import IMPORT, NO_MEMORY
 from memory.write.versions import archived, brought_back, retired, unversioned
 from vectorstore import Entry, LifecycleStore
 

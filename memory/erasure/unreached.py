@@ -10,24 +10,17 @@ from typing import Any, Final
 
 from memory.records import Change, Operation, Unreached
 from memory.write.context import WriteContext
+from memory.write.operations import NO_MEMORY
 from vectorstore import VectorStoreError
 
 EXPORT: Final = "export"
-IMPORT: Final = "import"
-"""The kinds of the operations by which exports and imports are recorded."""
-NO_MEMORY: Final = ""
-"""The id in a change that is of no memory; the log finds exports by it, and imports that took the place of all."""
+"""The kind of the operations by which exports are recorded."""
 _MANY: Final = 1_000_000
 
 
 def export_recorded(facts: dict[str, Any]) -> Change:
     """Return the change that records an export: *facts* are its path, hash and counts."""
     return Change(NO_MEMORY, new=facts)
-
-
-def replaced_all(entries: int) -> Change:
-    """Return the change that records that an import took the place of everything: of so many *entries*."""
-    return Change(NO_MEMORY, new={"replaced": entries})
 
 
 def exports(context: WriteContext, namespace: str) -> Sequence[Operation]:
