@@ -32,6 +32,7 @@ LINES: dict[str, list[set[str]]] = {
         {"analysis", "distance", "filters"},
         {"checking", "filling"},
         {"protocol"},
+        {"scanning"},
         {"core", "wrappers"},
         {"sqlite"},
         {"engines", "salvage"},
@@ -57,6 +58,7 @@ LINES: dict[str, list[set[str]]] = {
         {"transactions"},
         {"migrating"},
         {"database"},
+        {"ordered"},
     ],
     "vectorstore.wrappers": [{"base", "event"}, {"passing"}, {"observed_view"}, {"observable"}],
     "vectorstore.engines": [
@@ -280,7 +282,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"agreeing", "failures", "inputs", "named"},
+        {"agreeing", "deeds", "failures", "inputs", "named"},
         {"checks", "shown"},
         {
             "ask",
