@@ -119,6 +119,8 @@ class Agent:
             raise ArgumentError("provider", provider, "a provider is needed; QuotingProvider() needs no model")
         if memory is not None and history is not None:
             raise ArgumentError("history", history, "memory keeps the history itself; give one of the two")
+        if window is not None and (isinstance(window, type) or not isinstance(window, ReadPolicy)):
+            raise ArgumentError("window", window, "a read policy is needed, such as FixedWindow(turns=20), or None")
         if token_budget is not None and (type(token_budget) is not int or token_budget < 1):
             raise ArgumentError("token_budget", token_budget, "at least 1 token is needed, or None")
         if type(profile_tokens) is not int or profile_tokens < 0:

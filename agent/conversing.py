@@ -6,10 +6,13 @@ as a summary of what fell out, reads the session itself; others choose later, wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from agent.ledger import Ledger
 from agent.storing import shown_again
+from agent.summarising import Summariser
 from memory import (
     Conversation,
     ConversationPolicy,
@@ -50,17 +53,17 @@ class SessionReader:
     namespace: str = ""
     limit: int = 200
 
-    async def read(self, session: str) -> Said:
-        """Return what was said in *session*."""
+    async def read(self, session: str, ledger: Ledger | None = None) -> Said:
+        """Return what was said in *session*; what a model is asked for it is counted in *ledger*."""
         storage = self.history if self.memory is None else self.memory.conversations
         if storage is None:
             return Said()
         if isinstance(self.policy, ConversationPolicy):
-            return await self._through(self.policy, storage, session)
+            return await self._through(self.policy, storage, session, ledger or Ledger())
         stored = await self._worded(await storage.load(session, limit=self.limit, namespace=self.namespace))
         return Said(tuple(one.message for one in stored), tuple(one.sequence for one in stored))
 
-    async def _through(self, policy: ConversationPolicy, storage: HistoryStorage, session: str) -> Said:
+    async def _through(self, policy: ConversationPolicy, storage: HistoryStorage, session: str, ledger: Ledger) -> Said:
         places: dict[int, StoredMessage] = {}  # kept while they are compared by identity
 
         async def worded(stored: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
@@ -68,7 +71,10 @@ class SessionReader:
             places.update((id(one.message), one) for one in shown)
             return shown
 
-        window = await policy.window(Conversation(storage, session, self.namespace, worded))
+        def calling(function: Callable[..., Any]) -> Callable[..., Any]:
+            return function.counted(ledger) if isinstance(function, Summariser) else function
+
+        window = await policy.window(Conversation(storage, session, self.namespace, worded, calling))
         at = [places[id(one)].sequence if id(one) in places else NOWHERE for one in window.messages]
         return Said(window.messages, tuple(at), window.dropped, window.notes)
 

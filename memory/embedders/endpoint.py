@@ -21,8 +21,8 @@ from memory.embedders.vectors import nonsense, unit_rows
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.estimating_counter import EstimatingCounter
 from memory.http import HttpClient
-from memory.requests import is_loopback
-from memory.tokens import TokenCounter
+from memory.requests import checked_url, is_loopback
+from memory.tokens import TokenCounter, checked_counter
 
 BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000
@@ -52,8 +52,8 @@ class Asking:
         for name in ("batch_texts", "batch_tokens", "concurrency"):
             whole_number(name, getattr(self, name))
         whole_number("max_tokens", self.max_tokens, unset=True)
-        if self.counter is not None and not isinstance(self.counter, TokenCounter):
-            raise ArgumentError("counter", self.counter, "a TokenCounter is needed")
+        if self.counter is not None:
+            checked_counter(self.counter)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,8 @@ class EndpointEmbedder:
 
     def __init__(
         self,
-        url: str,
+        base_url: str,
+        path: str,
         model: str,
         *,
         names: tuple[str, str],
@@ -85,16 +86,24 @@ class EndpointEmbedder:
         client: HttpClient | None,
     ) -> None:
         """*names*: wire format and model, as the fingerprint has them; *prefixes*: of a question and of a document."""
+        checked_url(base_url, "base_url")
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of an embedding model is needed")
         whole_number("dimensions", dimensions, unset=True)
+        for name, given in (("query_prefix", prefixes[0]), ("document_prefix", prefixes[1])):
+            if not isinstance(given, str):
+                raise ArgumentError(name, given, "a text is needed; an empty one for no prefix")
+        if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint.strip()):
+            raise ArgumentError("fingerprint", fingerprint, "a name for the vectors is needed, or None")
+        if client is not None and not isinstance(client, HttpClient):
+            raise ArgumentError("client", type(client).__name__, "a memory.http.HttpClient is needed")
         made = [*names, str(dimensions or "full"), "unit"]
         if any(prefixes):
             made.append("+".join(repr(prefix) for prefix in prefixes))
-        self._url = url
+        self._url = base_url.rstrip("/") + path
         self._model = model
         self._fingerprint = fingerprint or "/".join(made)
-        self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._headers = _authorised(api_key)
         self._dimensions = dimensions
         self._prefixes: dict[str, str] = dict(zip(("query", "document"), prefixes, strict=True))
         self._asking = asking
@@ -249,6 +258,12 @@ class _One:
     vector: NDArray[np.float32] | None = None
     truncation: Truncation | None = None
     refused: str | None = None
+
+
+def _authorised(key: str | None) -> dict[str, str]:
+    if key is not None and not (isinstance(key, str) and key.isascii() and key.isprintable() and key == key.strip()):
+        raise ArgumentError("api_key", "(not shown)", "a key in plain ASCII, with no space or line end around it")
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def _about_texts(error: EmbedderError) -> bool:

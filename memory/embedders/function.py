@@ -59,6 +59,8 @@ class FunctionEmbedder:
         whole_number("dimension", dimension, unset=True)
         whole_number("batch_texts", batch_texts)
         whole_number("concurrency", concurrency)
+        if not isinstance(remote, bool):
+            raise ArgumentError("remote", remote, "True or False is needed: whether texts leave this machine")
         self.remote = remote
         self._functions = {"document": function, "query": queries or function}
         self._fingerprint = fingerprint

@@ -40,7 +40,8 @@ class OpenAICompatibleEmbedder(EndpointEmbedder):
         client: HttpClient | None = None,
     ) -> None:
         super().__init__(
-            base_url.rstrip("/") + "/embeddings",
+            base_url,
+            "/embeddings",
             model,
             names=("openai-compatible", str(model)),
             fingerprint=fingerprint,

@@ -11,13 +11,15 @@ def check_input(texts: Sequence[str], kind: str) -> None:
     """Raise ``ArgumentError`` unless *texts* are whole texts and *kind* is one of the two."""
     if kind not in ("document", "query"):
         raise ArgumentError("kind", kind, "'document' or 'query' is needed")
-    if isinstance(texts, str):
-        raise ArgumentError("texts", texts, "a list of texts is needed, not one text")
     check_texts(texts)
 
 
 def check_texts(texts: Sequence[object], argument: str = "texts") -> None:
     """Raise ``ArgumentError`` naming the first of *texts* that no tokenizer and no server could take."""
+    if isinstance(texts, str):
+        raise ArgumentError(argument, texts, "a list of texts is needed, not one text")
+    if isinstance(texts, bytes) or not isinstance(texts, Sequence):
+        raise ArgumentError(argument, texts, "a list of texts is needed")
     for position, text in enumerate(texts):
         whole = isinstance(text, str) and _is_whole(text)
         if not whole:

@@ -20,12 +20,12 @@ from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import Embeddings, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
-from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.protocol import Embedder, EmbeddingKind, checked_embedder
 from memory.embedders.space import named_for
 from memory.errors import EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.redaction import redacted
 from memory.write.embedded import NO_EMBEDDER, SWITCHED, Embedded, checked, embedded
-from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.embedding_settings import EmbeddingSettings, checked_settings
 from memory.write.probe_tables import SqliteProbes
 from memory.write.probes import InMemoryProbes, Probes, Rows
 from memory.write.under_way import UnderWay
@@ -59,7 +59,7 @@ class Embedding:
         settings: EmbeddingSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.settings = settings or EmbeddingSettings()
+        self.settings = checked_settings(settings)
         self.problem: str | None = None
         self.under_way = UnderWay()
         self._store = store
@@ -67,6 +67,7 @@ class Embedding:
         self._rests_until = -1.0
         self._trusted: Space | None = None
         if embedder is not None:
+            checked_embedder(embedder)
             if store.space is None and not isinstance(store, LifecycleStore):
                 reason = "a store without the lifecycle part needs its space when it is made"
                 raise UnsupportedError("embedder", reason)
