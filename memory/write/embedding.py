@@ -163,6 +163,10 @@ class Embedding:
         removed = self._cache.erase(texts) if self._cache is not None else 0
         return removed + forget_texts(self.embedder, texts)
 
+    def kept(self) -> int:
+        """Return how many bytes of vectors the file's cache holds, whether it is used now or not. In a thread."""
+        return 0 if self._cache is None else self._cache.size()
+
     def close(self) -> None:
         """Write down what the cache was asked for. In a thread."""
         if self._cache is not None and self.settings.cache_bytes:
