@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.bounded import bounded
-from memory.embedders.details import Embeddings, Truncation
+from memory.embedders.details import Embeddings, Truncation, truncation
 from memory.embedders.protocol import EmbeddingKind
-from memory.embedders.texts import batches, check_input, distinct, whole_number
+from memory.embedders.texts import batches, check_input, cut, distinct, whole_number
 from memory.embedders.vectors import nonsense, unit_rows
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.estimating_counter import EstimatingCounter
@@ -139,7 +139,7 @@ class EndpointEmbedder:
         check_input(texts, kind)
         asked, places = distinct(texts)
         found: dict[str, _One] = {}
-        sent = [self._cut(text, kind) for text in asked]
+        sent = [cut(self._prefixes[kind] + text, self._asking.max_tokens, self._counter.count) for text in asked]
         runs = batches(sent, self._asking.batch_texts, self._asking.batch_tokens, self._counter.count)
         answers = await bounded([partial(self._settle, run) for run in runs], self._asking.concurrency)
         for text, part, one in zip(asked, sent, (one for answer in answers for one in answer), strict=True):
@@ -162,8 +162,8 @@ class EndpointEmbedder:
         if self._owned:
             await self._client.aclose()
 
-    def _payload(self, batch: Sequence[str], *, cut: bool) -> dict[str, Any]:
-        """Return what is sent for *batch*; *cut*: the server may cut a text that is too long, if it knows how to."""
+    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
+        """Return what is sent for *batch*; *may_cut*: a text that is too long, where the server knows how to."""
         raise NotImplementedError
 
     def _answered(self, answer: Any, count: int) -> Answered:
@@ -200,7 +200,7 @@ class EndpointEmbedder:
         if not _too_long(error):
             return _One(refused=str(error))
         if self._server_cuts:
-            vectors, kept = await self._ask([text], cut=True)
+            vectors, kept = await self._ask([text], may_cut=True)
             return _One(vectors[0], self._truncation(kept, text, text))
         part = text
         for _ in range(_HALVINGS):
@@ -216,9 +216,13 @@ class EndpointEmbedder:
             return _One(vectors[0], self._truncation(kept, part, text))
         return _One(refused=str(error))
 
-    async def _ask(self, batch: Sequence[str], *, cut: bool = False) -> tuple[list[NDArray[np.float32]], int | None]:
+    async def _ask(
+        self, batch: Sequence[str], *, may_cut: bool = False
+    ) -> tuple[list[NDArray[np.float32]], int | None]:
         try:
-            answer = await self._client.post_json(self._url, self._payload(batch, cut=cut), headers=self._headers)
+            answer = await self._client.post_json(
+                self._url, self._payload(batch, may_cut=may_cut), headers=self._headers
+            )
         except HttpError as error:
             raise EmbedderError(f"embedding with {self._model} failed: {error}") from error
         answered = self._answered(answer, len(batch))
@@ -228,17 +232,6 @@ class EndpointEmbedder:
         self._dimension = rows.shape[1]
         return list(rows), answered.tokens
 
-    def _cut(self, text: str, kind: EmbeddingKind) -> str:
-        """Return *text* as it is sent: with its prefix, and no longer than may be."""
-        whole, limit = self._prefixes[kind] + text, self._asking.max_tokens
-        if limit is None or self._counter.count(whole) <= limit:
-            return whole
-        low, high = 0, len(whole)
-        while high - low > 1:  # counts grow with the text, near enough; what is sent is counted, whatever they do
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._counter.count(whole[:middle]) <= limit else (low, middle)
-        return whole[:low] if low else whole[:1]
-
     def _noted(self, whole: str, sent: str, one: _One) -> _One:
         """Return *one* with what was cut of *whole* before it was sent."""
         if one.vector is None or len(sent) == len(whole):
@@ -247,8 +240,7 @@ class EndpointEmbedder:
         return _One(one.vector, self._truncation(kept, sent, whole))
 
     def _truncation(self, kept: int | None, part: str, whole: str) -> Truncation:
-        tokens = self._counter.count(part) if kept is None else kept
-        return Truncation(tokens, max(self._counter.count(whole), tokens + 1))
+        return truncation(part, whole, self._counter.count, kept=kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,8 +66,8 @@ class OllamaEmbedder(EndpointEmbedder):
             raise ArgumentError("options", options, 'a mapping such as {"num_ctx": 8192} is needed')
         self._options = dict(options or {})
 
-    def _payload(self, batch: Sequence[str], *, cut: bool) -> dict[str, Any]:
-        payload: dict[str, Any] = {"model": self._model, "input": list(batch), "truncate": cut}
+    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
+        payload: dict[str, Any] = {"model": self._model, "input": list(batch), "truncate": may_cut}
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions
         if self._keep_alive is not None:

@@ -52,7 +52,7 @@ class OpenAICompatibleEmbedder(EndpointEmbedder):
             client=client,
         )
 
-    def _payload(self, batch: Sequence[str], *, cut: bool) -> dict[str, Any]:
+    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, "input": list(batch)}
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions

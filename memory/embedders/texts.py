@@ -47,6 +47,19 @@ def batches(
         yield texts[start:]
 
 
+def cut(text: str, limit: int | None, measure: Callable[[str], int]) -> str:
+    """Return as much of *text*, from its beginning, as *measure* counts up to *limit*; at least one character of it."""
+    if limit is None or measure(text) <= limit:
+        return text
+    low, high = 0, min(limit, len(text))
+    while high < len(text) and measure(text[:high]) <= limit:  # so that a very long text is not counted ever again
+        low, high = high, min(2 * high, len(text))
+    while high - low > 1:  # counts grow with the text, near enough; what is sent is counted, whatever they do
+        middle = (low + high) // 2
+        low, high = (middle, high) if measure(text[:middle]) <= limit else (low, middle)
+    return text[:low] if low else text[:1]
+
+
 def distinct(texts: Sequence[str]) -> tuple[list[str], dict[str, list[int]]]:
     """Return each text that is not blank once, in order, and at which places of *texts* it stands."""
     places: dict[str, list[int]] = {}

@@ -193,6 +193,11 @@ class Embedding:
         try:
             async with self.under_way.embedding(patience) as limit:
                 made, space = await self._embed(embedder, texts, kind)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise EmbedderError("it cancelled itself") from error
         except TimeoutError as error:
             if not limit.expired():
                 raise

@@ -402,6 +402,74 @@ def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: 
     run(again.close())
 
 
+def test_closing_with_an_embedder_that_fails_keeps_everything_and_does_not_ask_for_ever(tmp_path: Path) -> None:
+    failing = Model()
+    failing.fails = "down"
+    memory = opened(tmp_path, failing)
+    run(memory.remember_many([f"note {number}" for number in range(40)]))
+    before = len(failing.asked)
+    run(memory.close(wait=60))
+    assert len(failing.asked) - before <= 2 * 40
+    memory = opened(tmp_path, Model())
+    assert run(memory.count()) == run(memory.pending()) == 40
+    run(memory.close(wait=60))
+    memory = opened(tmp_path, Model())
+    assert run(memory.pending()) == 0
+    run(memory.close())
+
+
+def test_what_waits_is_counted_and_embedded_by_namespace(tmp_path: Path) -> None:
+    model = Model()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    for namespace, count in (("a", 2), ("b", 3)):
+        run(memory.remember_many([f"note {number}" for number in range(count)], namespace=namespace))
+    assert [run(memory.pending(namespace=one)) for one in ("a", "b", "c", None)] == [2, 3, 0, 5]
+    assert run(memory.flush()) == 0
+    assert "down" in (memory.embedding.problem or "")
+    model.fails = None
+    assert run(memory.flush(namespace="a")) == 2
+    assert [run(memory.pending(namespace=one)) for one in ("a", "b", None)] == [0, 3, 3]
+    assert memory.embedding.problem is None
+    run(memory.close())
+
+
+def test_an_embedder_that_cancels_itself_fails_no_write_and_no_question(tmp_path: Path) -> None:
+    class Cancelling(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            if self.hangs:
+                raise asyncio.CancelledError
+            return await super().embed(texts, kind)
+
+    model = Cancelling()
+    memory = opened(tmp_path, model)
+    run(memory.remember("the first note"))
+    model.hangs = True
+    report = run(memory.remember("the second note"))
+    assert (report.outcome, report.deferred) == ("stored", "the embedder failed: it cancelled itself")
+    found = run(memory.recall("second"))
+    assert found[0].memory.text == "the second note"
+    assert "it cancelled itself" in " ".join(found.notes)
+    run(memory.close())
+
+
+def test_a_write_that_is_cancelled_from_outside_is_cancelled(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    model.hangs = True
+
+    async def given_up() -> None:
+        writing = asyncio.ensure_future(memory.embedding.vectors(["a note"]))
+        await until(lambda: bool(model.asked))
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+
+    run(given_up())
+    assert memory.embedding.problem is None
+    run(memory.close())
+
+
 @pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), True, "1"])
 def test_an_unusable_wait_is_an_argument_error(wait: Any) -> None:
     memory = LongTermMemory(open_store("numpy:"))
