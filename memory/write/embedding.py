@@ -94,7 +94,8 @@ class Embedding:
         try:
             made, space = await self._asked(self.embedder, texts, "document", patience)
         except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
-            _log.warning("embedding failed: %s", type(error).__name__)
+            if not isinstance(error, EmbedderMismatch):  # which is nobody's failure, and is in the item's line
+                _log.warning("embedding failed: %s", type(error).__name__)
             return Embedded.later(len(texts), self._failed(error))
         return embedded(made, space)
 

@@ -65,6 +65,18 @@ async def test_the_model_sees_a_summary_of_what_left_the_window(with_memory: boo
     assert len(await storage.load("s")) == 8
 
 
+async def test_what_left_the_window_comes_back_when_it_is_asked_for() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    with ScriptedProvider(*map(Reply, "abcd")) as provider:
+        agent = Agent(provider, memory=memory, window=FixedWindow(turns=1))
+        await turns(agent, "My passport lies in the green drawer.", "Nice weather.", "Is it noon?")
+        result = await agent.run("Where does my passport lie?", session="s")
+    *history, prompt = words(provider)
+    assert history == ["Is it noon?", "c"]
+    assert "My passport lies in the green drawer." in prompt
+    assert "My passport lies in the green drawer." in [item.text for item in result.memories]
+
+
 async def test_a_summary_that_fails_is_noted_and_the_run_goes_on() -> None:
     def away(so_far: str, messages: list[Message]) -> str:
         raise OSError("the model is away")

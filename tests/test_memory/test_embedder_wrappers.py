@@ -255,6 +255,16 @@ def test_all_of_them_failing_is_the_last_ones_error() -> None:
         run_sync(FallbackEmbedder(Member(down=True), Member(down=True)).embed(["a"]))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "remote"), [(False, False, False), (False, True, True), (True, False, True)]
+)
+def test_texts_may_leave_this_machine_where_any_of_them_sends_them(first: bool, second: bool, remote: bool) -> None:
+    members = [Member(), Member()]
+    for member, where in zip(members, (first, second), strict=True):
+        member.remote = where  # type: ignore[attr-defined]  # what an embedder may say of itself
+    assert FallbackEmbedder(*members).remote is remote
+
+
 def test_an_embedder_of_another_fingerprint_is_no_fallback() -> None:
     with pytest.raises(ArgumentError, match=r"same space, model/1.*got 'other/1'"):
         FallbackEmbedder(Member(), Member(fingerprint="other/1"))
@@ -301,6 +311,15 @@ def test_the_probes_of_one_model_agree_and_those_of_another_do_not() -> None:
     assert not agree(mine, np.roll(mine, 1, axis=1))
     assert not agree(mine, run_sync(probe(HashingEmbedder(dimension=16))))
     assert nearness(mine, mine[:1]) == -1
+
+
+@pytest.mark.parametrize("place", range(len(PROBES)))
+def test_one_probe_that_is_answered_otherwise_is_enough(place: int) -> None:
+    mine = run_sync(probe(HASHING))
+    other = mine.copy()
+    other[place] = np.roll(other[place], 1)
+    assert not agree(mine, other)
+    assert nearness(mine, other) < 0.9
 
 
 def test_a_marked_space_is_still_named_for_its_embedder() -> None:

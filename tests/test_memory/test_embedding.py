@@ -131,6 +131,30 @@ def test_a_model_changed_under_the_same_name_is_noticed_and_nothing_of_it_is_sto
     run(back.close())
 
 
+def test_a_length_that_changes_in_a_run_is_noticed_and_nothing_of_it_is_stored(tmp_path: Path) -> None:
+    class Shrinking(Model):
+        length = 64
+
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            vectors = (await super().embed(texts, kind))[:, : self.length]
+            return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+    model = Shrinking()
+    memory = opened(tmp_path, model)
+    run(memory.remember("The archive is in Turin."))
+    model.length = 32
+    report = run(memory.remember("The library is in Milan."))
+    assert "32 dimensions" in report.deferred
+    assert vector_of(memory, report.id) is None
+    found = run(memory.recall("Where is the library?"))
+    assert found[0].memory.id == report.id
+    assert any("words alone" in note for note in found.notes)
+    model.length = 64
+    assert run(memory.flush()) == 1
+    assert vector_of(memory, report.id).shape == (64,)
+    run(memory.close())
+
+
 def test_noise_in_the_last_places_is_the_same_model(tmp_path: Path) -> None:
     class Noisy(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
