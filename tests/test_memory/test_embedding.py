@@ -24,6 +24,7 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.opening import open_memory
+from memory.rag.knowledge_base import KnowledgeBase
 from memory.records import Memory
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
@@ -561,3 +562,30 @@ def test_the_line_of_an_item_says_how_much_of_its_text_the_vector_holds() -> Non
     corrected = run(memory.correct(short.id, "a long correction"))
     assert [(one.kept, one.total) for one in (single, long, said, corrected)] == [(3, 9)] * 4
     assert [(one.kept, one.total) for one in (short, answered)] == [(None, None)] * 2
+
+
+def test_every_way_of_writing_says_how_much_of_a_text_the_vector_holds(tmp_path: Path) -> None:
+    class Words:
+        name, exact = "words", True
+
+        def count(self, text: str) -> int:
+            return len(text.split())
+
+    async def hashed(texts: list[str]) -> np.ndarray:
+        return await HASHING.embed(texts)
+
+    embedder = FunctionEmbedder(hashed, fingerprint="short/1", max_tokens=5, counter=Words())
+    memory = opened(tmp_path, embedder)
+    long = "one two three four five six seven"
+    single = run(memory.remember(long))
+    said, answered = run(memory.remember_turn("s", [Message.user(f"{long} eight"), Message.assistant("yes")]))
+    both = run(memory.remember_many([f"{long} eight nine", "short"]))
+    corrected = run(memory.correct(single.id, f"{long} eight nine ten"))
+    told = [(one.kept, one.total) for one in (single, said, answered, *both, corrected)]
+    assert told == [(5, 7), (5, 8), (None, None), (5, 9), (None, None), (5, 10)]
+    assert str(single) == "stored, truncated (kept 5 of 7 tokens)"
+    (tmp_path / "notes.md").write_text("# Notes\n\n" + "word " * 40)
+    (line,) = run(KnowledgeBase(memory).ingest(tmp_path / "notes.md")).lines
+    assert "1 chunk is longer than the embedder reads: the beginning alone is in the vector" in line.notes
+    assert run(memory.reembed(again=True)).truncated == 5
+    run(memory.close())
