@@ -240,6 +240,77 @@ def test_a_refused_text_waits_with_its_reason_and_the_others_have_vectors(tmp_pa
     run(memory.close())
 
 
+WRONG: dict[str, Callable[[np.ndarray], Any]] = {
+    "one vector too few": lambda vectors: vectors[:-1],
+    "one too many": lambda vectors: np.concatenate([vectors, vectors[:1]]),
+    "not a number": lambda vectors: np.where(np.arange(vectors.shape[1]) == 3, np.nan, vectors),
+    "infinite": lambda vectors: np.where(np.arange(vectors.shape[1]) == 3, np.inf, vectors),
+    "another length": lambda vectors: vectors[:, :32],
+    "one vector for all": lambda vectors: vectors[0],
+    "zeros": np.zeros_like,
+    "no vectors": lambda vectors: None,
+    "words": lambda vectors: [["a"] * 64] * len(vectors),
+}
+ZEROS_ANEW = ("zeros", "reembed")
+"""It leaves the text without a vector and says why; a test of its own."""
+
+
+ROADS = ("remember", "remember_many", "flush", "correct", "reembed")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "road"), [(one, road) for one in WRONG for road in ROADS if (one, road) != ZEROS_ANEW]
+)
+def test_what_is_wrong_is_never_stored_and_fails_no_write(tmp_path: Path, wrong: str, road: str) -> None:
+    class Lying(Model):
+        wrong: Callable[[np.ndarray], Any] | None = None
+
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> Any:
+            vectors = await super().embed(texts, kind)
+            return vectors if self.wrong is None or tuple(texts) == PROBES else self.wrong(vectors)
+
+    model = Lying()
+    memory = opened(tmp_path, model)
+    first = run(memory.remember("The archive is in Turin."))
+    model.wrong = WRONG[wrong]
+    texts = ["The library is in Milan.", "The museum is in Genoa."]
+    if road == "reembed":
+        with pytest.raises(EmbedderError):  # and the vectors in use stay
+            run(memory.reembed(again=True))
+        run(memory.abandon_reembedding())
+    elif road == "correct":
+        run(memory.correct(first.id, texts[0]))
+    elif road == "remember":
+        assert run(memory.remember(texts[0])).deferred
+    else:
+        assert all(one.deferred for one in run(memory.remember_many(texts)))
+        assert road != "flush" or run(memory.flush()) == 0
+    entries = list(memory.store.scan(namespace=LANE))
+    kept = [entry.vector for entry in entries if entry.vector is not None]
+    assert all(vector.shape == (64,) and np.isfinite(vector).all() and vector.any() for vector in kept)
+    assert len(kept) == (road != "correct")
+    model.wrong = None
+    assert run(memory.flush()) == len(entries) - len(kept)
+    assert run(memory.pending()) == 0
+    run(memory.close())
+
+
+def test_zeros_are_not_stored_by_embedding_anew_either(tmp_path: Path) -> None:
+    class Blank(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            vectors = await super().embed(texts, kind)
+            return vectors if tuple(texts) == PROBES else np.zeros_like(vectors)
+
+    memory = opened(tmp_path, Model())
+    run(memory.remember("The archive is in Turin."))
+    done = run(memory.reembed(Blank("blank/1")))
+    assert (done.embedded, done.without, done.switched) == (0, 1, True)
+    (entry,) = memory.store.scan(namespace=LANE)
+    assert (entry.vector, entry.no_vector) == (None, "the embedder refused it: it gave a vector of zeros")
+    assert run(memory.reembed(Model("model/2"))).embedded == 1
+    run(memory.close())
+
+
 def test_zeros_for_words_are_never_stored(tmp_path: Path) -> None:
     class Empty(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
