@@ -184,6 +184,9 @@ async def _store(context: WriteContext, units: Sequence[_Unit], namespace: str, 
     every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
     if every:
         lines = iter(await asyncio.to_thread(put, context, await embedded(context, every, ready), namespace))
+    stored = {to_entry(one.memory).text for one in every}
+    if unused := [text for text in ready if text not in stored]:  # nobody could forget it by what is stored
+        await asyncio.to_thread(context.embedding.forget, unused)
     for unit in units:
         if unit.draft is not None:
             unit.line = next(lines)
