@@ -5,7 +5,6 @@ embedder = FunctionEmbedder(model.encode, fingerprint="my-model/1")
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from memory.embedders.texts import batches, check_input, cut, distinct, whole_nu
 from memory.embedders.vectors import nonsense, unit_rows
 from memory.errors import ArgumentError
 from memory.estimating_counter import EstimatingCounter
+from memory.threads import in_thread
 from memory.tokens import TokenCounter, checked_counter
 
 TextFunction: TypeAlias = Callable[[Any], Any]
@@ -34,10 +34,11 @@ class FunctionEmbedder:
     """Calls *function* with lists of texts (*takes* "texts") or with one text at a time ("text").
 
     *fingerprint* names the model and what is done with it: change it when they change. *queries* is the function for
-    questions, where they are embedded otherwise. A synchronous function runs in a worker thread, at most *concurrency*
-    calls at a time. Equal texts are given once, blank ones not at all; vectors of any length are brought to length 1,
-    and an answer that is no vectors raises ``EmbedderError``. What the function raises is raised. *remote* off says
-    that texts do not leave this machine; without that, what is marked sensitive is not given to it.
+    questions, where they are embedded otherwise. A synchronous function runs in a thread, at most *concurrency* calls
+    at a time; one that never returns holds up nothing but its own vectors. Equal texts are given once, blank ones not
+    at all; vectors of any length are brought to length 1, and an answer that is no vectors raises ``EmbedderError``.
+    What the function raises is raised. *remote* off says that texts do not leave this machine; without that, what is
+    marked sensitive is not given to it.
 
     Most models read only the beginning of a long text and do not say so: with *max_tokens*, as *counter* (None: an
     estimate that does not under-count) counts them, a text is cut to what the model reads, and told as cut.
@@ -116,7 +117,7 @@ class FunctionEmbedder:
         if inspect.iscoroutinefunction(function):
             answer = await function(argument)
         else:
-            answer = await asyncio.to_thread(function, argument)
+            answer = await in_thread(partial(function, argument), name="mneme-embedder")
             if isinstance(answer, Awaitable):
                 answer = await answer
         who = f"the function of {self._fingerprint}"

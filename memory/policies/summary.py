@@ -26,6 +26,7 @@ from memory.storage.conversation import Conversation
 from memory.storage.protocol import StoredMessage
 from memory.storage.serialise import check_name
 from memory.storage.summaries import Summary
+from memory.threads import in_thread
 from memory.tokens import TokenCounter, checked_counter
 from memory.turns import groups
 
@@ -137,7 +138,7 @@ class SummaryWindow:
             if inspect.iscoroutinefunction(summarise):
                 text = await summarise(*given)
             else:
-                answer = await asyncio.to_thread(lambda: summarise(*given))
+                answer = await in_thread(lambda: summarise(*given), name="mneme-summary")
                 text = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(text, str) or not text.strip():
             raise ArgumentError("summarise", text, "must return a text that is not blank")

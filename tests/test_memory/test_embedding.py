@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -345,6 +346,20 @@ def test_a_text_that_always_fails_does_not_keep_the_others_waiting(tmp_path: Pat
     run(again.close())
 
 
+def test_flushing_gives_up_where_one_text_after_the_other_fails(tmp_path: Path) -> None:
+    model = Model()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    run(memory.remember_many(["x", *(f"poison {number:03}" for number in range(100))]))
+    model.fails = None
+    model.asked.clear()
+    assert run(memory.flush()) == 1
+    alone = {text for text in model.asked if model.asked.count(text) > 2}
+    assert len(alone) <= 2 * 16
+    assert run(memory.pending()) == 100
+    run(memory.close())
+
+
 def test_flushing_stops_soon_when_the_embedder_is_down() -> None:
     model = Model()
     memory = LongTermMemory(open_store("numpy:"), embedder=model)
@@ -390,6 +405,23 @@ def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() ->
     assert len(model.asked) == asked
     model.hangs, now[0] = False, 31.0
     assert run(embedding.vectors(["three"])).deferred is None
+
+
+def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of_it(tmp_path: Path) -> None:
+    over = threading.Event()
+    returned: list[bool] = []
+
+    def hung(texts: list[str]) -> Any:
+        returned.append(over.wait(10))
+        return [[1.0]] * len(texts)
+
+    memory = opened(tmp_path, FunctionEmbedder(hung, fingerprint="hung/1"), write_patience=0.05, per_text=0.0)
+    report = run(memory.remember("The archive is in Turin."))  # the loop that waited for it is closed by now
+    assert (report.outcome, returned) == ("stored", [])
+    assert "no answer within" in report.deferred
+    run(memory.close(wait=0.05))
+    assert returned == []
+    over.set()
 
 
 def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:

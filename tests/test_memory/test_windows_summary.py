@@ -326,6 +326,21 @@ def test_a_function_that_never_answers_is_given_up(history: Any) -> None:
     assert "TimeoutError" in found.notes[0]
 
 
+def test_a_plain_function_that_never_answers_is_given_up_and_not_waited_for(history: Any) -> None:
+    over = threading.Event()
+    returned: list[bool] = []
+
+    def summarise(so_far: str, messages: Sequence[Message]) -> str:
+        returned.append(over.wait(10))
+        return "too late"
+
+    said(history, *"abc")
+    found = window(history, SummaryWindow(FixedWindow(messages=1), summarise, timeout=0.05))
+    assert (shown(found), returned) == (("", "c"), [])
+    assert "TimeoutError" in found.notes[0]
+    over.set()
+
+
 def test_a_cancelled_window_keeps_nothing(history: Any) -> None:
     said(history, *"abc")
 
