@@ -91,7 +91,7 @@ LINES: dict[str, list[set[str]]] = {
         {"store_contract"},
     ],
     "memory": [
-        {"errors", "image_size", "messages", "records", "redaction", "secret_checks"},
+        {"errors", "image_size", "messages", "records", "redaction", "secret_checks", "threads"},
         {
             "captions",
             "estimating_counter",
@@ -264,7 +264,7 @@ LINES: dict[str, list[set[str]]] = {
         {"anthropic", "ollama", "openai_compatible", "quoting"},
     ],
     "agent.tools": [
-        {"docstrings", "protocol", "rooted", "threads"},
+        {"docstrings", "protocol", "rooted"},
         {"facets", "schema", "toolset"},
         {"chain", "function"},
         {"calculator", "clock", "files", "knowledge", "memory", "pages"},

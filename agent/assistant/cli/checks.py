@@ -166,6 +166,10 @@ def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
     remedy = "the next write with a working embedder fills them" if waiting else ""
     yield Check("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
     yield from _embedding(memory)
+    limit, kept = memory.embedding.settings.cache_bytes, memory.embedding.kept()
+    if limit or kept:
+        used = f"of at most {limit / 1e6:.1f} MB" if limit else "from before, and not used"
+        yield Check("embedding cache", True, f"{kept / 1e6:.1f} MB of vectors {used}")
     store = memory.store
     if isinstance(store, LifecycleStore):
         if store.pending_erasure():
