@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
 
-from memory.codec import to_entry
+from memory.codec import text_of
 from memory.errors import ArgumentError, DuplicateKey
 from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
@@ -84,7 +84,7 @@ async def embedded(
 
     What is sensitive is not given to a remote embedder. *ready* are answers, of a text each, that were had before.
     """
-    texts = [to_entry(one.memory).text for one in drafts]
+    texts = [text_of(one.memory) for one in drafts]
     may = [may_embed(one.memory, context.embedding.embedder) for one in drafts]
     asked = [place for place, text in enumerate(texts) if may[place] and text not in ready]
     made = await context.embedding.vectors([texts[place] for place in asked])
@@ -171,6 +171,8 @@ def _drafted(context: WriteContext, judged: Judged, memory: Memory | None, names
     if memory is None:
         return Report(judged.outcome, judged.of or "", judged.reason, of=judged.of)
     made = draft(context, memory, namespace)
+    if judged.outcome is Outcome.STORED and not judged.reason and judged.of is None:
+        return made
     return replace(made, outcome=judged.outcome, reason=judged.reason, spans=judged.spans, of=judged.of)
 
 
