@@ -136,7 +136,10 @@ async def _prepared(context: WriteContext, memories: Sequence[Memory], namespace
     if context.rules.looking or _linked(context, memories, namespace):
         units = await _one_after_another(context, memories, namespace, StoredMemories(context, namespace, ready))
     else:
-        allowed = await asyncio.to_thread(entitled, context, memories, namespace)
+        if any(named_by(one) for one in memories):  # then the store is read
+            allowed = await asyncio.to_thread(entitled, context, memories, namespace)
+        else:
+            allowed = entitled(context, memories, namespace)
         judged = iter(await judge_each([one for one in allowed if isinstance(one, Memory)], context.rules))
         units = [
             _unit(context, *next(judged), namespace) if isinstance(one, Memory) else _Unit(line=one) for one in allowed

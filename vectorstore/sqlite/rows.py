@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import apsw
 import numpy as np
@@ -16,7 +15,7 @@ from vectorstore.errors import DamageError
 from vectorstore.filters import Node
 from vectorstore.sqlite.checksums import added, entry_checksum, vector_checksum
 from vectorstore.sqlite.filter_sql import to_sql
-from vectorstore.sqlite.query import Row, each, every, first, only
+from vectorstore.sqlite.query import Row, as_json, each, every, first, only
 from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
 
 _COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
@@ -67,7 +66,7 @@ def held_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) 
         " FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key LEFT JOIN next_vectors AS n ON n.key = e.key"
         " LEFT JOIN next_no_vector AS r ON r.key = e.key",
-        (_json(list(ids)), namespace),
+        (as_json(list(ids)), namespace),
     )
     return {id: Held(*rest) for id, *rest in rows}
 
@@ -78,7 +77,7 @@ def checked_rows(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, 
         connection,
         f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
-        (_json(list(keys)),),
+        (as_json(list(keys)),),
     )
     found = {row[0]: _checked(row) for row in rows}
     if missing := [key for key in keys if key not in found]:
@@ -93,7 +92,7 @@ def entries_by_id(connection: apsw.Connection, namespace: int, ids: Sequence[str
         f"SELECT {_COLUMNS} FROM json_each(?) AS wanted"
         " CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
-        (_json(list(dict.fromkeys(ids))), namespace),
+        (as_json(list(dict.fromkeys(ids))), namespace),
     )
     found = {row[1]: row for row in rows}
     return [entry_of(found[id]) if id in found else None for id in ids]
@@ -138,7 +137,7 @@ def matching_ids(connection: apsw.Connection, namespace: int, where: Node, ids: 
     rows = each(
         connection,
         f"SELECT e.id FROM entries AS e WHERE e.namespace = ?{among} AND ({condition}) ORDER BY e.id",
-        (namespace, *(() if ids is None else (_json(list(ids)),)), *values),
+        (namespace, *(() if ids is None else (as_json(list(ids)),)), *values),
     )
     return [id for (id,) in rows]
 
@@ -179,7 +178,7 @@ def vectors_of(
         rows = each(
             connection,
             f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN vectors AS v ON v.key = wanted.value",
-            (_json(list(keys)),),
+            (as_json(list(keys)),),
         )
     total = 0
     while block := list(islice(rows, _LOADED_TOGETHER)):
@@ -245,10 +244,6 @@ def entry_from(row: Row) -> Entry:
     if blob is not None:
         vector = np.frombuffer(bytearray(blob), dtype="<f4").astype(np.float32, copy=False)  # its own, to be written
     return Entry(id, vector, text, context, _parsed(metadata)[0], revision, no_vector)
-
-
-def _json(values: list[Any]) -> str:
-    return json.dumps(values, ensure_ascii=False)
 
 
 def changes(connection: apsw.Connection, name: str, since: int | None) -> Changes:

@@ -96,8 +96,10 @@ class NamespaceWriter:
             rows,
         )
         self._connection.executemany(_INSERT_VECTOR.format("vectors"), vectors)
-        self._connection.executemany("DELETE FROM vectors WHERE key = ?", gone)
-        self._forget_next(held[checked.id] for checked in batch if checked.id in held)
+        if gone:
+            self._connection.executemany("DELETE FROM vectors WHERE key = ?", gone)
+        if held:
+            self._forget_next(held[checked.id] for checked in batch if checked.id in held)
         self._write_terms(batch, [row[0] for row in rows], analyser)
         return len(batch)
 
@@ -269,4 +271,6 @@ class NamespaceWriter:
 
 def _norms(vectors: Sequence[Vector]) -> Iterator[float]:
     """The length of each of *vectors*, all worked out together."""
+    if len(vectors) == 1:
+        return iter(norms(vectors[0][np.newaxis]).tolist())
     return iter(norms(np.stack(vectors)).tolist() if vectors else ())
