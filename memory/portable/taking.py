@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from memory.codec import from_entry, to_entry
+from memory.erasure.unreached import IMPORT
 from memory.errors import UnreadableExport
+from memory.forgotten.message_marks import history_lane, marks_of
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, store_namespace
 from memory.portable.deciding import MEMORIES, lowered
 from memory.portable.items import beside_of, forgotten_of, memory_of, message_of, operation_of, vector_of
@@ -25,8 +27,6 @@ from memory.times import aware
 from memory.write.cleaning import cleaned_message, cleaners
 from memory.write.context import WriteContext
 from memory.write.judging import Judged
-from memory.write.message_marks import history_lane, marks_of
-from memory.write.unreached import IMPORT
 from memory.write.versions import retired
 from vectorstore import Entry, Space, Vector
 

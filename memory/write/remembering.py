@@ -42,10 +42,14 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A batch that only has to be stored: its *units*, and the *drafts* among them with their vectors, in order."""
+    """A batch that only has to be stored: its *units*, and the *drafts* among them with their vectors, in order.
+
+    *unused* are texts that were embedded for looking and are not stored.
+    """
 
     units: Sequence[_Unit]
     drafts: Sequence[Draft]
+    unused: Sequence[str] = ()
 
 
 class _Storing:
@@ -151,12 +155,16 @@ async def _prepared(context: WriteContext, memories: Sequence[Memory], namespace
         for place, line in (await asyncio.to_thread(known, context, mains, namespace)).items():
             asked[place].settle(line)
     every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
-    return _Ready(units, await embedded(context, every, ready))
+    stored = {text_of(one.memory) for one in every} if ready else set()
+    unused = [text for text in ready if text not in stored]
+    return _Ready(units, await embedded(context, every, ready), unused)
 
 
 async def _stored(context: WriteContext, ready: _Ready, namespace: str) -> list[Report | DuplicateKey]:
     """Write a batch; return the line of each item."""
     lines = iter(await asyncio.to_thread(put, context, ready.drafts, namespace) if ready.drafts else ())
+    if ready.unused:  # nobody could forget it by what is stored
+        await asyncio.to_thread(context.embedding.forget, ready.unused)
     for unit in ready.units:
         if unit.draft is not None:
             unit.line = next(lines)
