@@ -51,7 +51,7 @@ LINES: dict[str, list[set[str]]] = {
     "vectorstore.sqlite": [
         {"border", "checksums", "component", "filter_sql", "placing", "query", "readable", "transaction", "usage"},
         {"connection", "dictionary", "frame", "rows", "settings", "wiping"},
-        {"checks", "creation", "erasure", "examining", "spaces", "vector_sql", "verification", "writing"},
+        {"checks", "creation", "erasure", "examining", "recent", "spaces", "vector_sql", "verification", "writing"},
         {"backups", "compaction", "cores", "opening", "salvaging"},
         {"copying", "migration_copies", "schema"},
         {"reader", "read_pool"},
