@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from agent.conversing import Said, SessionReader
 from agent.items import ContextItem, item_of, passage_item
+from agent.ledger import Ledger
 from memory import (
     Found,
     Hit,
@@ -73,10 +74,13 @@ class MemoryReader:
         """What makes words comparable in the memory; None where it has none of its own."""
         return None if self.memory is None else getattr(self.memory.store, "analyser", None)
 
-    async def gather(self, question: str, session: str) -> Gathered:
-        """Read the conversation, then all else at once; what fails is left out and named."""
+    async def gather(self, question: str, session: str, ledger: Ledger | None = None) -> Gathered:
+        """Read the conversation, then all else at once; what fails is left out and named.
+
+        What a model is asked for it, such as a summary of what left the window, is counted in *ledger*.
+        """
         no_memories: Sequence[Memory] = ()
-        said, lost = await _tried(lambda: self.sessions.read(session), Said())
+        said, lost = await _tried(lambda: self.sessions.read(session, ledger), Said())
         before = said.last_of_the_user(_TURNS_BEFORE)
         read = await asyncio.gather(
             _tried(self._pinned, no_memories),

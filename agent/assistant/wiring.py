@@ -279,7 +279,7 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
             choose_local=settings.embedder_kind != "none",
             policies=make_policies(settings),
             language=settings.language,
-            embedding_settings=EmbeddingSettings(mismatch="words"),
+            embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
             offline=settings.offline,
         )
     except SettingMismatch as error:

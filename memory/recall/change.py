@@ -100,7 +100,7 @@ def _near_equal(index: Index, one: int, other: int, words: Words) -> bool:
     says_so = bool(index.cues.values[later] & int(Cue.CHANGE))
     if not _of_one_thing(np.intersect1d(a, words.numbers), np.intersect1d(b, words.numbers), says_so=says_so):
         return False
-    near = np.maximum(index.stems.cosines_of(a, b), (a[:, None] == b[None, :]).astype(np.float64))
+    near = np.maximum(index.vectors.cosines_of(a, b), (a[:, None] == b[None, :]).astype(np.float64))
     needed = _ALIKE_WHERE_SAID if says_so else _ALIKE
     return float(min(near.max(axis=1).mean(), near.max(axis=0).mean())) >= needed
 
