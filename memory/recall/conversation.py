@@ -146,6 +146,7 @@ def _matched(
     place = places(every, len(index.ids))
     near = told = own = np.zeros(len(rows))
     echoes = np.zeros(len(rows), dtype=np.bool_)
+    asked_before = np.zeros(0, dtype=np.int64)
     if len(words.numbers):
         match = np.concatenate([word_match(words, every, index), np.zeros((1, len(words.numbers)), np.float32)])
         near = told = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
@@ -153,13 +154,16 @@ def _matched(
         asked_before = np.flatnonzero(_echoes(index, every, words, match[:-1]))
         if len(asked_before):
             echoes[:] = np.isin(rows, every[asked_before])
-            match[asked_before] = 0.0
+            match[asked_before] = 0.0  # nor do they say anything of the turns beside them, but for their answer
             told = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
+            near = np.maximum(told, own)
     if vector is None:
         return _Match(near, told, own, np.zeros(len(rows)), None, echoes)
     ids = [index.ids[row] for row in every.tolist()]
     cosines = np.append(view.similarity(vector, ids, namespace=namespace), 0.0)
-    smoothed = smoothed_scores(np.nan_to_num(cosines), surroundings, place, weights.cosine_window)
+    near_in_meaning = np.nan_to_num(cosines)
+    near_in_meaning[asked_before] = 0.0
+    smoothed = smoothed_scores(near_in_meaning, surroundings, place, weights.cosine_window)
     return _Match(near, told, own, smoothed, np.asarray(cosines[place[rows]], dtype=np.float64), echoes)
 
 

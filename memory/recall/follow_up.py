@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from memory.recall.lexicon import Lexicon
 
 _HARDLY_ANY = 1
-"""A question of no more telling words leans on something, pronoun or not."""
+"""A question of no more telling words leans on something, pronoun or not; but of one's own ("Where do I work?")."""
 _FEW = 3
 """With more telling words, what a pronoun points to mostly stands in the question itself."""
 _BACK = 3
@@ -22,14 +22,15 @@ _LONGEST = 400
 def leans(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) -> bool:
     """Whether *text* says too little by itself: it goes on from something, has hardly a word, or few and points back.
 
-    A question that names somebody stands by itself: its pronouns mean that one.
+    A question that names somebody stands by itself: its pronouns mean that one. So does one about whoever asks.
     """
     if lexicon.goes_on.search(text) is not None:
         return True
     telling = len(set(terms(text)))
+    points_back = lexicon.points_back.search(text) is not None
     if telling <= _HARDLY_ANY:
-        return True
-    return telling <= _FEW and lexicon.points_back.search(text) is not None and lexicon.name.search(text) is None
+        return points_back or not telling or lexicon.first_person.search(text) is None
+    return telling <= _FEW and points_back and lexicon.name.search(text) is None
 
 
 def leant_on(

@@ -174,3 +174,25 @@ def test_a_recall_says_among_how_many_it_looked(tmp_path: Path):
     run(held.remember_many(turns()))
     assert run(held.recall("Who learns the cello?", k=1)).searched == len(TALK)
     run(held.close())
+
+
+def test_a_question_that_was_asked_before_lends_its_words_to_its_answer_alone():
+    held = memory(embedder=HashingEmbedder(dimension=256))
+    told = ("I started at the observatory.", "Where do I work?", "Thanks a lot.")
+    said = [("user", text) for text in told]
+    run(held.remember_many(_session("a", said)))
+    found = run(held.recall("Where do I work?", explain=True))
+    thanks = next(hit for hit in found if hit.memory.text == "Thanks a lot.")
+    assert thanks.parts.get("words", 0.0) == 0.0
+    answered = [("user", "When does the ferry leave?"), ("assistant", "At noon, from the old pier.")]
+    run(held.remember_many(_session("b", answered)))
+    again = run(held.recall("When does the ferry leave?"))
+    assert again[0].memory.text == "At noon, from the old pier."
+    run(held.close())
+
+
+def _session(name: str, said: list[tuple[str, str]]) -> list[Memory]:
+    return [
+        Memory(text, kind="turn", role=role, session=name, sequence=at, key=f"{name}{at}")
+        for at, (role, text) in enumerate(said)
+    ]

@@ -26,6 +26,7 @@ BEFORE = "What did Ana paint last summer?"
         "Where did they buy them?",
         "Tell me more about this.",
         "What else did the plumber repair?",
+        "When did I go there?",
     ],
 )
 def test_what_goes_on_points_back_or_has_hardly_a_word_leans(text: str) -> None:
@@ -41,6 +42,8 @@ def test_what_goes_on_points_back_or_has_hardly_a_word_leans(text: str) -> None:
         "Which instrument does my sister play?",
         "Is it true that the ferry to the island stops in winter?",
         "What does the neighbour who sold his tractor grow in his garden?",
+        "Where do I work?",
+        "Who is my dentist?",
     ],
 )
 def test_what_says_enough_by_itself_does_not_lean(text: str) -> None:
