@@ -50,12 +50,13 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "vectorstore.sqlite": [
         {"border", "checksums", "component", "filter_sql", "placing", "query", "readable", "transaction", "usage"},
-        {"connection", "dictionary", "frame", "rows", "settings"},
-        {"checks", "creation", "erasure", "examining", "spaces", "vector_sql", "verification", "writing"},
+        {"connection", "dictionary", "frame", "rows", "settings", "wiping"},
+        {"checks", "creation", "erasure", "examining", "recent", "spaces", "vector_sql", "verification", "writing"},
         {"backups", "compaction", "cores", "opening", "salvaging"},
-        {"copying", "schema"},
+        {"copying", "migration_copies", "schema"},
         {"reader", "read_pool"},
         {"transactions"},
+        {"migrating"},
         {"database"},
         {"ordered"},
     ],
@@ -90,7 +91,7 @@ LINES: dict[str, list[set[str]]] = {
         {"store_contract"},
     ],
     "memory": [
-        {"errors", "image_size", "messages", "records", "redaction", "secret_checks"},
+        {"errors", "image_size", "messages", "records", "redaction", "secret_checks", "threads"},
         {
             "captions",
             "estimating_counter",
@@ -263,7 +264,7 @@ LINES: dict[str, list[set[str]]] = {
         {"anthropic", "ollama", "openai_compatible", "quoting"},
     ],
     "agent.tools": [
-        {"docstrings", "protocol", "rooted", "threads"},
+        {"docstrings", "protocol", "rooted"},
         {"facets", "schema", "toolset"},
         {"chain", "function"},
         {"calculator", "clock", "files", "knowledge", "memory", "pages"},

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vectorstore.analysis import Analyser
 from vectorstore.checking import (
     batches,
-    check_entry,
+    check_entries,
     check_expect,
     check_fields,
     check_ids,
@@ -113,7 +113,7 @@ class SqliteStore(SqliteSpaces):
         for start, batch in batches(entries):
             space = self._space_for(batch)
             with self._checking():
-                checked = [check_entry(entry, f"entries[{start + i}]", space) for i, entry in enumerate(batch)]
+                checked = check_entries(batch, start, space)
             with self._writer(name, space) as writer:
                 written += writer.write(last_of_each(checked), wanted, self.analyser)
             for one in checked:
