@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol, cast, runtime_checkable
@@ -24,6 +24,12 @@ class Truncation:
 
     def __str__(self) -> str:
         return f"truncated (kept {self.kept} of {self.of} tokens)"
+
+
+def truncation(part: str, whole: str, measure: Callable[[str], int], *, kept: int | None = None) -> Truncation:
+    """Return what was cut of *whole* when *part* of it was embedded; *kept* where the server has counted itself."""
+    tokens = measure(part) if kept is None else kept
+    return Truncation(tokens, max(measure(whole), tokens + 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

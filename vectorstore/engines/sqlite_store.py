@@ -34,7 +34,8 @@ from vectorstore.core.view import CoreView
 from vectorstore.engines.sqlite_spaces import SqliteSpaces, agreed
 from vectorstore.errors import ArgumentError
 from vectorstore.filters import All, parse
-from vectorstore.sqlite import rows
+from vectorstore.scanning import Place, check_order, check_place
+from vectorstore.sqlite import ordered, rows
 from vectorstore.sqlite.database import Database
 from vectorstore.sqlite.query import every
 from vectorstore.sqlite.reader import SqliteReader
@@ -251,6 +252,19 @@ class SqliteStore(SqliteSpaces):
                 at = page[-1].id
 
         return pages()
+
+    def scan_by(
+        self,
+        fields: Sequence[str],
+        *,
+        reverse: bool = False,
+        where: Filter | None = None,
+        namespace: str = "",
+        after: Place | None = None,
+    ) -> Iterator[Entry]:
+        """As ``OrderedStore.scan_by``; the first call for *fields* makes an index, which each write then keeps."""
+        name, node = check_namespace(namespace), parse(where)
+        return ordered.scan(self.database, name, check_order(fields), node, check_place(after), reverse=reverse)
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""

@@ -18,8 +18,8 @@ from vectorstore.sqlite.filter_sql import to_sql
 from vectorstore.sqlite.query import Row, as_json, each, every, first, only
 from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
 
-_COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
-_FROM = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
+COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
+FROM = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
 UNFILLED = (
     "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
@@ -78,7 +78,7 @@ def checked_rows(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, 
     """Return the rows of *keys* by key, for ``entry_from``; one that is missing or damaged raises ``DamageError``."""
     rows = every(
         connection,
-        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
+        f"SELECT {COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
         (as_json(list(keys)),),
     )
@@ -92,7 +92,7 @@ def entries_by_id(connection: apsw.Connection, namespace: int, ids: Sequence[str
     """Return the entries of *ids* in that order, None where there is none."""
     rows = each(
         connection,
-        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted"
+        f"SELECT {COLUMNS} FROM json_each(?) AS wanted"
         " CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
         (as_json(list(dict.fromkeys(ids))), namespace),
@@ -115,7 +115,7 @@ def page(
     start = "" if after is None else " AND e.id > ?"
     rows = each(
         connection,
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.namespace = ?{start}{state[embedded]} AND ({condition})"
+        f"SELECT {COLUMNS} {FROM} WHERE e.namespace = ?{start}{state[embedded]} AND ({condition})"
         " ORDER BY e.id LIMIT ?",
         (namespace, *(() if after is None else (after,)), *values, size),
     )
@@ -127,7 +127,7 @@ def unfilled(connection: apsw.Connection, namespace: int, after: str | None, siz
     start = "" if after is None else " AND e.id > ?"
     rows = each(
         connection,
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.namespace = ?{start} AND {UNFILLED} ORDER BY e.id LIMIT ?",
+        f"SELECT {COLUMNS} {FROM} WHERE e.namespace = ?{start} AND {UNFILLED} ORDER BY e.id LIMIT ?",
         (namespace, *(() if after is None else (after,)), size),
     )
     return [entry_of(row) for row in rows]
