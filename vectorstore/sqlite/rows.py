@@ -67,7 +67,9 @@ def held_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) 
     """Return those of *ids* that exist."""
     wanted = list(ids)
     if len(wanted) == 1:  # the usual write, for which a table of ids would take longer than all the rest
-        rows = each(connection, _HELD.format("entries AS e", " WHERE e.id = ? AND e.namespace = ?"), (*wanted, namespace))
+        rows = each(
+            connection, _HELD.format("entries AS e", " WHERE e.id = ? AND e.namespace = ?"), (*wanted, namespace)
+        )
     else:
         found = "json_each(?) AS wanted CROSS JOIN entries AS e ON e.id = wanted.value AND e.namespace = ?"
         rows = each(connection, _HELD.format(found, ""), (as_json(wanted), namespace))
