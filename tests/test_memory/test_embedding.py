@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -513,6 +514,50 @@ def test_closing_waits_as_long_as_it_is_told_for_vectors(tmp_path: Path) -> None
     assert run(closed()).deferred is None
     again = opened(tmp_path, model)
     assert run(again.pending()) == 0
+    run(again.close())
+
+
+def test_closing_waits_for_the_vector_of_a_write_when_nothing_else_is_pending(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    model.hangs = True
+
+    async def closed() -> Any:
+        writing = asyncio.ensure_future(memory.remember("under way"))
+        await until(lambda: "under way" in model.asked)
+        closing = asyncio.ensure_future(memory.close(wait=60))
+        await asyncio.sleep(0.05)
+        model.hangs = False
+        await closing
+        return await writing
+
+    assert run(closed()).deferred is None
+
+
+def test_closing_waits_for_what_is_about_to_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    begin = memory.store.transaction  # type: ignore[attr-defined]  # a store in a file has one
+    model.hangs = True
+
+    def later() -> Any:
+        time.sleep(0.2)  # between the embedder, which is not waited for, and the transaction, which keeps the file open
+        return begin()
+
+    monkeypatch.setattr(memory.store, "transaction", later)
+
+    async def closed() -> Any:
+        writing = asyncio.ensure_future(memory.remember("under way"))
+        await until(lambda: "under way" in model.asked)
+        await memory.close()
+        return await writing
+
+    assert run(closed()).outcome == "stored"
+    model.hangs = False
+    again = opened(tmp_path, model)
+    assert run(again.count()) == 2
     run(again.close())
 
 
