@@ -297,6 +297,28 @@ def test_what_is_wrong_is_never_stored_and_fails_no_write(tmp_path: Path, wrong:
     run(memory.close())
 
 
+def test_equal_texts_are_given_once_whatever_embeds_them(tmp_path: Path) -> None:
+    model = Detailed()
+    memory = opened(tmp_path, model)
+    texts = ["yes", "a long text", "yes", "a bad text", "a long text", "a bad text"]
+    reports = run(memory.remember_many([Memory(text, key=str(place)) for place, text in enumerate(texts)]))
+    assert model.asked == ["yes", "a long text", "a bad text"]
+    assert [one.kept for one in reports] == [None, 3, None, None, 3, None]
+    assert ["refused" in (one.deferred or "") for one in reports] == [False, False, False, True, False, True]
+    vectors = [vector_of(memory, one.id) for one in reports]
+    assert [vector is None for vector in vectors] == [False, False, False, True, False, True]
+    assert np.array_equal(vectors[1], vectors[4])
+    assert not np.array_equal(vectors[0], vectors[1])
+    assert np.array_equal(vectors[0], run(HASHING.embed(["yes"]))[0])
+    model.asked.clear()
+    run(memory.remember_turn("s", [Message.user("ok"), Message.assistant("what?"), Message.user("ok")]))
+    assert model.asked == ["ok", "what?", "a bad text"]  # the last one waits, in two memories
+    other = Detailed("model/2")
+    assert run(memory.reembed(other)).embedded == 7
+    assert sorted(other.asked) == sorted(["yes", "a long text", "a bad text", "ok", "what?"])
+    run(memory.close())
+
+
 def test_zeros_are_not_stored_by_embedding_anew_either(tmp_path: Path) -> None:
     class Blank(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
