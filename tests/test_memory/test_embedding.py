@@ -699,6 +699,11 @@ def test_what_is_sensitive_is_not_sent_to_another_machine_by_any_road(tmp_path: 
     assert run(memory.reembed(near)).without == 0
     assert "the code is 4712" in near.asked
     assert vector_of(memory, secret.id) is not None
+    away = Far("away/1")
+    done = run(memory.reembed(away))  # back again: it has a vector now, and still must not be sent
+    assert (done.embedded, done.without) == (1, 2)
+    assert away.asked == ["plain"]
+    assert vector_of(memory, secret.id) is None
     run(memory.close())
 
 
