@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,6 @@ class DetailedEmbedder(Embedder, Protocol):
 
 async def embed_detailed(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
     """Return *embedder*'s answer with what it tells of it; nothing is told where it is a plain one."""
-    if isinstance(embedder, DetailedEmbedder):
-        return await embedder.embed_detailed(texts, kind)
+    if hasattr(embedder, "embed_detailed"):  # to ask for all of the protocol would read each of its properties
+        return await cast("DetailedEmbedder", embedder).embed_detailed(texts, kind)
     return Embeddings(await embedder.embed(texts, kind))

@@ -63,6 +63,7 @@ class Embedding:
         self.problem: str | None = None
         self.under_way = UnderWay()
         self._store = store
+        self._lasting = _lasting(store)
         self._clock = clock
         self._rests_until = -1.0
         self._trusted: Space | None = None
@@ -132,10 +133,8 @@ class Embedding:
 
     def follow(self) -> Space | None:
         """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
-        store, space = self._store, self._store.space
-        while isinstance(store, WrapperStore):  # what watches the calls of others has nothing to see here
-            store = store.wrapped
-        if space is None or not isinstance(store, LifecycleStore):
+        store, space = self._lasting, self._store.space
+        if space is None or store is None:
             return space
         try:
             store.search(np.eye(1, space.dimension, dtype=np.float32)[0], 0)
@@ -237,6 +236,13 @@ class Embedding:
             _check_probes(embedder, self.probes.first(space.fingerprint, seen), seen)
             self._trusted = space
         return space
+
+
+def _lasting(store: VectorStore) -> LifecycleStore | None:
+    """Return *store* if its space can change, without what watches the calls of others: it has nothing to see here."""
+    while isinstance(store, WrapperStore):
+        store = store.wrapped
+    return store if isinstance(store, LifecycleStore) else None
 
 
 def _check_name(space: Space | None, embedder: Embedder) -> None:
