@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from agent.conversing import Said, SessionReader
 from agent.items import ContextItem, item_of, passage_item
+from agent.ledger import Ledger
 from memory import (
     Found,
     Hit,
@@ -65,10 +66,13 @@ class MemoryReader:
     sensitive: bool = True
     """Whether memories that were marked sensitive may be shown to the model."""
 
-    async def gather(self, question: str, session: str) -> Gathered:
-        """Read the conversation, then all else at once; what fails is left out and named."""
+    async def gather(self, question: str, session: str, ledger: Ledger | None = None) -> Gathered:
+        """Read the conversation, then all else at once; what fails is left out and named.
+
+        What a model is asked for it, such as a summary of what left the window, is counted in *ledger*.
+        """
         no_memories: Sequence[Memory] = ()
-        said, lost = await _tried(lambda: self.sessions.read(session), Said())
+        said, lost = await _tried(lambda: self.sessions.read(session, ledger), Said())
         before = said.last_of_the_user(_TURNS_BEFORE)
         read = await asyncio.gather(
             _tried(self._pinned, no_memories),

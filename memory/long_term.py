@@ -23,6 +23,7 @@ from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
 from memory.erasing import Erasing
 from memory.erasure.cached_vectors import CachedVectors
+from memory.erasure.derived_rows import DerivedRows
 from memory.erasure.summaries import SummaryEraser
 from memory.errors import ArgumentError, DuplicateKey
 from memory.forgotten.held import Held, InMemoryHeld
@@ -34,6 +35,7 @@ from memory.moving import Moving
 from memory.pinned import Pinned
 from memory.recall.hooks import RecallHooks
 from memory.recall.recall import Recaller
+from memory.recall.segment_tables import SqliteSegments
 from memory.recall.settings import RecallSettings
 from memory.recalling import Recalling
 from memory.records import Memory, Report
@@ -52,7 +54,7 @@ from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
-from vectorstore import VectorStore, VectorStoreError
+from vectorstore import LifecycleStore, VectorStore, VectorStoreError
 
 _Answers: TypeAlias = list[Memory | None]
 
@@ -67,6 +69,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
     a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``,
     ``recall_settings``;
+    ``segments`` (what recall derived, in the file; None where there is none);
     ``erasers`` and ``carried``, to which a part that keeps something of memories adds itself.
     """
 
@@ -126,7 +129,12 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
         self._pinned = Pinned(store)
-        self._recaller = Recaller(store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings)
+        self.segments = _segments_beside(store)
+        if self.segments is not None:
+            self._context.erasers.append(DerivedRows(self.segments))
+        self._recaller = Recaller(
+            store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings, segments=self.segments
+        )
         self._caught_up: set[str] = set()
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
@@ -235,6 +243,14 @@ def _beside(
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
+
+
+def _segments_beside(store: VectorStore) -> SqliteSegments | None:
+    """Return where what recall derives is kept: in the store's file where it has one."""
+    database = getattr(store, "database", None)
+    if database is None or not isinstance(store, LifecycleStore):
+        return None
+    return SqliteSegments(database, lambda since: store.changes(since, namespace=since.namespace))
 
 
 def _held_beside(store: VectorStore) -> Held:

@@ -32,6 +32,7 @@ LINES: dict[str, list[set[str]]] = {
         {"analysis", "distance", "filters"},
         {"checking", "filling"},
         {"protocol"},
+        {"scanning"},
         {"core", "wrappers"},
         {"sqlite"},
         {"engines", "salvage"},
@@ -49,13 +50,15 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "vectorstore.sqlite": [
         {"border", "checksums", "component", "filter_sql", "placing", "query", "readable", "transaction", "usage"},
-        {"connection", "dictionary", "frame", "rows", "settings"},
-        {"checks", "creation", "erasure", "examining", "spaces", "vector_sql", "verification", "writing"},
+        {"connection", "dictionary", "frame", "rows", "settings", "wiping"},
+        {"checks", "creation", "erasure", "examining", "recent", "spaces", "vector_sql", "verification", "writing"},
         {"backups", "compaction", "cores", "opening", "salvaging"},
-        {"copying", "schema"},
+        {"copying", "migration_copies", "schema"},
         {"reader", "read_pool"},
         {"transactions"},
+        {"migrating"},
         {"database"},
+        {"ordered"},
     ],
     "vectorstore.wrappers": [{"base", "event"}, {"passing"}, {"observed_view"}, {"observable"}],
     "vectorstore.engines": [
@@ -88,7 +91,7 @@ LINES: dict[str, list[set[str]]] = {
         {"store_contract"},
     ],
     "memory": [
-        {"errors", "image_size", "messages", "records", "redaction", "secret_checks"},
+        {"errors", "image_size", "messages", "records", "redaction", "secret_checks", "threads"},
         {
             "captions",
             "estimating_counter",
@@ -146,7 +149,7 @@ LINES: dict[str, list[set[str]]] = {
         {"ending", "merging"},
     ],
     "memory.erasure": [
-        {"bytes_search", "cached_vectors", "copies", "grace", "selecting", "unreached"},
+        {"bytes_search", "cached_vectors", "copies", "derived_rows", "grace", "selecting", "unreached"},
         {"plan", "put_aside", "summaries"},
         {"forgetting"},
         {"verifying"},
@@ -163,7 +166,7 @@ LINES: dict[str, list[set[str]]] = {
         {"always", "extractor", "judge", "minimum_length", "near_duplicates", "no_secrets"},
     ],
     "memory.recall": [
-        {"folding", "growing", "lexicon", "names", "people", "query", "scored"},
+        {"common_words", "folding", "growing", "lexicon", "names", "people", "query", "scored"},
         {
             "cues",
             "fusing",
@@ -178,8 +181,10 @@ LINES: dict[str, list[set[str]]] = {
             "stems",
         },
         {"dates"},
-        {"confidence", "follow_up", "rows", "why_not", "window"},
-        {"index"},
+        {"confidence", "follow_up", "rows", "stem_vectors", "why_not", "window"},
+        {"columns"},
+        {"deriving", "index", "packed", "segments"},
+        {"segment_tables"},
         {"beside", "following", "question", "standing"},
         {"matching", "signals"},
         {"candidates", "change", "lead", "matched", "meaning"},
@@ -259,7 +264,7 @@ LINES: dict[str, list[set[str]]] = {
         {"anthropic", "ollama", "openai_compatible", "quoting"},
     ],
     "agent.tools": [
-        {"docstrings", "protocol", "rooted", "threads"},
+        {"docstrings", "protocol", "rooted"},
         {"facets", "schema", "toolset"},
         {"chain", "function"},
         {"calculator", "clock", "files", "knowledge", "memory", "pages"},
@@ -277,7 +282,7 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"agreeing", "failures", "inputs", "named"},
+        {"agreeing", "deeds", "failures", "inputs", "named"},
         {"checks", "shown"},
         {
             "ask",

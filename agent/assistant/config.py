@@ -32,6 +32,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "embedding_model": "MNEME_EMBEDDING_MODEL",
     "embedding_base_url": "MNEME_EMBEDDING_BASE_URL",
     "embedding_api_key": "MNEME_EMBEDDING_API_KEY",
+    "embedding_cache": "MNEME_EMBEDDING_CACHE",
     "token_budget": "MNEME_TOKEN_BUDGET",
     "window": "MNEME_WINDOW",
     "trace": "MNEME_TRACE",
@@ -79,6 +80,8 @@ class Settings(BaseModel):
     embedding_model: str | None = None
     embedding_base_url: str | None = None
     embedding_api_key: SecretStr | None = None
+    embedding_cache: int = Field(default=0, ge=0)
+    """Megabytes of vectors that are kept in the memory's file, so that a text that comes again is not sent again."""
     token_budget: int = Field(default=16_000, ge=500)
     window: str = "all"
     trace: bool = True

@@ -277,7 +277,7 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
         embedder=embedder,
         choose_local=settings.embedder_kind != "none",
         policies=make_policies(settings),
-        embedding_settings=EmbeddingSettings(mismatch="words"),
+        embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
         offline=settings.offline,
     )
     return OpenedMemory(settings, memory, client)

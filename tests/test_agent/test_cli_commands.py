@@ -21,7 +21,7 @@ MEMORY_KEYS = {
     "id", "text", "kind", "role", "speaker", "session", "sequence", "tags", "key", "importance", "pinned", "trust",
     "actor", "occurred_at", "recorded_at", "retired_at", "valid_from", "valid_to", "expires_at", "source", "title",
     "page", "heading", "start", "end", "metadata", "revision", "disabled", "withdrawn", "derived_from", "supersedes",
-    "operation",
+    "operation", "scopes", "sensitive", "caption",
 }  # fmt: skip
 CITATION_KEYS = {
     "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
@@ -282,11 +282,17 @@ def test_a_correction_takes_its_place_and_the_old_version_stays_in_the_history(m
     assert mneme("correct", id, "The plumber comes on Monday.").out == f"corrected {id}\n"
     assert mneme.json("memories", "show", id)["text"] == "The plumber comes on Monday."
     lines = mneme("memories", "history", id).out.splitlines()
-    assert [line.split("  ")[1] for line in lines[:2]] == [
+    assert [line.split("  ")[1] for line in lines[:3]] == [
         "The plumber comes on Monday.",
         "The plumber comes on Friday.",
+        f"as {id}@1",
     ]
-    assert [line.split("  ")[3] for line in lines[2:]] == ["correct by user", "remember by user"]
+    assert [line.split("  ")[3] for line in lines[3:]] == ["correct by user", "remember by user"]
+    assert mneme("memories", "show", f"{id}@1").out.startswith("The plumber comes on Friday.\n")
+    again = mneme("correct", id, "The plumber comes on Monday.")
+    assert (again.code, again.out, again.err) == (0, f"nothing to change: {id}\n", "")
+    told = mneme("correct", id, "The plumber's password is hunter2222!")
+    assert told.out == f"corrected {id}: redacted 1 span (secret: password)\n"
     assert set(mneme.json("memories", "history", id)["versions"][0]) == MEMORY_KEYS
 
 
@@ -325,7 +331,7 @@ def test_memories_are_listed_page_by_page(mneme: Mneme) -> None:
     assert ([one["id"] for one in rest["memories"]], rest["next"]) == (ids[2:], None)
     done = mneme("memories", "list", "--limit", "2")
     assert len(done.out.splitlines()) == 3
-    assert f"2 of 4; go on with: mneme memories list --after {ids[1]}" in done.err
+    assert f"2 of 4; go on with: mneme memories list --limit 2 --after {ids[1]}" in done.err
 
 
 def test_memories_alone_is_memories_list(mneme: Mneme) -> None:
@@ -335,8 +341,9 @@ def test_memories_alone_is_memories_list(mneme: Mneme) -> None:
 
 
 def test_show_tells_everything_about_one(mneme: Mneme) -> None:
-    id = mneme.json("remember", "A fact.", "--tag", "a", "--tag", "b")["id"]
+    id = mneme.json("remember", "A fact.", "--tag", "a", "--tag", "b", "--scope", "project=x", "--pin")["id"]
     done = mneme("memories", "show", id)
+    assert {"  scopes: project=x", "  pinned: yes"} <= set(done.out.splitlines())
     assert done.out.splitlines()[0] == "A fact."
     assert "  tags: a, b" in done.out.splitlines()
     assert set(mneme.json("memories", "show", id)) == MEMORY_KEYS
