@@ -353,13 +353,14 @@ def test_a_vector_of_a_second_space_that_comes_too_late_is_kept_nowhere(slow, tm
     assert traces(tmp_path, -vector_of(SECRET)) == []
 
 
-def test_words_that_a_policy_took_out_leave_no_vector_in_the_cache(tmp_path):
+@pytest.mark.parametrize("whole", [False, True])
+def test_words_that_a_policy_took_out_leave_no_vector_in_the_cache(tmp_path, whole):
     shorter = Judge(lambda one: Decision(Action.TRANSFORM, "short", memory=replace(one, text="There is a code.")))
     memory = opened(tmp_path, policies=[NearDuplicates(), shorter])
     noted = run(memory.remember(SECRET))
     assert not cached(memory, SECRET)
     (turn,) = run(memory.remember_turn("s", [Message.user(f"listen: {SECRET}")]))
-    run(memory.forget([noted.id, turn.id]))
+    run(memory.forget_namespace("") if whole else memory.forget([noted.id, turn.id]))
     assert not cached(memory, f"listen: {SECRET}")
     assert traces(tmp_path, vector_of(f"listen: {SECRET}")) == []
     run(memory.close())

@@ -7,6 +7,7 @@ import string
 from base64 import b64encode, urlsafe_b64encode
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,22 @@ def test_hashes_differ_from_receipt_to_receipt_and_from_file_to_file(memory, tmp
     receipts.append(run(with_other_key.forget([remembered(with_other_key, SECRET)])))
     run(with_other_key.close())
     assert len({one.hashes for one in receipts}) == 3
+
+
+def test_a_hash_cannot_be_made_by_who_has_the_receipt_and_guesses_the_words(tmp_path):
+    receipts = []
+    for name in ("m.db", "n.db"):  # all of a receipt alike, but for the secret of the file
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / name}"), clock=lambda: NOW, operation_ids=counted())
+        receipts.append(run(memory.forget([remembered(memory, SECRET, id="x")])))
+        run(memory.close())
+    first, second = receipts
+    assert first.salt == second.salt
+    assert first.hashes != second.hashes
+
+
+def counted():
+    numbers = count(1)
+    return lambda: f"o{next(numbers)}"
 
 
 # --- proof
