@@ -263,6 +263,35 @@ def test_backups_are_named_and_hold_it_until_they_are_removed(memory, tmp_path):
     assert run(memory.verify_forgotten(receipt, [SECRET])).gone
 
 
+def test_exports_of_the_namespace_are_named_and_searched_as_long_as_they_are_there(memory, tmp_path):
+    target = remembered(memory, SECRET)
+    run(memory.remember("another's", namespace="b"))
+    for name, namespace in (("mine.jsonl", ""), ("moved.jsonl", ""), ("theirs.jsonl", "b")):
+        run(memory.export(tmp_path / name, namespace=namespace))
+    (tmp_path / "moved.jsonl").unlink()
+    planned = run(memory.forget([target], dry_run=True))
+    receipt = run(memory.forget([target]))
+    assert planned.unreached == receipt.unreached
+    assert [(one.kind, Path(one.path).name, one.at, one.note[:7]) for one in receipt.unreached] == [
+        ("export", "mine.jsonl", NOW, ""),
+        ("export", "moved.jsonl", NOW, "nothing"),
+    ]
+    assert places(run(memory.verify_forgotten(receipt, [SECRET]))) == [("mine.jsonl", "text 0 is in its bytes")]
+    (tmp_path / "mine.jsonl").unlink()
+    assert run(memory.verify_forgotten(receipt, [SECRET])).gone
+    assert [Path(one.path).name for one in run(memory.forget_namespace("b")).unreached] == ["theirs.jsonl"]
+
+
+def test_backups_are_removed_with_a_whole_namespace_where_that_is_asked_for(memory, tmp_path):
+    remembered(memory, SECRET)
+    memory.store.backup(str(tmp_path / "a.db"))
+    assert not run(memory.forget_namespace("", dry_run=True, remove_backups=True)).unreached[0].removed
+    assert (tmp_path / "a.db").exists()
+    receipt = run(memory.forget_namespace("", remove_backups=True))
+    assert [one.removed for one in receipt.unreached] == [True]
+    assert not (tmp_path / "a.db").exists()
+
+
 def test_backups_stay_where_nothing_was_forgotten(memory, tmp_path):
     memory.store.backup(str(tmp_path / "a.db"))
     run(memory.forget(tags=["none"], remove_backups=True))
