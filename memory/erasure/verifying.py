@@ -121,9 +121,12 @@ def _mentioned(column: str, value: Any) -> Iterator[str]:
         return
     if value[:1] in ("{", "["):
         try:
-            yield from _referred(json.loads(value))
+            parsed = json.loads(value)
         except ValueError:
             return
+        yield from _referred(parsed)
+        if isinstance(parsed, list) and column not in _CONTENT:
+            yield from _texts(parsed)
     elif column not in _CONTENT:
         yield from _versioned(value)
 

@@ -167,7 +167,7 @@ def test_what_was_derived_from_it_alone_goes_down_the_line(memory):
 
 
 def test_what_goes_with_it_goes_with_its_own_versions_and_messages(memory, store):
-    first, second = turn(memory, Message.user("I have a dog."), Message.assistant(f"A dog: {SECRET}"))
+    first, second = turn(memory, Message.user("I have a dog."), Message.assistant("And a cat?"))
     made = remembered(memory, "has a pet", derived_from=(first,))
     run(memory.correct(made, "has an animal"))
     run(memory.correct(second, f"So: {SECRET}"))

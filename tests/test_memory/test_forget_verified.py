@@ -129,6 +129,16 @@ def test_a_row_that_still_refers_to_it_is_found(memory):
     assert places(verified) == [("entries", "memory gone is mentioned")]
 
 
+def test_a_list_of_ids_that_another_part_keeps_is_looked_through_and_a_text_like_one_is_none(memory):
+    receipt = run(memory.forget([remembered(memory, SECRET, id="gone")]))
+    remembered(memory, '["gone"]')
+    assert run(memory.verify_forgotten(receipt)).gone
+    with memory.store.database.write() as connection:  # as a part that forgot to forget would leave it
+        connection.execute("CREATE TABLE leftovers (ids TEXT)")
+        connection.execute("""INSERT INTO leftovers VALUES ('["kept", "gone"]')""")
+    assert places(run(memory.verify_forgotten(receipt))) == [("leftovers", "memory gone is mentioned")]
+
+
 def test_the_same_id_of_another_namespace_is_another_memory(memory):
     run(memory.remember(Memory("theirs", id="x"), namespace="b"))
     receipt = run(memory.forget([remembered(memory, "mine alone", id="x")]))
