@@ -37,6 +37,7 @@ from memory import (
     open_memory,
 )
 from memory.messages import DocumentBlock
+from memory.recall import following, segment_tables
 
 SECRET = "the locker code is 44173921-zebra"
 TRACES = ("zebra", "44173921")
@@ -257,6 +258,27 @@ def test_the_search_for_traces_sees_them_while_they_are_there(memory, tmp_path, 
 
 async def kept_as_it_is(*given, **named):
     return Forgotten(())
+
+
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_what_recall_derived_of_it_is_not_kept_afterwards_either(memory, tmp_path, monkeypatch, kept_before):
+    monkeypatch.setattr(following, "_WORTH_KEEPING", 4)
+    monkeypatch.setattr(segment_tables, "_LARGEST", 8)
+    run(memory.remember_many(Memory(f"The garden is number {n}.", id=f"m{n}") for n in range(20)))
+    remembered(memory, f"{SECRET}, says Zebediah", id="a")
+    if not kept_before:  # as it is while another process writes
+        monkeypatch.setattr(segment_tables.SqliteSegments, "save", lambda *given, **named: False)
+    run(memory.recall("Which garden?"))
+    receipt = run(memory.forget(["a"]))
+    monkeypatch.undo()
+    monkeypatch.setattr(following, "_WORTH_KEEPING", 4)
+    monkeypatch.setattr(segment_tables, "_LARGEST", 8)
+    run(memory.remember_many(f"The next garden is number {n}." for n in range(20)))
+    run(memory.recall("Which garden?"))
+    with memory.store.database.read() as connection:
+        assert next(connection.execute("SELECT sum(size) FROM recall_segments")) == (41,)
+    assert traces(tmp_path) == []
+    assert run(memory.verify_forgotten(receipt, [SECRET])).left == ()
 
 
 # --- messages that readings do not show
