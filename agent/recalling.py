@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from agent.conversing import Said, SessionReader
 from agent.items import ContextItem, item_of, passage_item
@@ -17,10 +17,13 @@ from memory import (
     Found,
     Hit,
     LeftOut,
-    LongTermMemory,
     Memory,
     Passages,
 )
+
+if TYPE_CHECKING:  # the whole memory is not needed before one is opened
+    from memory import LongTermMemory
+    from vectorstore import Analyser
 
 T = TypeVar("T")
 
@@ -43,13 +46,15 @@ class Knowledge(Protocol):
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """What was read. *pinned* come most important first, then newest; *recalled* best first, *left_out* is what was
-    found beside them. *problems* are what could not be read, *notes* what recall did differently than asked."""
+    found beside them, *searched* how many there were to find (None: not known). *problems* are what could not be read,
+    *notes* what recall did differently than asked."""
 
     said: Said = field(default_factory=Said)
     pinned: tuple[ContextItem, ...] = ()
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    searched: int | None = None
     notes: tuple[str, ...] = ()
     problems: tuple[Exception, ...] = ()
 
@@ -65,6 +70,11 @@ class MemoryReader:
     k: int = 10
     sensitive: bool = True
     """Whether memories that were marked sensitive may be shown to the model."""
+
+    @property
+    def analyser(self) -> Analyser | None:
+        """What makes words comparable in the memory; None where it has none of its own."""
+        return None if self.memory is None else getattr(self.memory.store, "analyser", None)
 
     async def gather(self, question: str, session: str, ledger: Ledger | None = None) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named.
@@ -93,6 +103,7 @@ class MemoryReader:
             recalled=tuple(replace(item, number=n) for n, item in enumerate(recalled, start=len(profile) + 1)),
             left_out=(*found.left_out, *lost_items),
             abstain=abstain,
+            searched=found.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*said.notes, *found.notes, *passages.notes))),
             problems=problems,
         )

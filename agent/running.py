@@ -209,6 +209,8 @@ class Running:
             context=assembled.items,
             abstain=read.abstain,
             remembers=self._turn.stores,
+            searched=read.searched,
+            analyser=self._parts.reader.analyser,
         )
 
     async def _stored(

@@ -22,6 +22,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "memory": "MNEME_MEMORY",
     "namespace": "MNEME_NAMESPACE",
     "offline": "MNEME_OFFLINE",
+    "language": "MNEME_LANGUAGE",
     "model": "MNEME_MODEL",
     "base_url": "OPENAI_BASE_URL",
     "api_key": "OPENAI_API_KEY",
@@ -70,6 +71,7 @@ class Settings(BaseModel):
     memory: Path = Field(default_factory=lambda: platformdirs.user_data_path("mneme") / "memory.db")
     namespace: str = ""
     offline: bool = False
+    language: str | None = None
     model: str | None = None
     base_url: str | None = None
     api_key: SecretStr | None = None
@@ -166,6 +168,11 @@ class Settings(BaseModel):
     @classmethod
     def _model(cls, value: str | None) -> str | None:
         return None if value is None or value.strip().lower() in ("", NO_MODEL) else value.strip()
+
+    @field_validator("language")
+    @classmethod
+    def _language(cls, value: str | None) -> str | None:
+        return None if value is None or not value.strip() else value.strip()
 
     @field_validator("window")
     @classmethod

@@ -196,9 +196,22 @@ def test_ask_quotes_with_citations_and_stores_nothing(mneme: Mneme, notes: Path)
 
 
 def test_ask_says_when_there_is_nothing(mneme: Mneme) -> None:
+    towns = ("Oslo", "Graz", "Leeds", "Turin", "Lyon", "Porto", "Bergen")
+    said = [f"The {animal} of {town} sleeps." for town in towns for animal in ("cat", "dog", "horse")]
+    for line in said:
+        mneme.json("remember", line)
+    answer = mneme.json("ask", "Who won the election?")
+    assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
+
+
+def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(mneme: Mneme) -> None:
     mneme.json("remember", "The cat sleeps on the sofa.")
     answer = mneme.json("ask", "Who won the election in Portugal?")
-    assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
+    assert answer["answer"].splitlines() == [
+        "Nothing here seems to be about this; the nearest is:",
+        "“The cat sleeps on the sofa.” [1]",
+    ]
+    assert answer["abstain"] == "nothing"
 
 
 # ingest, documents
@@ -387,8 +400,38 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     run(["--help"])
     listing = capsys.readouterr().out.split("Commands:\n")[1].splitlines()
     commands = [line.split()[0] for line in listing if line.strip()]
-    assert len(commands) == 17
+    assert len(commands) == 18
     assert not any(line.endswith("...") for line in listing)
     for command in commands:
         assert run([command, "--help"]) == 0
         assert capsys.readouterr().out.startswith(f"Usage: mneme {command} ")
+
+
+# config
+
+
+def test_config_tells_each_setting_and_where_it_comes_from_and_never_a_key(
+    mneme: Mneme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-quite-secret")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://name:password@localhost:8080/v1")
+    monkeypatch.setenv("MNEME_LANGUAGE", "de")
+    answer = mneme.json("config")
+    assert set(answer) == {"path", "settings"}
+    settings = answer["settings"]
+    assert settings["memory"] == {"value": str(mneme.path), "from": "--memory", "variable": "MNEME_MEMORY"}
+    assert settings["language"] == {"value": "de", "from": "MNEME_LANGUAGE", "variable": "MNEME_LANGUAGE"}
+    assert (settings["api_key"]["value"], settings["base_url"]["value"]) == ("set", "http://localhost:8080/v1")
+    assert (settings["window"]["value"], settings["window"]["from"]) == ("all", "default")
+    shown = mneme("config").out
+    assert "quite-secret" not in shown
+    assert "password" not in shown
+    assert not mneme.path.exists()
+
+
+def test_the_language_of_a_memory_is_given_once_and_told_by_doctor(mneme: Mneme) -> None:
+    assert mneme("--language", "de", "remember", "Die Katze schläft.").code == 0
+    assert "language: german" in mneme("doctor").out
+    refused = mneme("--language", "en", "recall", "Katze")
+    assert (refused.code, refused.out) == (2, "")
+    assert "was begun in german" in refused.err

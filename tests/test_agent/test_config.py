@@ -94,7 +94,9 @@ def test_a_bad_setting_is_named_with_its_origin_and_what_would_be_right(environ:
 def test_an_unknown_setting_in_the_file_is_refused_and_the_known_ones_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('modle = "gpt"\n')
-    with pytest.raises(ConfigurationError, match=r"modle.*no such setting.*memory, namespace, offline, model"):
+    with pytest.raises(
+        ConfigurationError, match=r"modle.*no such setting.*memory, namespace, offline, language, model"
+    ):
         load(file=path)
 
 

@@ -171,6 +171,9 @@ def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
         used = f"of at most {limit / 1e6:.1f} MB" if limit else "from before, and not used"
         yield Check("embedding cache", True, f"{kept / 1e6:.1f} MB of vectors {used}")
     store = memory.store
+    analyser = getattr(store, "analyser", None)
+    if analyser is not None:
+        yield Check("language", True, f"{analyser.language}: that of stems, stop words and cues")
     if isinstance(store, LifecycleStore):
         if store.pending_erasure():
             yield Check("erasure", True, "bytes of what was forgotten wait for another process to leave")
