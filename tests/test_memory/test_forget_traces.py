@@ -298,7 +298,8 @@ def test_messages_that_a_retention_hides_go_with_their_session_and_do_not_come_b
 
 def test_a_namespace_takes_hidden_messages_and_an_import_does_not_bring_them_back(memory, tmp_path):
     history = SqliteHistory(memory.store.database, clock=memory.clock)
-    run(history.append("s", [Message.user(SECRET), Message.user("b"), Message.user("c")], namespace="ann"))
+    spoken = [Message.user(SECRET), Message.user("b"), Message.system("be kind to them")]
+    run(history.append("s", spoken, namespace="ann"))
     run(memory.export(tmp_path / "a.jsonl", namespace="ann"))
     strict = SqliteHistory(
         memory.store.database, clock=memory.clock, retention=Retention(messages=1, unremembered="keep")
