@@ -70,7 +70,7 @@ class SqliteSegments:
                     return False
                 if since is None:
                     _clear(connection, namespace)
-                for segment in _grouped(segments):
+                for segment in _grouped(_lasting(segments)):
                     _add(connection, namespace, segment)
                 _set_state(connection, namespace, basis, position)
         except (VectorStoreError, Damaged):  # busy, full, damaged: the answer that it was derived for stands
@@ -171,6 +171,15 @@ def _add(connection: apsw.Connection, namespace: str, segment: Segment) -> None:
         there = {id for number, ids, _ in _ids(connection, namespace) if number <= last for id in ids}
         whole = Segment(whole.columns, whole.removed & there)
     _put(connection, namespace, last + 1, whole)
+
+
+def _lasting(segments: Sequence[Segment]) -> list[Segment]:
+    """Return *segments* without rows that a later one overrules: what was erased before it was kept is not written."""
+    rows = lasting([(one.columns.ids, one.removed) for one in segments])
+    return [
+        one if left is None else Segment(one.columns.taken(left), one.removed)
+        for one, left in zip(segments, rows, strict=True)
+    ]
 
 
 def _grouped(segments: Sequence[Segment]) -> Iterator[Segment]:
