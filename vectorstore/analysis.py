@@ -71,6 +71,7 @@ _MORE_THAN_SPACES = re.compile("[\n\r\v\f\x85\u2028\u2029\u3002\uff01\uff1f]")
 _SENTENCE_OF_ONE_LINE = re.compile(
     "\\s(?:(?<=[.!?\u2026\u061f\u0964]\\s)|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]\\s))\\s*"
 )
+_ASKING = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
 _PLAINER = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
 )
@@ -112,9 +113,17 @@ class Analyser:
         none), at an empty line, and at the end of a line, unless the next one goes on: it begins with a small
         letter, or the line was long enough to be broken to fit a page.
         """
-        pattern = _SENTENCE if _MORE_THAN_SPACES.search(text) else _SENTENCE_OF_ONE_LINE
-        found = (self.terms(sentence) for sentence in pattern.split(text))
+        found = (self.terms(sentence) for sentence in _split(text))
         return [terms for terms in found if terms]
+
+    def asking(self, text: str) -> list[bool]:
+        """Return for each of ``sentences`` whether it ends with a question mark."""
+        return [_ASKING.search(sentence) is not None for sentence in _split(text) if self.terms(sentence)]
+
+
+def _split(text: str) -> list[str]:
+    pattern = _SENTENCE if _MORE_THAN_SPACES.search(text) else _SENTENCE_OF_ONE_LINE
+    return pattern.split(text)
 
 
 class _Vocabulary:

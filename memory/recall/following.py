@@ -28,6 +28,10 @@ class Stemmer(Protocol):
         """Return the terms of *text*."""
         ...
 
+    def asking(self, text: str) -> list[bool]:
+        """Return for each sentence of *text* that has a term whether it is a question."""
+        ...
+
 
 class Following:
     """The indexes of *store*. While one is in use, other threads that want the same one wait."""
@@ -98,7 +102,16 @@ class Following:
     def _put(self, index: Index, view: View, namespace: str, entries: Sequence[Entry], *, conversation: bool) -> None:
         terms = view.terms([entry.id for entry in entries], namespace=namespace)
         for entry, of_entry in zip(entries, terms, strict=True):
-            index.put(row_of(entry, of_entry, lexicon=self._lexicon, zone=self._zone, conversation=conversation))
+            index.put(
+                row_of(
+                    entry,
+                    of_entry,
+                    asking=self._analyser.asking,
+                    lexicon=self._lexicon,
+                    zone=self._zone,
+                    conversation=conversation,
+                )
+            )
 
 
 class _Held:

@@ -43,6 +43,7 @@ class Index:
         self.day = Growing(np.int32)
         self.about = Growing(np.int32)
         self.cues = Growing(np.uint8)
+        self.asking = Growing(np.int64)
         self.disabled = Growing(np.bool_)
         self.occurred_at = Growing(np.int64)
         self.valid_from = Growing(np.int64)
@@ -115,6 +116,7 @@ class Index:
             (self.day, row.day),
             (self.about, row.about),
             (self.cues, row.cues),
+            (self.asking, row.asking),
             (self.disabled, row.disabled),
             (self.occurred_at, row.occurred_at),
             (self.valid_from, row.valid_from),

@@ -17,6 +17,7 @@ class ConversationWeights:
     cosine: float = 0.45
     speaker: float = 0.3
     participant: float = 0.3
+    asked: float = 0.5
     session: float = 0.4
     session_several: float = 0.25
     ends_asking: float = -0.12
