@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
+from memory.codec import said
 from memory.recall.cues import Cue, cues_of
 from memory.recall.dates import NO_DAY, Named, dates_in
 from memory.recall.lexicon import Lexicon
@@ -79,7 +80,7 @@ def row_of(
     occurred = moment_of(fields.get("occurred_at"))
     session = fields.get("session")
     day = _day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
-    cues = cues_of(entry.text, lexicon) if conversation else 0
+    cues = cues_of(said(entry), lexicon) if conversation else 0
     return Row(
         id=entry.id,
         revision=entry.revision,
