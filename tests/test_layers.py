@@ -177,7 +177,7 @@ LINES: dict[str, list[set[str]]] = {
         {"index"},
         {"beside", "following", "question", "standing"},
         {"matching", "signals"},
-        {"candidates", "change", "lead", "matched", "meaning"},
+        {"asked", "candidates", "change", "lead", "matched", "meaning"},
         {"conversation", "documents", "plain"},
         {"options", "reader"},
         {"hooked", "widening"},

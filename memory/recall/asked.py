@@ -22,7 +22,9 @@ Rows = NDArray[np.int64]
 _TINY = 1e-9
 
 
-def asked(words: Words, answered: Rows, index: Index, df: Callable[[Sequence[str]], list[int]], count: int) -> Floats:
+def question_match(
+    words: Words, answered: Rows, index: Index, df: Callable[[Sequence[str]], list[int]], count: int
+) -> Floats:
     """Return how near the questions in each of the rows *answered* are to that of *words*, in [0, 1].
 
     The cosine of sums by idf (*df* of *count* memories): of centred word vectors of length 1, or without vectors of the

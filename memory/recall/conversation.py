@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.recall.asked import asked
+from memory.recall.asked import question_match
 from memory.recall.change import newest_first, said_later
 from memory.recall.confidence import about, of_words, on_scale
 from memory.recall.cues import Cue
@@ -165,7 +165,7 @@ def _asked(
     if question.people and len(index.people.present()) > 1:
         likely = likely[np.isin(index.speaker.values[rows[likely]], question.people)]
     near = np.zeros(len(rows))
-    near[likely] = asked(words, answered[likely], index, df, count)
+    near[likely] = question_match(words, answered[likely], index, df, count)
     return near
 
 
