@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from memory.erasure import forgetting
+from memory.erasure.grace import carry_out, restore_forgotten
+from memory.erasure.selecting import selection
+from memory.erasure.verifying import verify
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Actor, Forgotten, Operation, Source, Verified
 from memory.scopes import Scopes
 from memory.times import aware
-from memory.write import forgetting
 from memory.write.checking import name, plain_text, whole
 from memory.write.checking import texts as checked_texts
 from memory.write.context import WriteContext
-from memory.write.grace import carry_out, restore_forgotten
-from memory.write.selecting import selection
-from memory.write.verifying import verify
 from vectorstore import Filter
 
 
@@ -121,13 +121,18 @@ class Erasing:
         await self._see_what_is_due()
         return receipt
 
-    async def restore_forgotten(self, operation: str, *, namespace: str = "", actor: Actor = "user") -> Operation:
+    async def restore_forgotten(
+        self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation:
         """Take back a forgetting within its time of grace (``receipt.operation``); return what did so.
 
-        ``ArgumentError`` says that the bytes are gone, or that something else has one of the ids by now.
+        ``ArgumentError`` says that the bytes are gone, or that something else has one of the ids by now; ``NotTrusted``
+        that it was forgotten by somebody who is trusted more than *actor*.
         """
         name(operation, "operation")
-        done = await asyncio.to_thread(restore_forgotten, self._context, operation, namespace, actor=actor)
+        done = await asyncio.to_thread(
+            restore_forgotten, self._context, operation, namespace, actor=actor, approved_by=approved_by
+        )
         await self._see_what_is_due()
         return done
 

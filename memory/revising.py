@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from memory.erasure.grace import restore_forgotten
 from memory.errors import ArgumentError
 from memory.listed import History
 from memory.records import Actor, Operation, Report
@@ -13,7 +14,6 @@ from memory.times import aware, offset_of, to_text
 from memory.write import correcting, ending, marking, merging, undoing
 from memory.write.checking import importance_given, name, names, whole
 from memory.write.context import WriteContext
-from memory.write.grace import restore_forgotten
 from memory.write.versions import all_versions
 from vectorstore import Metadata
 
@@ -188,7 +188,9 @@ class Revising:
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
         value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
         the same one), or where what is needed was forgotten. A forgetting with a time of grace is taken back while
-        that lasts, as ``restore_forgotten`` does; any other is final.
+        that lasts, as ``restore_forgotten`` does; any other is final. So is an import in the place of all that was
+        here; of another one the memories go, and documents, messages and log stay. What somebody decided who is
+        trusted more than *actor* raises ``NotTrusted``.
         """
         id = name(operation, "operation")
         return await asyncio.to_thread(self._undo, id, namespace, actor=actor, approved_by=approved_by)
@@ -216,7 +218,7 @@ class Revising:
 
     def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
         if id in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
-            return restore_forgotten(self._context, id, namespace, actor=actor)
+            return restore_forgotten(self._context, id, namespace, actor=actor, approved_by=approved_by)
         return undoing.undo(self._context, id, namespace, actor=actor, approved_by=approved_by)
 
     async def _mark(

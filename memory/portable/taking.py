@@ -12,8 +12,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from memory.codec import from_entry, to_entry
+from memory.codec import from_entry, to_entry, to_metadata
 from memory.errors import UnreadableExport
+from memory.forgotten.message_marks import history_lane, marks_of
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, store_namespace
 from memory.portable.deciding import MEMORIES, lowered
 from memory.portable.items import beside_of, forgotten_of, memory_of, message_of, operation_of, vector_of
@@ -25,9 +26,9 @@ from memory.times import aware
 from memory.write.cleaning import cleaned_message, cleaners
 from memory.write.context import WriteContext
 from memory.write.judging import Judged
-from memory.write.message_marks import history_lane, marks_of
-from memory.write.unreached import IMPORT
-from memory.write.versions import retired
+from memory.write.marking import hide
+from memory.write.operations import IMPORT, replaced_all
+from memory.write.versions import begun, remarked, retired
 from vectorstore import Entry, Space, Vector
 
 _BATCH: Final = 256
@@ -81,6 +82,7 @@ class Taking:
         with nullcontext() if self.dry_run else store.transaction():
             if self.mode == "replace":
                 removed = make_room(self.context, self.namespace, dry_run=self.dry_run)
+                self.changes += [replaced_all(removed)] if removed else []
             if not self.dry_run:
                 raise_revisions(self.context, self.namespace, self.checked.versions, self.operation)
             hash_now = None
@@ -231,16 +233,25 @@ class Taking:
             self._correct(one, entry)
 
     def _correct(self, one: _Drafted, entry: Entry) -> None:
+        change = Change(entry.id, entry.revision)
         if one.lane == store_namespace(self.namespace, CONVERSATION) and not self.dry_run:
             now = aware(self.context.clock(), self.context.zone)
-            version = replace(one.memory, supersedes=archived_id(entry.id, entry.revision), operation=self.operation)
+            version = replace(
+                one.memory,
+                recorded_at=now,
+                counts_from=None,
+                supersedes=archived_id(entry.id, entry.revision),
+                operation=self.operation,
+            )
             archive = store_namespace(self.namespace, ARCHIVE)
-            self.context.store.upsert([retired(entry, now, counts_to=version.valid_from)], namespace=archive)
+            self.context.store.upsert([retired(entry, now, counts_to=begun(version))], namespace=archive)
+            change = remarked(entry, to_metadata(version))
+            hide(self.context, entry.id, entry.metadata, change.new, self.namespace)
             one = replace(one, memory=version)
         if not self.dry_run:
             expect = {entry.id: entry.revision}
             self.context.store.upsert([self._entry(one)], namespace=one.lane, expect=expect)
-        self.changes.append(Change(entry.id, entry.revision))
+        self.changes.append(change)
         self._say(replace(one, reason="; ".join(part for part in (one.reason, "corrected by the file") if part)))
 
     def _write_versions(self, drafts: Sequence[_Drafted]) -> None:

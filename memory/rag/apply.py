@@ -58,7 +58,7 @@ def retire(collection: Collection, record: Record, *, ban: bool) -> int | None:
         if collection.manifest.get(record.source) != record:
             return None
         memory.embedding.forget([one.text for one in store.get(record.chunks, namespace=collection.lane) if one])
-        erased = store.erase(record.chunks, namespace=collection.lane).removed if record.chunks else 0
+        erased = _erased(collection, record.chunks)
         if ban:
             memory.tombstones.add(collection.lane, [collection.mark_of(record.location)], memory.clock())
         collection.manifest.remove(record.source)
@@ -88,8 +88,14 @@ def _write(collection: Collection, work: Work) -> IngestLine:
         pending=pending,
         forgotten=plan.forgotten,
         erased=erased,
-        notes=plan.draft.document.notes,
+        notes=(*plan.draft.document.notes, *_cut(len(embedded.truncated))),
     )
+
+
+def _cut(count: int) -> tuple[str, ...]:
+    """Say of how many chunks the embedder read only the beginning."""
+    longer = "1 chunk is" if count == 1 else f"{count} chunks are"
+    return (f"{longer} longer than the embedder reads: the beginning alone is in the vector",) if count else ()
 
 
 def _store(collection: Collection, plan: Plan, entries: Sequence[Entry], filled: Mapping[str, Vector]) -> int:
@@ -102,7 +108,17 @@ def _store(collection: Collection, plan: Plan, entries: Sequence[Entry], filled:
         store.put_vectors(filled, namespace=lane, expect=_of(plan.expect, filled))
     if plan.patched:
         store.patch(plan.patched, namespace=lane, expect=_of(plan.expect, plan.patched))
-    return store.erase(plan.gone, namespace=lane).removed if plan.gone else 0
+    return _erased(collection, plan.gone)
+
+
+def _erased(collection: Collection, ids: Sequence[str]) -> int:
+    """Erase chunks, and what recall derived of them; return how many there were."""
+    if not ids:
+        return 0
+    count = collection.lifecycle("erase").erase(ids, namespace=collection.lane).removed
+    if collection.memory.segments is not None:
+        collection.memory.segments.let_go([collection.lane])
+    return count
 
 
 def _action(plan: Plan) -> IngestAction:

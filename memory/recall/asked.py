@@ -27,8 +27,8 @@ def question_match(
 ) -> Floats:
     """Return how near the questions in each of the rows *answered* are to that of *words*, in [0, 1].
 
-    The cosine of sums by idf (*df* of *count* memories): of centred word vectors of length 1, or without vectors of the
-    words themselves. 0 for ``NO_ROW``, and where nothing is asked.
+    The cosine of sums by idf (*df* of *count* memories): of word vectors, or without them of the words themselves. 0
+    for ``NO_ROW``, and where nothing is asked.
     """
     near = np.zeros(len(answered))
     rows = np.unique(answered[answered != NO_ROW])
@@ -36,29 +36,30 @@ def question_match(
     if not len(rows) or not len(words.numbers):
         return near
     terms, owners = _asked_terms(rows, index)
+    if not len(terms):
+        return near
     distinct, at = np.unique(terms, return_inverse=True)
     weights = idf(np.array(df([index.stems.name(number) for number in distinct.tolist()]), dtype=np.float64), count)
-    starts = np.searchsorted(owners, np.arange(len(rows)))
+    asking, starts = np.unique(owners, return_index=True)
     if words.vectors is None:
         own = np.where(terms[:, None] == words.numbers[None, :], words.weights, 0.0).sum(axis=1) * weights[at]
         inner = np.add.reduceat(own, starts)
         squares = np.add.reduceat(weights[at] ** 2, starts) * (words.weights**2).sum()
     else:
-        vectors = _unit(index.stems.centred(distinct)) * weights[:, None]
-        question = (_unit(index.stems.centre(words.vectors)) * words.weights[:, None]).sum(axis=0)
+        vectors = index.vectors.unit(distinct) * weights[:, None]
+        question = (words.vectors * words.weights[:, None]).sum(axis=0)
         sums = np.add.reduceat(vectors[at], starts, axis=0)
         inner = (sums * question).sum(axis=1)
         squares = (sums * sums).sum(axis=1) * (question * question).sum()
     found = np.maximum(inner / np.maximum(np.sqrt(squares), _TINY), 0.0)
-    there = np.isin(answered, rows)
-    near[there] = found[np.searchsorted(rows, answered[there])]
+    there = np.isin(answered, rows[asking])
+    near[there] = found[np.searchsorted(rows[asking], answered[there])]
     return near
 
 
 def _asked_terms(rows: Rows, index: Index) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the terms of the questions in *rows*, each once a row and in the order of the text, and whose they are.
-
-    Each of *rows* asks something: the owners are all of them, in order.
+    """Return the terms of the questions in *rows*, each once a row and in the order of the text, and their places in
+    *rows*.
     """
     terms, starts = index.text_terms(rows)
     firsts, ends = sentences(terms)
@@ -71,8 +72,3 @@ def _asked_terms(rows: Rows, index: Index) -> tuple[NDArray[np.int64], NDArray[n
     _, once = np.unique(of_term * (len(index.stems) + 1) + terms, return_index=True)
     once.sort()
     return terms[once], of_term[once]
-
-
-def _unit(vectors: Floats) -> Floats:
-    lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
-    return np.asarray(np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0))

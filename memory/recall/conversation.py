@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from memory.recall.asked import question_match
 from memory.recall.change import newest_first, said_later
+from memory.recall.columns import NO_SESSION
 from memory.recall.confidence import about, of_words, on_scale
 from memory.recall.cues import Cue
-from memory.recall.index import NO_SESSION, Index
+from memory.recall.index import Index
 from memory.recall.lead import lead
 from memory.recall.matching import Words, exact_shares, weighed, word_match, words_of
 from memory.recall.question import Question
@@ -34,6 +35,9 @@ _FEEDBACK_FROM = 5
 _LOOKED_INTO = 32
 """Candidates whose questions are looked into: those that could still be among the first."""
 _ALONE = (0.0, 0.0, 0.0, 0.0)
+_ECHO = 0.9
+_MORE = 3
+"""A question that was asked once holds so much of this one's words, and so many others at most: it answers nothing."""
 _YEAR = 0.3
 """How well what lies in a year that is named fits it; where nothing but a time is asked for, that is an answer."""
 
@@ -73,6 +77,7 @@ def score_conversation(
         "speaker": weights.speaker * said_by_named(index, rows, question),
         "participant": weights.participant * named_take_part(index, rows, question),
         "session": session * _session(index, rows, question, bare),
+        "echo": weights.echo * matched.echoes.astype(np.float64),
         "turn": weights.ends_asking * cue(index, rows, Cue.ENDS_ASKING)
         + weights.first_person * cue(index, rows, Cue.FIRST_PERSON),
         "kind": _kind(index, rows, question, weights),
@@ -91,15 +96,18 @@ def score_conversation(
         moment = micros(standing.as_of or standing.now)
         change = newest_first(index, rows, ids, summed(parts, len(ids)), words, moment)
         parts["newest"], newer = change.scores, change.newer
+    tells = ~matched.echoes
+    seen = words.seen if tells.all() else np.array(df(question.terms)) > np.count_nonzero(~tells)
     topic = about(
-        near / words.total if words.total > 0 else near,
-        exact_shares(bare, words),
-        matched.own_cosine,
-        more=of_words(words.bounded, words.seen, question.named),
-        bounds=(doubt.conversation, doubt.conversation_words),
+        (matched.told / words.total if words.total > 0 else matched.told)[tells],
+        exact_shares(bare, words)[tells],
+        None if matched.own_cosine is None else matched.own_cosine[tells],
+        more=of_words(words.bounded, seen, question.named),
+        bounds=doubt.of_conversation(count),
     )
     nothing = np.zeros(len(ids))
-    told = {**parts, "words": weights.words * largest_to_one(matched.own), "speaker": nothing, "asked": nothing}
+    own_words = weights.words * largest_to_one(matched.own)
+    told = {**parts, "words": own_words, "speaker": nothing, "echo": nothing, "asked": nothing}
     ahead = lead(index, rows, question, summed(told, len(ids)))
     return Scored(namespace, lane, tuple(ids), parts, topic, ahead, newer)
 
@@ -109,14 +117,17 @@ class _Match:
     """What rows match of a question's words and meaning.
 
     *near* counts the words of the turns around in part, *own* only those of the turn and of the question it answers;
-    so do *cosine* and *own_cosine* (NaN without a vector; None where the question has none). *answered* are the rows of
-    the questions that they may answer.
+    so do *cosine* and *own_cosine* (NaN without a vector; None where the question has none). *echoes* only asked the
+    same once and prove nothing: *told* is *near* without their words. *answered* are the rows
+    of the questions that they may answer.
     """
 
     near: Floats
+    told: Floats
     own: Floats
     cosine: Floats
     own_cosine: Floats | None
+    echoes: NDArray[np.bool_]
     answered: Rows
 
 
@@ -137,17 +148,24 @@ def _matched(
     hidden[every[standing.hidden(index, every)]] = True
     surroundings = surroundings.without(hidden)
     place = places(every, len(index.ids))
-    near = own = np.zeros(len(rows))
+    near = told = own = np.zeros(len(rows))
+    echoes = np.zeros(len(rows), dtype=np.bool_)
     if len(words.numbers):
         match = np.concatenate([word_match(words, every, index), np.zeros((1, len(words.numbers)), np.float32)])
-        near = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
+        near = told = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
         own = weighed(smoothed_words(match, surroundings, place, _ALONE), words)
+        asked_before = np.flatnonzero(_echoes(index, every, words, match[:-1]))
+        if len(asked_before):
+            echoes[:] = np.isin(rows, every[asked_before])
+            match[asked_before] = 0.0
+            told = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
     if vector is None:
-        return _Match(near, own, np.zeros(len(rows)), None, surroundings.answers)
+        return _Match(near, told, own, np.zeros(len(rows)), None, echoes, surroundings.answers)
     ids = [index.ids[row] for row in every.tolist()]
     cosines = np.append(view.similarity(vector, ids, namespace=namespace), 0.0)
     smoothed = smoothed_scores(np.nan_to_num(cosines), surroundings, place, weights.cosine_window)
-    return _Match(near, own, smoothed, np.asarray(cosines[place[rows]], dtype=np.float64), surroundings.answers)
+    own_cosine = np.asarray(cosines[place[rows]], dtype=np.float64)
+    return _Match(near, told, own, smoothed, own_cosine, echoes, surroundings.answers)
 
 
 def _asked(
@@ -160,8 +178,12 @@ def _asked(
     df: Callable[[Sequence[str]], list[int]],
     count: int,
 ) -> Floats:
-    """How near the question is that each of the likeliest *rows* answers, where it is answered by who is named."""
+    """How near the question is that each of the likeliest *rows* answers, where it is answered by who is named.
+
+    What the assistant answered once is no news: it was found here, or it was not.
+    """
     likely = at_least_kth(summed(parts, len(rows)), _LOOKED_INTO)
+    likely = likely[~index.assistant.values[rows[likely]]]
     if question.people and len(index.people.present()) > 1:
         likely = likely[np.isin(index.speaker.values[rows[likely]], question.people)]
     near = np.zeros(len(rows))
@@ -190,6 +212,14 @@ def _session(index: Index, rows: Rows, question: Question, text: Floats) -> Floa
     result = largest_to_one(result)
     result[alone] = largest_to_one(text)[alone]
     return result
+
+
+def _echoes(index: Index, rows: Rows, words: Words, match: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which *rows*, that *match* so, only asked the same."""
+    terms, starts = index.text_terms(rows)
+    short = np.diff(starts, append=len(terms)) <= len(words.numbers) + 1 + _MORE  # and the mark at its end
+    asks = cue(index, rows, Cue.ENDS_ASKING) > 0
+    return np.asarray(short & asks & (weighed(match, words) >= _ECHO * words.total))
 
 
 def _kind(index: Index, rows: Rows, question: Question, weights: ConversationWeights) -> Floats:

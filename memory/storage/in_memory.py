@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from memory.captions import beginning
 from memory.messages import Message, Role
 from memory.storage.protocol import SessionInfo, StoredMessage
-from memory.storage.retention import Retention, begins_at, idle_since
+from memory.storage.retention import Retention, begins_at, checked_retention, idle_since
 from memory.storage.rows import HistoryRow, ThreadedHistory
 from memory.storage.serialise import (
     all_to_json,
@@ -82,7 +82,7 @@ class InMemoryRows:
 
     def __init__(self, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         self._clock = clock
-        self._retention = retention
+        self._retention = checked_retention(retention)
         self._lock = threading.RLock()
         self._sessions: dict[tuple[str, str], _Session] = {}
 
@@ -241,6 +241,10 @@ class InMemoryRows:
         return self._rows(
             lambda place, _sequence, row: place[0] == namespace and any(part in row.text for part in needles)
         )
+
+    def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
+        """As ``HistoryRows.kept``."""
+        yield from self._rows(lambda place, _sequence, _row: place[0] == namespace and session in (None, place[1]))
 
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
         """As ``SummaryStorage.summary``; a session that is over has none."""

@@ -8,13 +8,14 @@ still to be written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from memory.messages import Message, Role
 from memory.storage.protocol import SessionInfo, StoredMessage
+from memory.storage.serialise import check_sequences
 from memory.storage.summaries import Summary
 
 
@@ -112,6 +113,10 @@ class HistoryRows(Protocol):
         """Return rows that may hold one of *texts* in any of their parts; the caller looks closely."""
         ...
 
+    def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
+        """Yield every row of a session (None: of all), those too that a retention has taken from readings."""
+        ...
+
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
         """As ``SummaryStorage.summary``."""
         ...
@@ -165,7 +170,8 @@ class ThreadedHistory:
 
     async def delete(self, session: str, sequences: Iterable[int], *, namespace: str = "") -> int:
         """As ``HistoryStorage.delete``."""
-        return await asyncio.to_thread(self.rows.delete, session, sequences, namespace=namespace)
+        chosen = check_sequences(sequences)  # to the rows None means all of them, which only ``clear`` may mean
+        return await asyncio.to_thread(self.rows.delete, session, chosen, namespace=namespace)
 
     async def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""

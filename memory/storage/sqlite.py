@@ -12,10 +12,11 @@ from typing import Any
 
 import apsw
 
+from memory.errors import ArgumentError
 from memory.messages import Message, Role
 from memory.storage import sqlite_bounds as bounds
 from memory.storage.protocol import SessionInfo, StoredMessage
-from memory.storage.retention import Retention
+from memory.storage.retention import Retention, checked_retention
 from memory.storage.rows import HistoryRow, ThreadedHistory
 from memory.storage.serialise import (
     all_to_json,
@@ -49,9 +50,11 @@ class SqliteRows:
     """``HistoryRows`` in a database's file."""
 
     def __init__(self, database: Database, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
+        if not isinstance(database, Database):
+            raise ArgumentError("database", database, "a vectorstore.sqlite.Database is needed, such as Database(path)")
         self._database = database
         self._clock = clock
-        self._retention = retention
+        self._retention = checked_retention(retention)
         database.attach(HistoryTables())
 
     def append(
@@ -216,6 +219,14 @@ class SqliteRows:
             for row in self._select(f"s.namespace = ? AND ({test})", (namespace, *group)):
                 found[row.session, row.sequence] = row
         return list(found.values())
+
+    def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
+        """As ``HistoryRows.kept``."""
+        sql = f"SELECT s.session, m.sequence {FROM} WHERE s.namespace = ? AND s.session = ifnull(?, s.session)"
+        with self._database.read() as connection:
+            places = list(connection.execute(f"{sql} ORDER BY m.key", (namespace, session)))
+        for group in _groups(places):
+            yield from self.at(group, namespace=namespace)
 
     def _select(self, test: str, bound: tuple[Any, ...], order: str = "ORDER BY m.key") -> Iterator[HistoryRow]:
         sql = f"SELECT {ROW} {FROM} WHERE {test} {order}"

@@ -66,6 +66,7 @@ async def correct(
         try:
             ready = await asyncio.to_thread(swap, context, "correct", [before], ready, namespace)
         except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
+            await asyncio.to_thread(context.embedding.forget, [to_entry(draft.memory).text])  # or it was forgotten
             if expect is not None or attempt == ATTEMPTS - 1:
                 raise
             continue

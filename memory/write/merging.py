@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory.codec import from_entry
+from memory.codec import from_entry, to_entry
 from memory.errors import ArgumentError
 from memory.lanes import archived_id
 from memory.records import Actor, Memory, Report
@@ -46,7 +46,8 @@ async def merge(
         (ready,) = await embedded(context, [draft])
         try:
             ready = await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
-        except RevisionConflict:  # one of them was changed meanwhile
+        except RevisionConflict:  # one of them was changed meanwhile, or forgotten
+            await asyncio.to_thread(context.embedding.forget, [to_entry(draft.memory).text])
             if attempt == ATTEMPTS - 1:
                 raise
             continue

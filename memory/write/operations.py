@@ -7,13 +7,18 @@ first: a clock may go back.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
 from memory.errors import ArgumentError
-from memory.records import Actor, Operation
+from memory.records import Actor, Change, Operation
+from memory.storage.serialise import texts_in
 
+IMPORT: Final = "import"
+"""The kind of the operations by which imports are recorded."""
+NO_MEMORY: Final = ""
+"""The id in a change that is of no memory; the log finds exports by it, and imports that took the place of all."""
 _BY_TRUST: Final[tuple[Actor, ...]] = ("user", "system", "assistant", "tool", "document")
 
 
@@ -38,8 +43,9 @@ class Operations(Protocol):
         """Note that the operation *id* was taken back by another, or (None) stands again."""
         ...
 
-    def erase(self, namespace: str, ids: Iterable[str]) -> None:
-        """Take the field values of memories out of the log: they were forgotten."""
+    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
+        """Take out of the log the field values of memories that were forgotten, and of others those that *holds* is
+        true of: their words."""
         ...
 
     def clear(self, namespace: str) -> int:
@@ -47,9 +53,19 @@ class Operations(Protocol):
         ...
 
 
+def says(change: Change, holds: Callable[[str], bool]) -> bool:
+    """Whether *holds* is true of a value that *change* keeps of a memory."""
+    return bool(change.id) and any(holds(text) for fields in (change.old, change.new) for text in texts_in(fields))
+
+
 def least_trusted(actors: Iterable[Actor]) -> Actor:
     """Return that of *actors* whose word counts least: it answers for what they write together."""
     return max(actors, key=_BY_TRUST.index, default="user")
+
+
+def replaced_all(entries: int) -> Change:
+    """Return the change that records that an import took the place of everything: of so many *entries*."""
+    return Change(NO_MEMORY, new={"replaced": entries})
 
 
 class InMemoryOperations:
@@ -89,15 +105,16 @@ class InMemoryOperations:
             log = self._logs[namespace]
             log[id] = replace(log[id], undone_by=by)
 
-    def erase(self, namespace: str, ids: Iterable[str]) -> None:
+    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
         """As ``Operations.erase``."""
         gone = set(ids)
         with self._lock:
             log = self._logs.get(namespace, {})
             for id, one in log.items():
-                if any(change.id in gone and (change.old or change.new) for change in one.changes):
-                    changes = tuple(replace(c, old={}, new={}) if c.id in gone else c for c in one.changes)
-                    log[id] = replace(one, changes=changes)
+                changes = tuple(
+                    replace(c, old={}, new={}) if c.id in gone or says(c, holds) else c for c in one.changes
+                )
+                log[id] = replace(one, changes=changes)
 
     def clear(self, namespace: str) -> int:
         """As ``Operations.clear``."""

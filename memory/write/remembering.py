@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import MappingProxyType
+from typing import Any
 
-from memory.codec import to_entry
+from memory.codec import text_of
 from memory.errors import ArgumentError, DuplicateKey
 from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
@@ -38,23 +40,48 @@ class _Unit:
         self.draft, self.line, self.made = None, line, ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A batch that only has to be stored: its *units*, and the *drafts* among them with their vectors, in order.
+
+    *unused* are texts that were embedded for looking and are not stored.
+    """
+
+    units: Sequence[_Unit]
+    drafts: Sequence[Draft]
+    unused: Sequence[str] = ()
+
+
+class _Storing:
+    """The batch that is being stored while the next one is made ready; *tell* gets its lines."""
+
+    def __init__(self, tell: Callable[[Sequence[Report | DuplicateKey]], None]) -> None:
+        self._tell = tell
+        self._task: asyncio.Task[list[Report | DuplicateKey]] | None = None
+
+    def start(self, work: Coroutine[Any, Any, list[Report | DuplicateKey]], begun: ExitStack) -> None:
+        """Begin *work*; *begun* is closed at its end."""
+        self._task = asyncio.create_task(work)
+        self._task.add_done_callback(lambda _: begun.close())
+
+    async def finish(self) -> None:
+        """Wait for its end and tell; where nothing is being stored, nothing."""
+        task, self._task = self._task, None
+        if task is not None:
+            self._tell(await task)
+
+    def leave(self) -> None:
+        """Nobody waits any more; what its thread has begun goes on."""
+        if self._task is not None:
+            self._task.cancel()
+
+
 @counted
 async def remember_batch(
     context: WriteContext, items: Sequence[object], namespace: str, names: Sequence[str]
 ) -> list[Report | DuplicateKey]:
     """Keep *items* in one transaction; *names* say what each is called in an error."""
-    memories = [checked(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
-    ready: dict[str, Embedded] = {}
-    if context.rules.looking or _linked(context, memories, namespace):
-        units = await _one_after_another(context, memories, namespace, StoredMemories(context, namespace, ready))
-    else:
-        allowed = await asyncio.to_thread(entitled, context, memories, namespace)
-        judged = iter(await judge_each([one for one in allowed if isinstance(one, Memory)], context.rules))
-        units = [
-            _unit(context, *next(judged), namespace) if isinstance(one, Memory) else _Unit(line=one) for one in allowed
-        ]
-    await _store(context, units, namespace, ready)
-    return [unit.line for unit in units if unit.line is not None]
+    return await _stored(context, await _prepared(context, _checked(context, items, names), namespace), namespace)
 
 
 async def remember_stream(
@@ -63,18 +90,88 @@ async def remember_stream(
     namespace: str,
     on_progress: Callable[[int], None] | None,
 ) -> list[Report]:
-    """Keep *items* batch by batch, in bounded memory; a key used with another text is a line of its own."""
+    """Keep *items* batch by batch, in bounded memory; a key used with another text is a line of its own.
+
+    Of a list, the next batch is checked and embedded while one is stored, unless what becomes of it depends on what is
+    there. Another iterable is not read ahead of what is written.
+    """
     if isinstance(items, (str, bytes, Memory)) or not isinstance(items, Iterable):
         raise ArgumentError("items", items, "a list (or another iterable) of texts or memories is needed")
     reports: list[Report] = []
-    stream = iter(items)
-    while batch := list(islice(stream, BATCH)):
-        names = [f"items[{len(reports) + i}]" for i in range(len(batch))]
-        for line in await remember_batch(context, batch, namespace, names):
+
+    def tell(lines: Sequence[Report | DuplicateKey]) -> None:
+        for line in lines:
             reports.append(line if isinstance(line, Report) else Report(Outcome.REJECTED, line.id, str(line)))
         if on_progress is not None:
             on_progress(len(reports))
+
+    ahead = isinstance(items, Sequence) and not context.rules.policies
+    stream, taken, storing = iter(items), 0, _Storing(tell)
+    try:
+        while batch := list(islice(stream, BATCH)):
+            names = [f"items[{taken + i}]" for i in range(len(batch))]
+            taken += len(batch)
+            with ExitStack() as begun:
+                begun.enter_context(context.under_way.write())
+                memories = _checked(context, batch, names)
+                if any(named_by(one) for one in memories):
+                    await storing.finish()
+                ready = await _prepared(context, memories, namespace)
+                await storing.finish()
+                storing.start(_stored(context, ready, namespace), begun.pop_all())
+            if not ahead:
+                await storing.finish()
+        await storing.finish()
+    except Exception:  # of what comes after it: what is being stored is stored all the same
+        await storing.finish()
+        raise
+    finally:
+        storing.leave()
     return reports
+
+
+def _checked(context: WriteContext, items: Sequence[object], names: Sequence[str]) -> list[Memory]:
+    return [checked(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
+
+
+async def _prepared(context: WriteContext, memories: Sequence[Memory], namespace: str) -> _Ready:
+    """Judge, name and embed *memories*; nothing is written yet."""
+    ready: dict[str, Embedded] = {}
+    if context.rules.looking or _linked(context, memories, namespace):
+        units = await _one_after_another(context, memories, namespace, StoredMemories(context, namespace, ready))
+    else:
+        if any(named_by(one) for one in memories):  # then the store is read
+            allowed = await asyncio.to_thread(entitled, context, memories, namespace)
+        else:
+            allowed = entitled(context, memories, namespace)
+        judged = iter(await judge_each([one for one in allowed if isinstance(one, Memory)], context.rules))
+        units = [
+            _unit(context, *next(judged), namespace) if isinstance(one, Memory) else _Unit(line=one) for one in allowed
+        ]
+    asked = [unit for unit in units if unit.draft is not None]
+    mains = [unit.draft for unit in asked if unit.draft is not None]
+    if any(one.named or one.memory.key is not None for one in mains):
+        # what is known already is not embedded again; put() looks once more, inside its transaction
+        for place, line in (await asyncio.to_thread(known, context, mains, namespace)).items():
+            asked[place].settle(line)
+    every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
+    stored = {text_of(one.memory) for one in every} if ready else set()
+    unused = [text for text in ready if text not in stored]
+    return _Ready(units, await embedded(context, every, ready), unused)
+
+
+async def _stored(context: WriteContext, ready: _Ready, namespace: str) -> list[Report | DuplicateKey]:
+    """Write a batch; return the line of each item."""
+    lines = iter(await asyncio.to_thread(put, context, ready.drafts, namespace) if ready.drafts else ())
+    if ready.unused:  # nobody could forget it by what is stored
+        await asyncio.to_thread(context.embedding.forget, ready.unused)
+    for unit in ready.units:
+        if unit.draft is not None:
+            unit.line = next(lines)
+        made = [next(lines) if isinstance(one, Draft) else one for one in unit.made]
+        if made and isinstance(unit.line, Report):
+            unit.line = replace(unit.line, made=tuple(one for one in made if isinstance(one, Report)))
+    return [unit.line for unit in ready.units if unit.line is not None]
 
 
 async def embedded(
@@ -84,7 +181,7 @@ async def embedded(
 
     What is sensitive is not given to a remote embedder. *ready* are answers, of a text each, that were had before.
     """
-    texts = [to_entry(one.memory).text for one in drafts]
+    texts = [text_of(one.memory) for one in drafts]
     may = [may_embed(one.memory, context.embedding.embedder) for one in drafts]
     asked = [place for place, text in enumerate(texts) if may[place] and text not in ready]
     made = await context.embedding.vectors([texts[place] for place in asked])
@@ -171,22 +268,6 @@ def _drafted(context: WriteContext, judged: Judged, memory: Memory | None, names
     if memory is None:
         return Report(judged.outcome, judged.of or "", judged.reason, of=judged.of)
     made = draft(context, memory, namespace)
+    if judged.outcome is Outcome.STORED and not judged.reason and judged.of is None:
+        return made
     return replace(made, outcome=judged.outcome, reason=judged.reason, spans=judged.spans, of=judged.of)
-
-
-async def _store(context: WriteContext, units: Sequence[_Unit], namespace: str, ready: dict[str, Embedded]) -> None:
-    asked = [unit for unit in units if unit.draft is not None]
-    mains = [unit.draft for unit in asked if unit.draft is not None]
-    if any(one.named or one.memory.key is not None for one in mains):
-        # what is known already is not embedded again; put() looks once more, inside its transaction
-        for place, line in (await asyncio.to_thread(known, context, mains, namespace)).items():
-            asked[place].settle(line)
-    every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
-    if every:
-        lines = iter(await asyncio.to_thread(put, context, await embedded(context, every, ready), namespace))
-    for unit in units:
-        if unit.draft is not None:
-            unit.line = next(lines)
-        made = [next(lines) if isinstance(one, Draft) else one for one in unit.made]
-        if made and isinstance(unit.line, Report):
-            unit.line = replace(unit.line, made=tuple(one for one in made if isinstance(one, Report)))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import string
+from base64 import b64encode, urlsafe_b64encode
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,13 +12,15 @@ from pathlib import Path
 import pytest
 
 from memory.errors import ArgumentError
+from memory.forgotten.erasers import Gone
 from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.receipts import read_receipt, receipt_text
 from memory.records import Forgotten, Memory, Unreached
-from memory.write.erasers import Gone
+from memory.write.operation_tables import OperationTables, m001_tables
 from vectorstore import open_store
+from vectorstore.types import Finding
 
 SECRET = "the locker code is 44173921-zebra"
 NOW = datetime(2026, 6, 1, 8, 30, 15, 123456, tzinfo=UTC)
@@ -116,7 +119,9 @@ def test_the_same_id_of_another_namespace_is_another_memory(memory):
 
 
 @pytest.mark.parametrize("ending", ["", "-wal", "-journal"])
-@pytest.mark.parametrize("form", ["utf-8", "utf-16-le", "json", "json in json"])
+@pytest.mark.parametrize(
+    "form", ["utf-8", "utf-16-le", "utf-16-be", "json", "json in ascii", "json in json", "base64", "base64, wide"]
+)
 def test_bytes_that_were_left_are_found_in_every_form(memory, tmp_path, ending, form):
     secret = 'the "café" code\nis 44173921'
     receipt = run(memory.forget([remembered(memory, secret)]))
@@ -125,8 +130,12 @@ def test_bytes_that_were_left_are_found_in_every_form(memory, tmp_path, ending, 
     data = {
         "utf-8": secret.encode(),
         "utf-16-le": secret.encode("utf-16-le"),
-        "json": json_form.encode(),
+        "utf-16-be": secret.encode("utf-16-be"),
+        "json": json.dumps(secret, ensure_ascii=False).encode(),
+        "json in ascii": json_form.encode(),
         "json in json": json.dumps(json_form)[1:-1].encode(),
+        "base64": b64encode(b"1. " + secret.encode() + b"?\n"),
+        "base64, wide": urlsafe_b64encode((secret + ".").encode("utf-16")),
     }[form]
     run(memory.close())
     planted = tmp_path / f"m.db{ending}"
@@ -197,7 +206,7 @@ def test_a_reader_in_the_way_is_said_and_then_it_is_proved(memory, tmp_path):
 
 def test_the_words_are_not_in_the_command_of_the_child(memory, monkeypatch):
     seen = []
-    from memory.write import verifying
+    from memory.erasure import verifying
 
     run_it = verifying.subprocess.run
     monkeypatch.setattr(
@@ -252,6 +261,46 @@ def test_a_stranger_in_the_place_of_a_backup_is_left_and_said(memory, tmp_path):
     assert (tmp_path / "a.db").exists()
     assert receipt.unreached[0].note.startswith("not removed")
     assert not receipt.unreached[0].removed
+
+
+@pytest.fixture
+def newer(monkeypatch):
+    """From here on the program is a newer one, whose log of operations has one more step."""
+
+    def m002_noisier(connection):
+        connection.execute("UPDATE operations SET kind = kind || '!'")
+
+    monkeypatch.setattr(OperationTables, "migrations", (m001_tables, m002_noisier))
+
+
+def reopened(memory, path):
+    run(memory.close())
+    return LongTermMemory(open_store(f"sqlite:///{path}"), clock=lambda: NOW)
+
+
+def test_a_copy_from_before_a_migration_that_went_wrong_is_named_until_it_is_removed(
+    memory, newer, tmp_path, monkeypatch
+):
+    first, second = remembered(memory, SECRET), remembered(memory, "another")
+    monkeypatch.setattr(OperationTables, "verify", lambda *_: [Finding("operations", "planted")])
+    again = reopened(memory, tmp_path / "m.db")
+    receipt = run(again.forget([first]))
+    (copy,) = receipt.unreached
+    assert (copy.kind, Path(copy.path).name) == ("backup", "m.db.before-operations-1-to-2.backup")
+    assert places(run(again.verify_forgotten(receipt, [SECRET]))) == [(Path(copy.path).name, "text 0 is in its bytes")]
+    assert run(again.forget([second], remove_backups=True)).unreached[0].removed
+    assert run(again.verify_forgotten(receipt, [SECRET])).gone
+    assert [one.name for one in tmp_path.glob("*.backup")] == []
+    run(again.close())
+
+
+def test_a_copy_from_before_a_migration_that_went_well_is_gone_before_anything_is_forgotten(memory, newer, tmp_path):
+    first = remembered(memory, SECRET)
+    again = reopened(memory, tmp_path / "m.db")
+    receipt = run(again.forget([first]))
+    assert receipt.unreached == ()
+    assert run(again.verify_forgotten(receipt, [SECRET])).gone
+    run(again.close())
 
 
 # --- other parts
