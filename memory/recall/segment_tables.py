@@ -17,7 +17,7 @@ import apsw
 from memory.recall.columns import Columns
 from memory.recall.packed import Damaged, packed, unpacked
 from memory.recall.segments import Segment, lasting, merged, without
-from vectorstore import BusyError, Changes, Cursor, Finding, StorageUnwritable
+from vectorstore import Changes, Cursor, Finding, VectorStoreError
 from vectorstore.sqlite import Database
 
 _LARGEST = 4096
@@ -73,7 +73,7 @@ class SqliteSegments:
                 for segment in _grouped(_lasting(segments)):
                     _add(connection, namespace, segment)
                 _set_state(connection, namespace, basis, position)
-        except (BusyError, StorageUnwritable, Damaged):
+        except (VectorStoreError, Damaged):  # busy, full, damaged: the answer that it was derived for stands
             return False
         return True
 
