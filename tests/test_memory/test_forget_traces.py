@@ -308,7 +308,7 @@ def test_a_namespace_takes_hidden_messages_and_an_import_does_not_bring_them_bac
     reader = LongTermMemory(memory.store, embedder=Toy(), history=strict, clock=memory.clock)
     planned = run(reader.forget_namespace("ann", dry_run=True))
     assert (planned.messages, run(reader.forget_namespace("ann")).messages) == (4, 4)
-    report = run(memory.import_(tmp_path / "a.jsonl", namespace="ann"))
+    report = run(memory.import_(tmp_path / "a.jsonl", namespace="ann", trust="user"))
     assert report.taken.get("message", 0) == 0
     assert run(memory.conversations.load("s", namespace="ann")) == []
 

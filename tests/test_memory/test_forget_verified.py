@@ -150,7 +150,7 @@ def test_the_same_id_of_another_namespace_is_another_memory(memory):
     "form", ["utf-8", "utf-16-le", "utf-16-be", "json", "json in ascii", "json in json", "base64", "base64, wide"]
 )
 def test_bytes_that_were_left_are_found_in_every_form(memory, tmp_path, ending, form):
-    secret = 'the "café" code\nis 44173921'
+    secret = 'the "café" code ~~~~~~\nis 44173921'
     receipt = run(memory.forget([remembered(memory, secret)]))
     assert run(memory.verify_forgotten(receipt, [secret])).gone
     json_form = json.dumps(secret)[1:-1]
