@@ -243,6 +243,9 @@ async def _is_known(context: WriteContext, one: Draft, namespace: str) -> bool:
 
 
 def _unit(context: WriteContext, judged: Judged, made: Sequence[Judged], namespace: str) -> _Unit:
+    if not made:
+        only = _drafted(context, judged, judged.memory, namespace)
+        return _Unit(line=only) if isinstance(only, Report) else _Unit(draft=only)
     main, facts = drafted(context, [judged], made, namespace)
     if isinstance(main[0], Report):
         return _Unit(line=main[0], made=tuple(one for one, _ in facts))
