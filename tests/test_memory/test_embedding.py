@@ -648,23 +648,6 @@ def test_an_embedder_that_cancels_itself_fails_no_write_and_no_question(tmp_path
     run(memory.close())
 
 
-def test_a_write_that_is_cancelled_from_outside_is_cancelled(tmp_path: Path) -> None:
-    model = Model()
-    memory = opened(tmp_path, model)
-    model.hangs = True
-
-    async def given_up() -> None:
-        writing = asyncio.ensure_future(memory.embedding.vectors(["a note"]))
-        await until(lambda: bool(model.asked))
-        writing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await writing
-
-    run(given_up())
-    assert memory.embedding.problem is None
-    run(memory.close())
-
-
 @pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), True, "1"])
 def test_an_unusable_wait_is_an_argument_error(wait: Any) -> None:
     memory = LongTermMemory(open_store("numpy:"))

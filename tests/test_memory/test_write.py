@@ -328,6 +328,18 @@ def test_a_space_that_another_process_has_set_meanwhile_defers():
     assert asyncio.run(embedding.vectors([])).vectors == ()
 
 
-def test_cancelling_the_embedder_cancels_the_write():
+def test_cancelling_a_write_that_waits_for_its_vector_cancels_it():
+    class Waiting(Counting):
+        async def embed(self, texts, kind="document"):
+            asked.set()
+            await asyncio.Event().wait()
+
+    async def cancelled():
+        writing = asyncio.ensure_future(Embedding(open_store("numpy:"), Waiting()).vectors(["a"]))
+        await asked.wait()
+        writing.cancel()
+        return await writing
+
+    asked = asyncio.Event()
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(Embedding(open_store("numpy:"), Counting(error=asyncio.CancelledError())).vectors(["a"]))
+        asyncio.run(cancelled())
