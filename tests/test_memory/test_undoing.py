@@ -312,6 +312,9 @@ def test_what_the_user_decided_is_not_taken_back_by_who_is_trusted_less(memory):
     with pytest.raises(NotTrusted):
         run_sync(memory.restore_forgotten(gone, actor="assistant"))
     assert run_sync(memory.restore_forgotten(gone, actor="assistant", approved_by="user")).actor == "assistant"
+    gone = run_sync(memory.forget([mine], grace=timedelta(days=90), actor="tool", approved_by="user")).operation
+    with pytest.raises(NotTrusted, match=rf"memory {mine} is the user's: restore by tool"):
+        run_sync(memory.restore_forgotten(gone, actor="tool"))  # its own deed, on the user's word
 
 
 def test_what_is_in_the_way_is_found_however_much_was_done_since(memory):

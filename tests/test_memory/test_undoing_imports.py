@@ -139,6 +139,30 @@ def test_what_a_file_corrected_holds_since_then_and_what_was_here_until_then(mem
     assert found(memory, as_of=memory.clock()) == found(memory, as_of=between) == ["Ana lives in Porto."]
 
 
+def test_what_was_taken_back_in_the_file_counts_from_the_import_on_too(memory, theirs, tmp_path):
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    taken(memory, theirs, tmp_path / "first.jsonl")
+    between = memory.clock()
+    run_sync(theirs.correct(one, "Ana lives in Faro."))
+    run_sync(theirs.undo(run_sync(theirs.correct(one, "Ana lives in Beja.")).operation))  # it says since when it counts
+    taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
+    assert found(memory, as_of=between) == ["Ana lives in Porto."]
+    assert found(memory, as_of=memory.clock()) == ["Ana lives in Faro."]
+
+
+def test_a_memory_that_was_merged_into_another_since_is_in_the_way(memory, theirs, tmp_path):
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    imported = taken(memory, theirs, tmp_path / "x.jsonl")
+    own = run_sync(memory.remember("Ana has a boat.")).id
+    merged = run_sync(memory.merge([own, one], "Ana lives in Porto and has a boat.")).operation
+    with pytest.raises(CannotUndo) as refused:
+        run_sync(memory.undo(imported))
+    assert refused.value.in_the_way == merged
+    run_sync(memory.undo(merged))
+    run_sync(memory.undo(imported))
+    assert [memory.text for memory in run_sync(memory.list())] == ["Ana has a boat."]
+
+
 def test_what_a_file_hides_is_hidden_with_its_earlier_versions(memory, theirs, tmp_path):
     one = run_sync(theirs.remember("Ana lives in Porto.")).id
     taken(memory, theirs, tmp_path / "first.jsonl")
