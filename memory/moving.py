@@ -19,6 +19,7 @@ from memory.scopes import Scopes
 from memory.write.checking import actor_named, trust_given
 from memory.write.context import WriteContext
 from memory.write.judging import Judged, Rules, judge_each
+from memory.write.trust import least, trust_of
 from vectorstore import Filter
 
 
@@ -79,7 +80,8 @@ class Moving:
 
         *trust* is the most that anything in the file can have. Without it, a file that this memory recorded as its
         own export is believed; of any other, memories are trusted as a document, and history, log and tombstones are
-        left out. A file that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
+        left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
+        that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
         store_namespace(namespace, CONVERSATION)
         actor_named(actor, "actor")
@@ -107,6 +109,10 @@ class Moving:
         checked = reading.checked_file(context, path, namespace, None)
         believing.check_mode(mode, checked)
         ceiling = believing.ceiling_of(context, checked, namespace, trust)
+        if (word := trust_of(actor)) is not Trust.USER:
+            ceiling = least([ceiling or Trust.USER, word])
+            if mode == "replace":
+                believing.check_may_replace(context, namespace, actor)
         operation = context.operation_ids()
         decided = {} if decide is None else decisions(checked, ceiling, decide)
         taken = taking.Taking(context, namespace, mode, checked, ceiling, dry_run, actor, operation, decided)
