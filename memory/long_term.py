@@ -160,9 +160,9 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     ) -> list[Report]:
         """Keep many, a report for each, in order; a batch of 256 is embedded together and is one transaction.
 
-        The same as ``remember`` on each, but that a key used with another text is a line (rejected) and
-        raises nothing. A bad item raises before its batch is written. ``on_progress`` gets the number done
-        so far.
+        Of a list, the next batch is embedded while one is stored; another iterable is not read ahead. The
+        same as ``remember`` on each, but that a key used with another text is a line (rejected) and raises nothing.
+        A bad item raises before its batch is written. ``on_progress`` gets the number done so far.
         """
         store_namespace(namespace, CONVERSATION)
         reports = await remembering.remember_stream(self._context, items, namespace, on_progress)
