@@ -136,7 +136,7 @@ LINES: dict[str, list[set[str]]] = {
         {"bytes_search", "checking", "copies", "embedded", "embedding_settings", "erasers", "held", "ids"}
         | {"message_marks", "operations", "probes", "sensitive", "tombstones", "under_way"},
         {"held_tables", "operation_tables", "policies", "probe_tables", "summary_eraser", "tombstone_tables", "trust"},
-        {"cleaning", "embedding", "judging"},
+        {"cleaning", "compared", "embedding", "judging"},
         {"context"},
         {"cached_vectors", "deriving", "looking", "pending", "versions", "writer"},
         {"closing", "reembedding"},

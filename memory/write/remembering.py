@@ -122,10 +122,14 @@ async def _one_after_another(
 ) -> list[_Unit]:
     """Judge each item beside what is stored and what of the batch comes before it, as if it came alone."""
     if context.rules.looking:
-        await stored.warm(memories)
+        await stored.prepare(memories)
     units = []
     for memory in memories:
-        (one,) = await asyncio.to_thread(entitled, context, [memory], namespace, stored.added)
+        (one,) = (
+            await asyncio.to_thread(entitled, context, [memory], namespace, stored.added)
+            if named_by(memory)
+            else entitled(context, [memory], namespace)
+        )
         if not isinstance(one, Memory):
             units.append(_Unit(line=one))
             continue
@@ -142,6 +146,8 @@ async def _one_after_another(
 
 
 async def _is_known(context: WriteContext, one: Draft, namespace: str) -> bool:
+    if not one.named and one.memory.key is None:
+        return False
     return bool(await asyncio.to_thread(known, context, [one], namespace))
 
 

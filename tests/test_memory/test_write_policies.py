@@ -27,6 +27,7 @@ from memory import (
     run_sync,
 )
 from memory.write.judging import Rules, judge
+from memory.write.looking import StoredMemories
 from memory.write.policies import Action, TurnPolicy
 from vectorstore import open_store
 
@@ -459,3 +460,52 @@ def test_a_judge_that_fails_while_completing_leaves_nothing_waiting(make):
     assert run_sync(memory.complete()) == 1
     assert run_sync(memory.complete()) == 0
     assert texts(memory) == ["My dog is Rex."]
+
+
+@pytest.mark.parametrize("embedder", [None, Letters()])
+def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder):
+    rng = np.random.default_rng(5)
+    words = [
+        "plumber",
+        "friday",
+        "nine",
+        "tea",
+        "green",
+        "like",
+        "live",
+        "lisbon",
+        "porto",
+        "rain",
+        "dog",
+        "rex",
+        "cat",
+        "gate",
+    ]
+    said = [
+        Memory(
+            " ".join(rng.choice(words, 5)),
+            speaker=str(rng.choice(["Ann", "Bob"])),
+            disabled=bool(rng.random() < 0.1),
+            valid_to=NOW if rng.random() < 0.2 else None,
+        )
+        for _ in range(120)
+    ]
+    memory = make(embedder=embedder)
+    stored = StoredMemories(memory._context, "")
+    run_sync(memory.remember_many(said[:60]))
+    run_sync(stored.prepare(said[60:]))
+    for place, one in enumerate(said[60:]):
+        stored.add(replace(one, id=f"{place:03}"))
+    texts = sorted({one.text for one in said})
+    vectors = dict(zip(texts, run_sync(embedder.embed(texts)), strict=True)) if embedder else {}
+
+    def likeness(one, other):
+        if vectors:
+            return float(vectors[one.text] @ vectors[other.text])
+        a, b = set(one.text.split()), set(other.text.split())
+        return len(a & b) / len(a | b)
+
+    for one in said[60:80]:
+        every = [other for other in said if other.speaker == one.speaker and not other.disabled and not other.valid_to]
+        wanted = sorted((likeness(one, other) for other in every), reverse=True)[:5]
+        assert [near.similarity for near in run_sync(stored.nearest(one))] == pytest.approx(wanted, abs=1e-6)
