@@ -139,7 +139,7 @@ LINES: dict[str, list[set[str]]] = {
         {"cleaning", "compared", "embedding", "judging"},
         {"context"},
         {"cached_vectors", "deriving", "looking", "pending", "versions", "writer"},
-        {"closing", "reembedding"},
+        {"closing", "reembedding", "road"},
         {"marking", "remembering"},
         {"correcting", "selecting", "turns", "undoing", "unreached"},
         {"erasure_plan"},

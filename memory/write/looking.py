@@ -44,8 +44,6 @@ class StoredMemories:
     beside: VectorStore | None = None
     own: bool = True
     _tried: set[str] = field(default_factory=set)
-    added: dict[str, Memory] = field(default_factory=dict)
-    """By id, what comes before in the batch and is about to be written."""
     _rows: defaultdict[Key, Row] = field(default_factory=lambda: defaultdict(Row))
     _found: dict[_Asked, list[Compared]] = field(default_factory=dict)
 
@@ -72,7 +70,6 @@ class StoredMemories:
 
     def add(self, memory: Memory) -> None:
         """Let the following ones see *memory*, which has its id and is about to be written."""
-        self.added[memory.id] = memory
         if not memory.disabled:
             self._rows[key_of(memory)].add(self._compared(memory))
 

@@ -13,7 +13,7 @@ from memory.records import Actor, Memory, Report
 from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
 from memory.write.correcting import ATTEMPTS, drafted, swap
-from memory.write.remembering import embedded
+from memory.write.road import Road, embedded
 from memory.write.trust import check_may_change, least, trust_of
 from memory.write.under_way import counted
 from memory.write.versions import live
@@ -42,15 +42,16 @@ async def merge(
         check_may_change(actor, memories, "merge", approved_by=approved_by)
         merged = together(memories, text)
         merged = replace(merged, trust=least([merged.trust, trust_of(actor)]))
-        draft = await drafted(context, before[0], merged, actor, argument="merged")
-        (ready,) = await embedded(context, [draft])
+        rules = replace(context.rules, making=False, in_place=True)  # what was made of them is not wrong by it
+        road = Road.into(context, namespace, rules=rules, hidden=set(wanted))
+        draft, _ = await drafted(road, before[0], merged, actor, argument="merged")
+        (ready,) = await embedded(context, [draft], road.ready)
         try:
-            ready = await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
+            return await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
         except RevisionConflict:  # one of them was changed meanwhile
             if attempt == ATTEMPTS - 1:
                 raise
             continue
-        return ready.report()
     raise AssertionError("unreachable")
 
 

@@ -37,6 +37,10 @@ def correct(
         print_json(report_json(report))
         return
     say(f"corrected {report.id}" + (f": {report.reason}" if report.reason else ""))
+    for made in report.made:
+        say(f"made of it: {made.id}: {made}")
+    for one in report.retired:
+        say(f"had been made of the old words, and went to the archive: {one}")
     if report.deferred:
         note(f"found by its words only for now: {report.deferred}")
     if report.operation is not None:
