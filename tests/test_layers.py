@@ -135,7 +135,8 @@ LINES: dict[str, list[set[str]]] = {
     "memory.write": [
         {"bytes_search", "checking", "copies", "embedded", "embedding_settings", "erasers", "held", "ids"}
         | {"message_marks", "operations", "probes", "sensitive", "tombstones", "under_way"},
-        {"held_tables", "operation_tables", "policies", "probe_tables", "summary_eraser", "tombstone_tables", "trust"},
+        {"held_tables", "key_tables", "keys", "operation_tables", "policies", "probe_tables"}
+        | {"summary_eraser", "tombstone_tables", "trust"},
         {"cleaning", "compared", "embedding", "judging"},
         {"context"},
         {"cached_vectors", "deriving", "looking", "pending", "versions", "writer"},
@@ -150,8 +151,10 @@ LINES: dict[str, list[set[str]]] = {
         {"report"},
         {"items", "manifest", "room", "versions"},
         {"reading", "writing"},
-        {"believing", "deciding"},
-        {"taking"},
+        {"believing", "course"},
+        {"deciding", "others"},
+        {"placing"},
+        {"importing"},
     ],
     "memory.write.policies": [
         {"calling", "protocol"},

@@ -59,8 +59,10 @@ def hasher() -> blake2b:
 def read_manifest(line: bytes, path: str) -> Manifest:
     """Return the manifest that *line* holds; one of a newer version, or none at all, raises."""
     try:
-        given = json.loads(line)
-    except ValueError as error:
+        given = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise UnreadableExport(path, 1, "the first line is not UTF-8; it is no export of this program") from error
+    except (ValueError, RecursionError) as error:
         raise UnreadableExport(path, 1, "the first line is not JSON; it is no export of this program") from error
     if not isinstance(given, dict) or given.get("format") != FORMAT:
         raise UnreadableExport(path, 1, f'the first line has no "format": "{FORMAT}"; it is no export of this program')

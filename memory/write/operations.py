@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from memory.errors import ArgumentError
-from memory.records import Actor, Operation
+from memory.records import Actor, Change, Operation
 
 _BY_TRUST: Final[tuple[Actor, ...]] = ("user", "system", "assistant", "tool", "document")
 
@@ -22,6 +22,10 @@ class Operations(Protocol):
 
     def add(self, namespace: str, operation: Operation) -> None:
         """Put *operation* at the end of a user's log."""
+        ...
+
+    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+        """Add *changes*, of other memories, to an operation that goes on."""
         ...
 
     def get(self, namespace: str, id: str) -> Operation | None:
@@ -63,6 +67,12 @@ class InMemoryOperations:
         """As ``Operations.add``."""
         with self._lock:
             self._logs.setdefault(namespace, {})[operation.id] = operation
+
+    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+        """As ``Operations.extend``."""
+        with self._lock:
+            log = self._logs[namespace]
+            log[id] = replace(log[id], changes=(*log[id].changes, *changes))
 
     def get(self, namespace: str, id: str) -> Operation | None:
         """As ``Operations.get``."""

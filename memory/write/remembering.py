@@ -12,7 +12,6 @@ from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
 from memory.write.context import WriteContext
 from memory.write.deriving import entitled, named_by
-from memory.write.ids import keyed_id
 from memory.write.road import Road, Taken, embedded
 from memory.write.under_way import counted
 from memory.write.writer import Draft, known, put
@@ -40,7 +39,7 @@ async def remember_batch(
     """Keep *items* in one transaction; *names* say what each is called in an error."""
     memories = [checked(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
     road = Road.into(context, namespace)
-    if road.stored is not None or _linked(context, memories, namespace):
+    if road.stored is not None or await asyncio.to_thread(_linked, context, memories, namespace):
         units = await _one_after_another(road, memories)
     else:
         allowed = await asyncio.to_thread(entitled, context, memories, namespace)
@@ -76,7 +75,7 @@ def _linked(context: WriteContext, memories: Sequence[Memory], namespace: str) -
     if not asked:
         return False
     named = {one.id for one in memories if one.id}
-    keyed = {keyed_id(context.tombstones.key, namespace, one.key) for one in memories if one.key is not None}
+    keyed = {context.id_of_key(namespace, one.key) for one in memories if one.key is not None}
     return not asked.isdisjoint(named | keyed)
 
 

@@ -5,6 +5,7 @@ Added items, turns, corrections and imports go along it alike; what differs is s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -67,11 +68,18 @@ class Road:
 
     async def together(self, memories: Sequence[Memory]) -> Taken:
         """Take *memories*, which came together."""
-        return self._taken(*await self.judged(memories))
+        judged, made = await self.judged(memories)
+        return (await self._drafts([(judged, made)]))[0]
 
     async def each(self, memories: Sequence[Memory]) -> list[Taken]:
         """Take *memories*, each by itself and none beside what is stored; a few at once."""
-        return [self._taken([judged], made) for judged, made in await judge_each(memories, self.rules)]
+        return await self._drafts([([judged], made) for judged, made in await judge_each(memories, self.rules)])
+
+    async def _drafts(self, judged: Sequence[tuple[Sequence[Judged], Sequence[Judged]]]) -> list[Taken]:
+        keyed = any(one.memory is not None and one.memory.key is not None for own, _ in judged for one in own)
+        if keyed:  # which id a key has is looked up
+            return await asyncio.to_thread(lambda: [self._taken(*one) for one in judged])
+        return [self._taken(*one) for one in judged]
 
     def _taken(self, judged: Sequence[Judged], made: Sequence[Judged]) -> Taken:
         own = [self._drafted(one, one.memory) for one in judged]
