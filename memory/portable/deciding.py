@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from memory.codec import from_entry, to_entry
 from memory.portable.course import Course, content
-from memory.portable.items import memory_of, vector_of
+from memory.portable.items import memory_of, vector_of, without_version
 from memory.portable.report import Item
 from memory.records import Memory, Outcome
 from memory.write.embedded import Embedded
@@ -94,7 +94,7 @@ class Deciding:
         for one, lane in zip(read, lanes, strict=True):
             before = here.get((lane, one.memory.id))
             if before is None or (one.kind != Item.VERSION and content(before) != content(one.memory)):
-                asked.append(one)
+                asked.append(replace(one, memory=without_version(one.memory)))
         return asked
 
     async def _apart(self, turns: Sequence[Sequence[_Read]], road: Road | None = None) -> dict[int, Decided]:

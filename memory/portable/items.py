@@ -33,7 +33,7 @@ _NOT_CARRIED: Final = ("id", "text", "revision")
 _TIMES: Final = frozenset(one.name for one in fields(Memory) if "datetime" in str(one.type))
 _TUPLES: Final = ("tags", "derived_from")
 _MAPPINGS: Final = ("scopes", "metadata")
-_OF_VERSIONS: Final = {"retired_at": None, "counts_from": None, "counts_to": None, "withdrawn": False}
+_OF_VERSIONS: Final[dict[str, Any]] = {"retired_at": None, "counts_from": None, "counts_to": None, "withdrawn": False}
 _DEFAULTS: Final = {
     one.name: one.default if one.default is not MISSING else {} for one in fields(Memory) if one.name != "text"
 }
@@ -75,6 +75,16 @@ def memory_of(given: Mapping[str, Any]) -> Memory:
     except TypeError as error:
         raise ArgumentError("item", id, str(error)) from error
     return replace(checked(memory), **of_version)
+
+
+def of_version(memory: Memory) -> dict[str, Any]:
+    """Return those fields of *memory* that a version has of the time that it counted for."""
+    return {key: getattr(memory, key) for key in _OF_VERSIONS}
+
+
+def without_version(memory: Memory) -> Memory:
+    """Return *memory* as one that somebody gives, without these fields."""
+    return replace(memory, **_OF_VERSIONS)
 
 
 def beside_of(given: Mapping[str, Any]) -> dict[str, Any]:

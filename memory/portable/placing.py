@@ -10,7 +10,7 @@ from memory.codec import from_entry, to_entry
 from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.portable.course import Course, content
 from memory.portable.deciding import Decided, Given
-from memory.portable.items import beside_of, memory_of, vector_of
+from memory.portable.items import beside_of, memory_of, of_version, vector_of
 from memory.portable.report import ImportLine, Item
 from memory.records import Change, Memory, Outcome, Report, Trust
 from memory.times import aware
@@ -69,7 +69,7 @@ def _drafted(course: Course, number: int, given: Mapping[str, Any], decided: Dec
     judged = Judged(memory, Outcome.STORED) if decided is None else decided.judged
     reasons = [f"trust lowered to {course.ceiling}"] if memory.trust is not told.trust else []
     reasons += [judged.reason] if judged.reason else []
-    kept = memory if judged.memory is None else replace(judged.memory, id=memory.id)
+    kept = memory if judged.memory is None else replace(judged.memory, id=memory.id, **of_version(memory))
     if not course.believed:
         kept = replace(kept, operation=None if course.dry_run else course.operation)
     collection = given.get("collection")

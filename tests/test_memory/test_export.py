@@ -1,6 +1,7 @@
 """Export and import: complete, always the same bytes, all of it or nothing."""
 
 import asyncio
+import concurrent.futures
 import json
 import os
 import stat
@@ -9,14 +10,16 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from memory.errors import ArgumentError, UnreadableExport
+from memory.errors import ArgumentError, DuplicateKey, UnreadableExport
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.opening import open_memory
+from memory.portable import reading
 from memory.portable.manifest import hasher
 from memory.rag.knowledge_base import KnowledgeBase
 from memory.records import Memory, Outcome, Source, Trust
-from memory.write.policies import Action, Decision, MinimumLength
+from memory.runtime import run_sync
+from memory.write.policies import Action, Decision, Extractor, Fact, Judge, MinimumLength, NearDuplicates, NoSecrets
 
 
 class Ticking:
@@ -557,3 +560,357 @@ def test_what_is_no_file_is_refused(opened, tmp_path, what):
         os.mkfifo(path)
     with pytest.raises(ArgumentError, match="path"):
         run(opened().import_(path))
+
+
+# --- policies on the way in
+
+
+class Letters(Toy):
+    """An embedder by letters: near where the letters are."""
+
+    remote = False
+    dimension = 26
+
+    async def embed(self, texts, kind="document"):
+        rows = np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+
+
+def texts(memory):
+    return sorted(one.text for one in run(memory.list()))
+
+
+def outcomes(report):
+    return [(line.id, str(line.outcome), line.reason) for line in report.lines]
+
+
+FRIDAY = ("The plumber comes on Friday.", "On Friday the plumber comes!")
+
+
+@pytest.mark.parametrize("embedder", [None, Letters()])
+@pytest.mark.parametrize("mode", ["merge", "replace"])
+def test_what_nearly_repeats_another_item_of_the_file_is_told_as_for_what_is_remembered(
+    opened, tmp_path, embedder, mode
+):
+    memory = opened("m.db", embedder=embedder, choose_local=False)
+    for id, text in zip("ab", FRIDAY, strict=True):
+        run(memory.remember(Memory(text, id=id)))
+    exported(memory, tmp_path / "a.jsonl")
+    for fold in (False, True):
+        other = opened(f"{fold}.db", embedder=embedder, choose_local=False, policies=[NearDuplicates(fold=fold)])
+        planned = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user", dry_run=True))
+        report = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user"))
+        second = "near-duplicate" if fold else "stored"
+        assert outcomes(report) == [("a", "stored", ""), ("b", second, "near-duplicate")]
+        assert [line.of for line in report.lines] == [None, "a"]
+        assert planned.lines == report.lines
+        assert len(texts(other)) == 2 - fold
+        assert fold or run(other.get(["b"]))[0].metadata["near"] == "a"
+        again = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+        assert again.operation is None
+        assert len(texts(other)) == 2 - fold
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_what_nearly_repeats_something_here_or_of_an_earlier_batch_is_left_out_if_it_adds_no_word(
+    opened, tmp_path, monkeypatch, batch
+):
+    monkeypatch.setattr(reading, "_BATCH", batch)
+    options = {"embedder": None, "choose_local": False}
+    memory, other = (
+        opened("m.db", **options),
+        opened("n.db", policies=[NearDuplicates(words=0.5, fold=True)], **options),
+    )
+    run(other.remember(Memory("I like green tea.", id="here")))
+    for id, text in (("a", "Green tea I like!"), ("b", FRIDAY[0]), ("c", FRIDAY[1]), ("d", "Not on Friday!")):
+        run(memory.remember(Memory(text, id=id)))
+    exported(memory, tmp_path / "a.jsonl")
+    planned = run(other.import_(tmp_path / "a.jsonl", dry_run=True))
+    report = run(other.import_(tmp_path / "a.jsonl"))
+    assert [(line.id, line.of, line.outcome.value) for line in report.lines] == [
+        ("a", "here", "near-duplicate"),
+        ("b", None, "stored"),
+        ("c", "b", "near-duplicate"),
+        ("d", None, "stored"),
+    ]
+    assert [(line.id, line.of, line.outcome) for line in planned.lines] == [
+        (line.id, line.of, line.outcome) for line in report.lines
+    ]
+
+
+def test_links_that_the_file_brings_are_kept_and_the_round_is_equal(opened, tmp_path):
+    options = {"embedder": None, "choose_local": False, "policies": [NearDuplicates(words=0.5)]}
+    memory, other = opened("m.db", **options), opened("n.db", **options)
+    for place, text in enumerate((*FRIDAY, "The plumber comes on Friday, at nine.", "I like tea.")):
+        run(memory.remember(Memory(text, key="k" if not place else None)))  # the id of a key sorts behind the others
+    first = exported(memory, tmp_path / "a.jsonl")
+    assert sum(b'"near"' in line for line in first.splitlines()) == 2
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert exported(other, tmp_path / "b.jsonl") == first
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        (NoSecrets(),),
+        (MinimumLength(6, of="turn"),),
+        (Judge(lambda turn: len(turn.text) > 6, of="turn"),),
+        (Extractor(lambda turn: ["A fact."] if "up" in turn.text else []), NoSecrets()),
+    ],
+)
+def test_a_round_through_a_memory_with_the_same_policies_is_equal(opened, tmp_path, policies):
+    memory, other = opened("m.db", policies=policies), opened("n.db", policies=policies)
+    filled(memory, tmp_path)
+    run(memory.remember_turn("s", [Message.user("Why?"), Message.assistant("It rains in Lisbon.")]))
+    first = exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert {line.outcome for line in report.lines} == {Outcome.STORED}
+    assert exported(other, tmp_path / "b.jsonl") == first
+
+
+def dogs(turn):
+    return [Fact(f"Dog: {one.text.split()[-1]}", (at,)) for at, one in enumerate(turn.memories) if "dog" in one.text]
+
+
+def test_facts_of_a_strangers_file_are_asked_for_once_and_those_that_it_brings_are_not_made_again(opened, tmp_path):
+    plain, facts = opened("m.db"), opened("n.db", policies=[Extractor(dogs)])
+    for memory in (plain, facts):
+        run(memory.remember_turn("s", [Message.user("I have a dog Rex"), Message.assistant("I see.")]))
+    exported(plain, tmp_path / "plain.jsonl")
+    exported(facts, tmp_path / "facts.jsonl")
+    for name, made in (("plain", 1), ("facts", 0)):
+        for trust in (None, "user"):
+            other = opened(f"{name}{trust}.db", policies=[Extractor(dogs)])
+            planned = run(other.import_(tmp_path / f"{name}.jsonl", trust=trust, dry_run=True))
+            report = run(other.import_(tmp_path / f"{name}.jsonl", trust=trust))
+            assert sum(len(line.made) for line in report.lines) == sum(len(line.made) for line in planned.lines) == made
+            assert texts(other) == ["Dog: Rex", "I have a dog Rex", "I see."]
+            assert report.pending == made
+            again = run(other.import_(tmp_path / f"{name}.jsonl", trust=trust))
+            assert (again.operation, len(texts(other))) == (None, 3)
+            (fact,) = [one for one in run(other.list()) if one.text == "Dog: Rex"]
+            (said,) = [one for one in run(other.list()) if one.text == "I have a dog Rex"]
+            assert fact.derived_from == (said.id,)
+            assert fact.trust is (Trust.USER if trust else Trust.DOCUMENT)
+            run(other.undo(report.operation))
+            assert texts(other) == []
+
+
+def test_the_memorys_own_export_is_not_looked_through_for_facts(opened, tmp_path):
+    asked = []
+    memory = opened(policies=[Extractor(lambda turn: asked.append(turn.text))])
+    run(memory.remember_turn("s", [Message.user("I have a cat.")]))
+    exported(memory, tmp_path / "a.jsonl")
+    for mode in ("merge", "replace"):
+        run(memory.import_(tmp_path / "a.jsonl", mode=mode))
+    assert asked == ["I have a cat."]
+
+
+def test_facts_alone_stand_for_the_words_of_a_file_once(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", policies=[Extractor(dogs, keep=False)])
+    run(memory.remember_turn("s", [Message.user("I have a dog Rex")]))
+    exported(memory, tmp_path / "a.jsonl")
+    for _ in range(2):
+        report = run(other.import_(tmp_path / "a.jsonl"))
+        assert [(line.outcome.value, line.reason) for line in report.lines] == [("rejected", "kept as facts")]
+        assert texts(other) == ["Dog: Rex"]
+    (fact,) = run(other.list())
+    run(other.forget([fact.id]))
+    (line,) = run(other.import_(tmp_path / "a.jsonl")).lines
+    assert [one.reason for one in line.made] == ["forgotten"]
+    assert texts(other) == []
+
+
+def test_messages_of_a_turn_are_judged_together_as_when_they_were_said(opened, tmp_path):
+    memory = opened("m.db")
+    run(memory.remember_turn("s", [Message.user("Why?"), Message.assistant("It rains in Lisbon.")]))
+    run(memory.remember(Memory("Why?", kind="turn")))
+    exported(memory, tmp_path / "a.jsonl")
+    asked = []
+    other = opened("n.db", policies=[Judge(lambda turn: bool(asked.append(turn.text)) or True, of="turn")])
+    run(other.import_(tmp_path / "a.jsonl"))
+    assert asked == ["Why?\nIt rains in Lisbon.", "Why?"]
+
+
+def test_what_is_here_in_the_same_words_is_not_asked_about_again(opened, tmp_path):
+    asked = []
+    memory, other = opened("m.db"), opened("n.db", policies=[Judge(lambda one: bool(asked.append(one.text)) or True)])
+    run(memory.remember("a fact"))
+    exported(memory, tmp_path / "a.jsonl")
+    for _ in range(2):
+        run(other.import_(tmp_path / "a.jsonl"))
+    assert asked == ["a fact"]
+
+
+def test_earlier_versions_are_kept_without_secrets_too(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
+    said = run(memory.remember("My PIN is 48213."))
+    run(memory.correct(said.id, "I have a PIN."))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert [one.text for one in run(other.history(said.id))] == ["I have a PIN.", "My PIN is [redacted: PIN]."]
+
+
+# --- the same again
+
+
+def test_importing_twice_and_repeating_a_key_add_nothing(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    before = exported(other, tmp_path / "b.jsonl")
+    for mode in ("merge", "upsert"):
+        report = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user"))
+        assert ({line.outcome for line in report.lines}, report.operation) == ({Outcome.DUPLICATE}, None)
+        assert report.taken == {}
+    (keyed,) = [one for one in run(memory.list()) if one.key]
+    line = run(other.remember(Memory(keyed.text, key=keyed.key, caption=keyed.caption)))
+    assert (line.outcome, line.id) == (Outcome.DUPLICATE, keyed.id)
+    with pytest.raises(DuplicateKey):
+        run(other.remember(Memory("something else", key=keyed.key)))
+    assert exported(other, tmp_path / "c.jsonl") == before
+
+
+def test_a_key_that_is_here_is_the_same_memory_whatever_its_id(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    there = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    run(memory.remember(Memory("Dr. Wu is nice.", derived_from=(there,), id="leaning")))
+    here = run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    assert there != here
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert [(line.of, line.reason) for line in report.lines if line.id == there] == [(here, "known already")]
+    assert run(other.get(["leaning"]))[0].derived_from == (here,)
+    run(memory.correct(there, "My dentist is Dr. Li."))
+    exported(memory, tmp_path / "b.jsonl")
+    assert run(other.import_(tmp_path / "b.jsonl", trust="user")).lines[-1].reason.startswith("what is here")
+    run(other.import_(tmp_path / "b.jsonl", mode="upsert", trust="user"))
+    assert [one.text for one in run(other.history(here))] == ["My dentist is Dr. Li.", "My dentist is Dr. Wu."]
+    assert run(other.count()) == 2
+
+
+def test_a_key_of_a_strangers_file_names_nothing_here(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember(Memory("Pay to account 1.", key="account")))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl"))
+    assert run(other.remember(Memory("Pay to account 2.", key="account"))).outcome is Outcome.STORED
+
+
+@pytest.mark.parametrize("grace", [None, timedelta(days=1)])
+def test_a_key_goes_and_comes_with_its_memory(opened, tmp_path, grace):
+    memory, other = opened("m.db"), opened("n.db")
+    there = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    receipt = run(other.forget([there], grace=grace))
+    if grace is None:
+        assert run(other.verify_forgotten(receipt, texts=["My dentist is Dr. Wu."])).gone
+        assert run(other.remember(Memory("My dentist is Dr. Li.", key="dentist"))).id != there
+    else:
+        run(other.restore_forgotten(receipt.operation))
+        assert run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id == there
+
+
+def test_a_document_that_is_here_gets_no_second_passages(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    for one in (memory, other):
+        filled(one, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    before = other.store.count(namespace=store_namespace("", "documents", "guide"))
+    for trust in (None, "user"):
+        report = run(other.import_(tmp_path / "a.jsonl", trust=trust))
+        reasons = {line.reason for line in report.lines if line.id.startswith("c") and "document" in line.reason}
+        assert any("its document is here already" in reason for reason in reasons)
+        assert other.store.count(namespace=store_namespace("", "documents", "guide")) == before
+
+
+@pytest.mark.parametrize("mode", ["merge", "replace"])
+def test_a_document_that_was_taken_out_does_not_come_back(opened, tmp_path, mode):
+    memory = opened()
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    knowledge = KnowledgeBase(memory, collection="guide")
+    (document,) = run(knowledge.documents())
+    run(knowledge.remove(document.source))
+    run(memory.import_(tmp_path / "a.jsonl", mode=mode))
+    assert run(knowledge.documents()) == []
+    assert memory.store.count(namespace=store_namespace("", "documents", "guide")) == 0
+
+
+# --- batch by batch
+
+
+def test_others_can_write_between_the_batches_and_nothing_of_theirs_is_lost(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 10)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(60)]))
+    exported(memory, tmp_path / "a.jsonl")
+    second = open_memory(tmp_path / "n.db", embedder=Toy())
+    written = []
+
+    def write(done, total):
+        written.append(run_sync(second.remember(f"said meanwhile, at {done}")).outcome)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        run(other.import_(tmp_path / "a.jsonl", on_progress=lambda *at: pool.submit(write, *at).result()))
+    run_sync(second.close())
+    assert len(written) > 5
+    assert set(written) == {Outcome.STORED}
+    assert run(other.count()) == 60 + len(written)
+
+
+def test_an_import_that_breaks_off_keeps_whole_batches_and_is_finished_by_another(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 7)
+    memory, other = opened("m.db"), opened("n.db")
+    for n in range(30):
+        run(memory.remember(Memory(f"thing {n}", id=f"{n:03}")))
+        run(memory.correct(f"{n:03}", f"thing {n}, put right"))
+    first = exported(memory, tmp_path / "a.jsonl")
+
+    def breaks(done, total):
+        if done > 80:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(other.import_(tmp_path / "a.jsonl", trust="user", on_progress=breaks))
+    there = run(other.list(limit=100))
+    assert 0 < len(there) < 30
+    assert all(len(run(other.history(one.id))) == 2 for one in there)
+    (begun,) = [one for one in run(other.operations(limit=500)) if one.kind == "import"]
+    assert {change.id for change in begun.changes} == {one.id for one in there}
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert exported(other, tmp_path / "b.jsonl") == first
+
+
+def test_an_import_that_breaks_off_while_it_replaces_leaves_everything(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 7)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many([f"thing {n}" for n in range(30)]))
+    exported(memory, tmp_path / "a.jsonl")
+    filled(other, tmp_path)
+    before = exported(other, tmp_path / "before.jsonl")
+
+    def breaks(done, total):
+        if done > 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user", on_progress=breaks))
+    assert exported(other, tmp_path / "after.jsonl") == before
+
+
+def test_a_file_that_changes_while_it_is_taken_is_not_taken_on(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 5)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(20)]))
+    data = exported(memory, tmp_path / "a.jsonl")
+
+    def edits(done, total):
+        (tmp_path / "a.jsonl").write_bytes(data.replace(b"thing 19", b"evil 19"))
+
+    with pytest.raises(UnreadableExport, match="changed while it was read"):
+        run(other.import_(tmp_path / "a.jsonl", on_progress=edits))
+    assert not any("evil" in text for text in texts(other))
