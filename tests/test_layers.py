@@ -149,10 +149,11 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "memory.portable": [
         {"report"},
-        {"items", "manifest", "room", "versions"},
+        {"manifest", "room", "versions"},
+        {"items"},
         {"reading", "writing"},
         {"believing", "course"},
-        {"deciding", "others"},
+        {"deciding", "others", "same_model"},
         {"placing"},
         {"importing"},
     ],

@@ -13,6 +13,7 @@ from memory.portable.report import ImportLine, Mode
 from memory.records import Actor, Change, Memory, Trust
 from memory.write.context import WriteContext
 from memory.write.policies import NEAR
+from memory.write.probes import Rows
 from memory.write.unreached import IMPORT
 from vectorstore import Entry
 
@@ -31,6 +32,10 @@ class Course:
     dry_run: bool
     actor: Actor
     operation: str
+    comparable: bool = False
+    """Whether the file has vectors, and nothing is known against their model."""
+    probes: Rows | None = None
+    """The file's answers to the probes, to be recorded with the first of its vectors."""
     vectors: bool = False
     """Whether the file's vectors are taken."""
     lines: list[ImportLine] = field(default_factory=list)

@@ -21,9 +21,9 @@ from memory.portable.placing import place
 from memory.portable.reading import Checked, checked_file
 from memory.portable.report import ImportReport, Item, Mode
 from memory.portable.room import make_room, raise_revisions
+from memory.portable.same_model import check_model, take_space
 from memory.records import Actor, Trust
 from memory.write.context import WriteContext
-from vectorstore import Space
 
 Progress = Callable[[int, int], object] | None
 
@@ -46,6 +46,7 @@ async def import_file(
     ceiling = await asyncio.to_thread(ceiling_of, context, checked, namespace, trust)
     course = Course(context, namespace, mode, checked, ceiling, dry_run, actor, context.operation_ids())
     deciding = Deciding(course)
+    await check_model(course)
     await asyncio.to_thread(_look_around, course)
     if mode == "replace":
         decided: dict[int, Decided] = {}
@@ -108,7 +109,7 @@ def _look_around(course: Course) -> None:
 def _begin(course: Course) -> None:
     if not course.dry_run:
         raise_revisions(course.context, course.namespace, course.checked.versions, course.operation)
-    course.vectors = _same_space(course)
+    course.vectors = take_space(course)
 
 
 def _take(course: Course, numbers: Sequence[int]) -> int:
@@ -119,7 +120,7 @@ def _take(course: Course, numbers: Sequence[int]) -> int:
 
 def _place(course: Course, batch: Sequence[Given], decided: Mapping[int, Decided]) -> int:
     def write(course: Course) -> None:
-        course.vectors = _same_space(course)  # the memory may have been switched to other vectors since the last batch
+        course.vectors = take_space(course)  # the memory may have been switched to other vectors since the last batch
         place(course, batch, decided)
         course.log()
 
@@ -157,19 +158,6 @@ def _versions(checked: Checked, owners: Iterable[str]) -> list[int]:
     return [number for owner in owners if owner in checked.by_owner for number in checked.by_owner[owner]]
 
 
-def _same_space(course: Course) -> bool:
-    """Whether the file's vectors are of the space in use; a memory without one takes that of its embedder."""
-    theirs, store = course.checked.manifest.space, course.context.lifecycle("import")
-    if theirs is None or not course.checked.manifest.vectors:
-        return False
-    embedder = course.context.embedding.embedder
-    if store.space is None and embedder is not None and embedder.fingerprint == theirs.fingerprint:
-        if not course.dry_run:
-            store.set_space(Space(theirs.fingerprint, theirs.dimension, theirs.metric))
-        return True
-    return store.space == theirs
-
-
 def _tell(on_progress: Progress, done: int, checked: Checked) -> None:
     if on_progress is not None:
         on_progress(done, checked.total)
@@ -177,7 +165,7 @@ def _tell(on_progress: Progress, done: int, checked: Checked) -> None:
 
 def _report(course: Course) -> ImportReport:
     manifest, notes = course.checked.manifest, list(course.notes)
-    if manifest.vectors and not course.vectors and manifest.space is not None:
+    if course.comparable and not course.vectors:
         notes.append(f"its vectors are of {manifest.space}, not of this memory's space: they are made anew")
     if not course.believed and any(course.left.values()):
         notes.append(

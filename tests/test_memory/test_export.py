@@ -258,6 +258,52 @@ def test_without_vectors_they_are_made_anew(opened, tmp_path):
     assert (report.pending, report.notes != ()) == (1, True)
 
 
+class Changed(Toy):
+    """Another model under the same name."""
+
+    async def embed(self, texts, kind="document"):
+        return -await super().embed(texts, kind)
+
+
+class Away(Toy):
+    """An embedder that does not answer."""
+
+    async def embed(self, texts, kind="document"):
+        raise OSError("away")
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_vectors_of_a_model_that_was_changed_under_its_name_are_not_taken(opened, tmp_path, used):
+    memory, other = opened("m.db"), opened("n.db", embedder=Changed())
+    run(memory.remember("a fact"))
+    assert len(items(exported(memory, tmp_path / "a.jsonl"))[0]["probes"]) == 3
+    if used:
+        run(other.remember("it knows its own model"))
+    report = run(other.import_(tmp_path / "a.jsonl"))
+    assert report.pending == 1
+    assert any("another model of the name toy/1" in note for note in report.notes)
+
+
+def test_a_memory_that_takes_vectors_over_knows_their_model_from_then_on(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", embedder=Away())
+    run(memory.remember("a fact"))
+    first = exported(memory, tmp_path / "a.jsonl")
+    assert run(other.import_(tmp_path / "a.jsonl", trust="user")).pending == 0
+    assert exported(other, tmp_path / "b.jsonl") == first
+    run(other.close())
+    other = opened("n.db", embedder=Changed())
+    assert "changed" in run(other.remember("more")).deferred
+    assert run(opened("n.db").remember("still more")).deferred is None
+
+
+def test_a_strangers_answers_to_the_probes_are_not_recorded_unless_they_are_right(opened, tmp_path):
+    memory, other = opened("m.db", embedder=Changed()), opened("n.db", embedder=Away())
+    run(memory.remember("a fact"))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl"))
+    assert other.embedding.probes.get("toy/1") is None
+
+
 # --- a part of it
 
 
