@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from memory.erasure import forgetting
+from memory.erasure.grace import carry_out, restore_forgotten
+from memory.erasure.selecting import selection
+from memory.erasure.verifying import verify
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Actor, Forgotten, Operation, Source, Verified
 from memory.scopes import Scopes
 from memory.times import aware
-from memory.write import forgetting
 from memory.write.checking import name, plain_text, whole
 from memory.write.checking import texts as checked_texts
 from memory.write.context import WriteContext
-from memory.write.grace import carry_out, restore_forgotten
-from memory.write.selecting import selection
-from memory.write.verifying import verify
 from vectorstore import Filter
 
 

@@ -1,9 +1,9 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
-The face over the write path (``memory.write``), conversation history (``memory.storage``) and recall
-(``memory.recall``). What answers, lists, changes and erases, and what is about vectors, is in ``recalling``,
-``listing``, ``revising``, ``erasing`` and ``reembedding``, parts of the same face. Not conversation windows
-(``short_term``) and not the reading of documents (``rag``).
+The face over the write path (``memory.write``), erasure (``memory.erasure``), conversation history
+(``memory.storage``) and recall (``memory.recall``). What answers, lists, changes and erases, and what is about
+vectors, is in ``recalling``, ``listing``, ``revising``, ``erasing`` and ``reembedding``, parts of the same face. Not
+conversation windows (``short_term``) and not the reading of documents (``rag``).
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -22,7 +22,12 @@ from typing import TypeAlias
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
 from memory.erasing import Erasing
+from memory.erasure.cached_vectors import CachedVectors
+from memory.erasure.derived_rows import DerivedRows
+from memory.erasure.summaries import SummaryEraser
 from memory.errors import ArgumentError, DuplicateKey
+from memory.forgotten.held import Held, InMemoryHeld
+from memory.forgotten.tombstones import InMemoryTombstones, Tombstones
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.listing import Listing
 from memory.messages import Message
@@ -30,6 +35,7 @@ from memory.moving import Moving
 from memory.pinned import Pinned
 from memory.recall.hooks import RecallHooks
 from memory.recall.recall import Recaller
+from memory.recall.segment_tables import SqliteSegments
 from memory.recall.settings import RecallSettings
 from memory.recalling import Recalling
 from memory.records import Memory, Report
@@ -40,20 +46,16 @@ from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, system_clock
 from memory.write import pending, remembering, turns
-from memory.write.cached_vectors import CachedVectors
 from memory.write.checking import names
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
 from memory.write.keys import InMemoryKeys, KeptKeys, Keys
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
-from memory.write.summary_eraser import SummaryEraser
-from memory.write.tombstones import InMemoryTombstones, Tombstones
-from vectorstore import VectorStore, VectorStoreError
+from vectorstore import LifecycleStore, VectorStore, VectorStoreError
 
 _Answers: TypeAlias = list[Memory | None]
 
@@ -68,6 +70,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
     a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``,
     ``recall_settings``;
+    ``segments`` (what recall derived, in the file; None where there is none);
     ``erasers`` and ``carried``, to which a part that keeps something of memories adds itself.
     """
 
@@ -129,7 +132,12 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
         self._pinned = Pinned(store)
-        self._recaller = Recaller(store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings)
+        self.segments = _segments_beside(store)
+        if self.segments is not None:
+            self._context.erasers.append(DerivedRows(self.segments))
+        self._recaller = Recaller(
+            store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings, segments=self.segments
+        )
         self._caught_up: set[str] = set()
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
@@ -232,9 +240,9 @@ def _beside(
     database = getattr(store, "database", None)
     if database is None:
         return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperations()
+    from memory.forgotten.tombstone_tables import SqliteTombstones
     from memory.storage.sqlite import SqliteHistory
     from memory.write.operation_tables import SqliteOperations
-    from memory.write.tombstone_tables import SqliteTombstones
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
@@ -249,11 +257,19 @@ def _keys_beside(store: VectorStore) -> Keys:
     return SqliteKeys(database)
 
 
+def _segments_beside(store: VectorStore) -> SqliteSegments | None:
+    """Return where what recall derives is kept: in the store's file where it has one."""
+    database = getattr(store, "database", None)
+    if database is None or not isinstance(store, LifecycleStore):
+        return None
+    return SqliteSegments(database, lambda since: store.changes(since, namespace=since.namespace))
+
+
 def _held_beside(store: VectorStore) -> Held:
     """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
     database = getattr(store, "database", None)
     if database is None:
         return InMemoryHeld()
-    from memory.write.held_tables import SqliteHeld
+    from memory.forgotten.held_tables import SqliteHeld
 
     return SqliteHeld(database)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from memory.erasure.grace import restore_forgotten
 from memory.errors import ArgumentError
 from memory.listed import History
 from memory.records import Actor, Operation, Report
@@ -13,7 +14,6 @@ from memory.times import aware, offset_of, to_text
 from memory.write import correcting, ending, marking, merging, undoing
 from memory.write.checking import importance_given, name, names, whole
 from memory.write.context import WriteContext
-from memory.write.grace import restore_forgotten
 from memory.write.versions import all_versions
 from vectorstore import Metadata
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from memory.erasure.unreached import exports
 from memory.errors import ArgumentError
 from memory.portable.reading import Checked
 from memory.records import Trust
 from memory.write.context import WriteContext
-from memory.write.unreached import exports
 
 
 def ceiling_of(context: WriteContext, checked: Checked, namespace: str, trust: Trust | None) -> Trust | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from memory.erasure.unreached import IMPORT
 from memory.lanes import CONVERSATION, DOCUMENTS, store_namespace
 from memory.portable.reading import Checked
 from memory.portable.report import ImportLine, Mode
@@ -14,7 +15,6 @@ from memory.records import Actor, Change, Memory, Trust
 from memory.write.context import WriteContext
 from memory.write.policies import NEAR
 from memory.write.probes import Rows
-from memory.write.unreached import IMPORT
 from vectorstore import Entry
 
 _RANK: Final = tuple(Trust)

@@ -140,6 +140,8 @@ class Deciding:
                     self._made += 1
                     kept.append(replace(one.memory, id=one.memory.id or f"made {self._made}"))
                     stored.add(kept[-1])
+        road = Road(context, course.namespace, silent, stored)
+        await road.let_go([] if course.dry_run else [to_entry(one).text for one in kept])
         if later:
             await asyncio.to_thread(self._note, kept, stored.ready)
             return found

@@ -10,12 +10,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from memory.forgotten.message_marks import history_lane, marks_of
 from memory.lanes import CONVERSATION, store_namespace
 from memory.portable.course import Course
 from memory.portable.items import forgotten_of, message_of, operation_of
 from memory.portable.report import Item
 from memory.write.cleaning import cleaned_message, cleaners
-from memory.write.message_marks import history_lane, marks_of
 
 
 def take(course: Course, batch: Sequence[tuple[int, Mapping[str, Any]]]) -> None:

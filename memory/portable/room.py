@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
+from memory.erasure.unreached import exports
+from memory.forgotten.erasers import Gone
 from memory.lanes import CONVERSATION, quoted, store_namespace
 from memory.times import aware
 from memory.write.context import WriteContext
-from memory.write.erasers import Gone
-from memory.write.unreached import exports
 from vectorstore import Entry
 
 _PAGE: Final = 2000

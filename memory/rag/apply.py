@@ -58,7 +58,7 @@ def retire(collection: Collection, record: Record, *, ban: bool) -> int | None:
         if collection.manifest.get(record.source) != record:
             return None
         memory.embedding.forget([one.text for one in store.get(record.chunks, namespace=collection.lane) if one])
-        erased = store.erase(record.chunks, namespace=collection.lane).removed if record.chunks else 0
+        erased = _erased(collection, record.chunks)
         if ban:
             memory.tombstones.add(collection.lane, [collection.mark_of(record.location)], memory.clock())
         collection.manifest.remove(record.source)
@@ -102,7 +102,17 @@ def _store(collection: Collection, plan: Plan, entries: Sequence[Entry], filled:
         store.put_vectors(filled, namespace=lane, expect=_of(plan.expect, filled))
     if plan.patched:
         store.patch(plan.patched, namespace=lane, expect=_of(plan.expect, plan.patched))
-    return store.erase(plan.gone, namespace=lane).removed if plan.gone else 0
+    return _erased(collection, plan.gone)
+
+
+def _erased(collection: Collection, ids: Sequence[str]) -> int:
+    """Erase chunks, and what recall derived of them; return how many there were."""
+    if not ids:
+        return 0
+    count = collection.lifecycle("erase").erase(ids, namespace=collection.lane).removed
+    if collection.memory.segments is not None:
+        collection.memory.segments.let_go([collection.lane])
+    return count
 
 
 def _action(plan: Plan) -> IngestAction:

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory.errors import ArgumentError
+from memory.forgotten.erasers import Gone
 from memory.lanes import DOCUMENTS, lane_of, store_namespace
 from memory.long_term import LongTermMemory
 from memory.rag.identity import mark
 from memory.rag.manifest import Record
 from memory.rag.sqlite_manifest import SqliteManifest, lanes_with_documents
 from memory.write.checking import name, names, plain_text
-from memory.write.erasers import Gone
 
 _TEXTS: Final = ("location", "digest", "recipe")
 _TIMES: Final = ("modified", "ingested")

@@ -95,7 +95,7 @@ def _near_equal(index: Index, one: int, other: int) -> bool:
     if index.speaker.values[one] != index.speaker.values[other]:
         return False
     a, b = _terms(index, one), _terms(index, other)
-    near = np.maximum(index.stems.cosines_of(a, b), (a[:, None] == b[None, :]).astype(np.float64))
+    near = np.maximum(index.vectors.cosines_of(a, b), (a[:, None] == b[None, :]).astype(np.float64))
     later = one if _made(index, one) >= _made(index, other) else other
     needed = _ALIKE_WHERE_SAID if index.cues.values[later] & int(Cue.CHANGE) else _ALIKE
     return float(min(near.max(axis=1).mean(), near.max(axis=0).mean())) >= needed

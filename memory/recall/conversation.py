@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.change import newest_first, said_later
+from memory.recall.columns import NO_SESSION
 from memory.recall.confidence import about, of_words, on_scale
 from memory.recall.cues import Cue
-from memory.recall.index import NO_SESSION, Index
+from memory.recall.index import Index
 from memory.recall.lead import lead
 from memory.recall.matching import Words, exact_shares, weighed, word_match, words_of
 from memory.recall.question import Question

@@ -1,4 +1,4 @@
-"""What recall derives from one store namespace, in compact arrays: rows in and out, columns to compute on.
+"""What recall derives from one store namespace, in compact arrays: columns in, columns to compute on.
 
 Pure: it reads no store (``following`` does). Equal rows give equal answers in whatever order they came. A
 row that is replaced leaves a gap; when gaps are many, ``worn`` asks for the index to be built anew.
@@ -6,21 +6,23 @@ row that is replaced leaves a gap; when gaps are many, ``worn`` asks for the ind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
+from memory.recall.columns import NO_SESSION, Columns, spans
 from memory.recall.cues import Cue
 from memory.recall.growing import Growing
-from memory.recall.order import Order, Place
+from memory.recall.order import Order
 from memory.recall.people import People
-from memory.recall.rows import NEVER, Row
+from memory.recall.rows import NEVER
 from memory.recall.session_terms import SessionTerms
+from memory.recall.stem_vectors import StemVectors
 from memory.recall.stems import NOTHING, Stems
 
-NO_SESSION = -1
 _WORN_FROM = 1000
 
 
@@ -30,10 +32,10 @@ class Index:
     *bounded* counts the rows that may not hold at some time or are disabled.
     """
 
-    def __init__(self, word_vectors: WordVectors | None, stem: Callable[[str], Sequence[str]]) -> None:
+    def __init__(self, word_vectors: WordVectors | None) -> None:
         self.ids: list[str] = []
-        self.stems = Stems(word_vectors, stem)
-        self.order = Order()
+        self.stems = Stems()
+        self.vectors = StemVectors(word_vectors, self.stems)
         self.people = People()
         self.session_terms = SessionTerms()
         self.alive = Growing(np.bool_)
@@ -52,19 +54,20 @@ class Index:
         self.retired_at = Growing(np.int64)
         self.counts_from = Growing(np.int64)
         self.counts_to = Growing(np.int64)
+        self.order = Order(self.occurred_at, self.ids)
         self.bounded = 0
         self._revision = Growing(np.int64)
-        self._terms = Growing(np.int32)
-        self._start = Growing(np.int64)
-        self._text = Growing(np.int64)
-        self._marked = Growing(np.int32)
-        self._marked_start = Growing(np.int64)
+        self._placed = Growing(np.bool_)
+        self._words = Growing(np.int32)
+        self._starts = Growing(np.int32)
+        self._texts = Growing(np.int32)
+        self._marks = Growing(np.int32)
+        self._mark_starts = Growing(np.int32)
         self._rows: dict[str, int] = {}
-        self._places: dict[int, Place | None] = {}
         self._calls: dict[int, tuple[str, ...]] = {}
         self._sessions: dict[str, int] = {}
-        self._start.append(0)
-        self._marked_start.append(0)
+        self._starts.append(0)
+        self._mark_starts.append(0)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -96,51 +99,58 @@ class Index:
 
     def turn(self, row: int) -> float:
         """Return the place of *row* in its session, -1 where it has none."""
-        place = self._places.get(row)
-        return -1.0 if place is None else place[0]
+        return float(self.order.sequence.values[row]) if self._placed.values[row] else -1.0
 
-    def put(self, row: Row) -> None:
-        """Add *row*, in the place of the one with its id."""
-        self.remove(row.id)
-        at = len(self.ids)
-        session = NO_SESSION if row.session is None else self._sessions.setdefault(row.session, len(self._sessions))
-        speaker = self.people.number(row.speaker)
-        self.ids.append(row.id)
-        self._rows[row.id] = at
-        for column, value in (
-            (self.alive, True),
-            (self.session, session),
-            (self.speaker, speaker),
-            (self.assistant, row.role == "assistant"),
-            (self.day, row.day),
-            (self.about, row.about),
-            (self.cues, row.cues),
-            (self.disabled, row.disabled),
-            (self.occurred_at, row.occurred_at),
-            (self.valid_from, row.valid_from),
-            (self.valid_to, row.valid_to),
-            (self.expires_at, row.expires_at),
-            (self.recorded_at, row.recorded_at),
-            (self.retired_at, row.retired_at),
-            (self.counts_from, row.counts_from),
-            (self.counts_to, row.counts_to),
-            (self._revision, row.revision),
+    def extend(self, columns: Columns) -> None:
+        """Add the rows of *columns*, in the place of those with their ids."""
+        for key in columns.ids:
+            self.remove(key)
+        first, values = len(self.ids), columns.values
+        self.ids.extend(columns.ids)
+        self._rows.update(zip(columns.ids, range(first, len(self.ids)), strict=True))
+        sessions = [self._sessions.setdefault(name, len(self._sessions)) for name in columns.sessions]
+        session = np.array([*sessions, NO_SESSION], dtype=np.int32)[values["session"]]
+        speaker = np.array([self.people.number(name) for name in columns.speakers], dtype=np.int32)[values["speaker"]]
+        self.alive.extend(np.ones(len(columns), dtype=np.bool_))
+        self.session.extend(session)
+        self.speaker.extend(speaker)
+        self._revision.extend(values["revision"])
+        self._placed.extend(values["placed"])
+        for column, name in (
+            (self.assistant, "assistant"),
+            (self.day, "day"),
+            (self.about, "about"),
+            (self.cues, "cues"),
+            (self.disabled, "disabled"),
+            (self.occurred_at, "occurred_at"),
+            (self.valid_from, "valid_from"),
+            (self.valid_to, "valid_to"),
+            (self.expires_at, "expires_at"),
+            (self.recorded_at, "recorded_at"),
+            (self.retired_at, "retired_at"),
+            (self.counts_from, "counts_from"),
+            (self.counts_to, "counts_to"),
         ):
-            column.append(value)
-        self._put_terms(row)
-        self.order.add(session, row.order, speaker=speaker, asks=bool(row.cues & Cue.ASKS))
-        self._places[at] = row.order
-        if row.calls:
-            self._calls[at] = row.calls
-        self._count(at, 1)
+            column.extend(values[name])
+        self._extend_words(columns)
+        self.order.extend(
+            session,
+            placed=values["placed"],
+            sequence=values["sequence"],
+            speakers=speaker,
+            asks=values["cues"] & Cue.ASKS > 0,
+        )
+        for at, word in zip(columns.call_rows.tolist(), columns.calls.tolist(), strict=True):
+            self._calls[first + at] = (*self._calls.get(first + at, ()), columns.called[word])
+        self._count(np.arange(first, len(self.ids)), 1)
 
     def remove(self, key: str) -> None:
         """Take the row of the id *key* out; an unknown one is no error."""
         at = self._rows.pop(key, None)
         if at is None:
             return
-        self._count(at, -1)
-        self.order.remove(at, int(self.session.values[at]), self._places.pop(at))
+        self._count(np.array([at]), -1)
+        self.order.remove(at, int(self.session.values[at]))
         self._calls.pop(at, None)
         self.alive.values[at] = False
         self.ids[at] = ""
@@ -151,40 +161,46 @@ class Index:
 
         No text is without an end mark, so that none is empty.
         """
-        return spans(self._terms.values, self._text.values[rows], self._start.values[rows + 1])
+        begins, ends = self._texts.values[rows], self._starts.values[rows + 1]
+        lengths = ends - begins
+        offsets = np.cumsum(lengths) - lengths
+        places = np.arange(int(lengths.sum())) + np.repeat(begins - offsets, lengths)
+        return self._words.values[places].astype(np.int64), offsets
 
-    def _put_terms(self, row: Row) -> None:
-        number = self.stems.number
-        numbers = [number(term) for term in row.terms[0]]
-        self._text.append(len(self._terms) + len(numbers))
-        for sentence in row.terms[1:]:
-            numbers.extend(number(term) for term in sentence)
-            numbers.append(NOTHING)
-        if len(row.terms) < 2:
-            numbers.append(NOTHING)
-        self._terms.extend(numbers)
-        self._start.append(len(self._terms))
-        self._marked.extend(self.stems.marked(row.surfaces))
-        self._marked_start.append(len(self._marked))
+    def _extend_words(self, columns: Columns) -> None:
+        numbers = [NOTHING, *map(self.stems.number, columns.terms)]
+        of_form = [numbers[term + 1] for term in columns.form_terms.tolist()]
+        surfaces = np.array(
+            [self.stems.surface(form, term) for form, term in zip(columns.forms, of_form, strict=True)], dtype=np.int32
+        )
+        words, marks = len(self._words), len(self._marks)
+        self._words.extend(np.array(numbers, dtype=np.int32)[columns.words])
+        self._starts.extend(columns.starts[1:] + words)
+        self._texts.extend(columns.texts + words)
+        self._marks.extend(surfaces[columns.marks >> 1] * 2 + (columns.marks & 1))
+        self._mark_starts.extend(columns.mark_starts[1:] + marks)
 
-    def _count(self, at: int, sign: int) -> None:
-        times = (self.valid_from, self.valid_to, self.expires_at)
-        self.bounded += sign * bool(self.disabled.values[at] or any(time.values[at] != NEVER for time in times))
-        start, end = self._marked_start.values[at : at + 2].tolist()
-        self.stems.count(self._marked.values[start:end].tolist(), sign)
-        session = int(self.session.values[at])
-        self.people.add(int(self.speaker.values[at]), session, self._calls.get(at, ()), sign)
-        if session != NO_SESSION:
-            start, end = self._start.values[at : at + 2].tolist()
-            terms = self._terms.values[start:end]
-            self.session_terms.add(session, terms[terms != NOTHING].tolist(), sign)
+    def _count(self, rows: NDArray[np.int64], sign: int) -> None:
+        bounded = self.disabled.values[rows].copy()
+        for column in (self.valid_from, self.valid_to, self.expires_at):
+            bounded |= column.values[rows] != NEVER
+        self.bounded += sign * int(np.count_nonzero(bounded))
+        self.stems.count(spans(self._marks.values, self._mark_starts.values, rows)[0], sign)
+        self._count_people(rows, sign)
+        in_session = rows[self.session.values[rows] != NO_SESSION]
+        terms, starts = spans(self._words.values, self._starts.values, in_session)
+        sessions = np.repeat(self.session.values[in_session], np.diff(starts))
+        said = terms != NOTHING
+        self.session_terms.add(sessions[said].astype(np.int64), terms[said].astype(np.int64), sign)
 
-
-def spans(
-    values: NDArray[np.int32], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return values[start:end] of each span end to end, and where each begins in that."""
-    lengths = ends - starts
-    offsets = np.cumsum(lengths) - lengths
-    places = np.arange(int(lengths.sum())) + np.repeat(starts - offsets, lengths)
-    return values[places].astype(np.int64), offsets
+    def _count_people(self, rows: NDArray[np.int64], sign: int) -> None:
+        speakers, sessions = self.speaker.values[rows], self.session.values[rows]
+        turns = Counter(zip(speakers.tolist(), sessions.tolist(), strict=True))
+        calls: dict[tuple[int, int], Counter[str]] = {}
+        for at in rows.tolist() if self._calls else ():
+            if at in self._calls:
+                who = int(self.speaker.values[at]), int(self.session.values[at])
+                for word in self._calls[at]:
+                    calls.setdefault(who, Counter())[word] += sign
+        for who, count in turns.items():
+            self.people.add(*who, sign * count, calls.get(who, {}))

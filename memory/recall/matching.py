@@ -57,12 +57,12 @@ def words_of(question: Question, index: Index, df: Callable[[Sequence[str]], lis
     rarest.
     """
     numbers = np.array([index.stems.find(term) for term in question.terms], dtype=np.int64)
-    vectors = index.stems.vectors(question.terms, question.forms)
+    vectors = index.vectors.of_question(question.terms, question.forms)
     counts = np.array(df(question.terms), dtype=np.float64)
     seen = counts > 0
     unknown = np.flatnonzero(~seen)
     if vectors is not None and len(unknown):
-        counts[unknown] = df(index.stems.nearest(vectors[unknown]))
+        counts[unknown] = df(index.vectors.nearest(vectors[unknown]))
     return Words(numbers, vectors, idf(counts, count), seen, float(idf(np.ones(1), count)[0]))
 
 
@@ -76,7 +76,7 @@ def similarities(words: Words, terms: NDArray[np.int64], index: Index) -> NDArra
     if words.vectors is None:
         found = np.zeros((len(terms), len(words.numbers)))
     else:
-        found = np.maximum(index.stems.cosines(words.vectors, terms), 0.0)
+        found = np.maximum(index.vectors.cosines(words.vectors, terms), 0.0)
     found[(terms[:, None] == words.numbers[None, :]) & (terms[:, None] != NOTHING)] = 1.0
     found[terms == NOTHING] = 0.0
     return found.astype(np.float32)

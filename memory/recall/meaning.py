@@ -32,8 +32,8 @@ def sentence_meaning(
     terms, starts = index.text_terms(rows)
     distinct, at = np.unique(terms, return_inverse=True)
     counts = np.array(df([index.stems.name(number) for number in distinct.tolist()]), dtype=np.float64)
-    vectors = index.stems.centred(distinct) * idf(counts, count)[:, None]
-    asked = (index.stems.centre(words.vectors) * words.weights[:, None]).sum(axis=0)
+    vectors = index.vectors.unit(distinct) * idf(counts, count)[:, None]
+    asked = (words.vectors * words.weights[:, None]).sum(axis=0)
     firsts, _ = sentences(terms)
     said = np.add.reduceat(vectors[at], firsts, axis=0)
     lengths = np.sqrt((said * said).sum(axis=1) * (asked * asked).sum())

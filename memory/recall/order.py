@@ -2,80 +2,139 @@
 answer.
 
 A turn may answer the last question in the run of turns of someone else just before its own run. Appending
-costs the same however long the session is; a late arrival relinks what follows it.
+a turn costs the same however long the session is; a late arrival or a removal relinks the session.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.recall.growing import Growing
 
 Place: TypeAlias = tuple[float, int, str]
+Rows: TypeAlias = NDArray[np.int64]
 NO_ROW = -1
+_ONE_BY_ONE = 4
+"""So many new turns at the end of a session are linked one by one; more are cheaper together with all before them."""
 
 
 class Order:
-    """Links between rows, kept as arrays: ``before``, ``after`` and ``answers`` hold a row or ``NO_ROW``."""
+    """Links between rows, kept as arrays: ``before``, ``after`` and ``answers`` hold a row or ``NO_ROW``.
 
-    def __init__(self) -> None:
+    A row's place is its sequence, then its time, then its id: *occurred* and *ids* hold those of all rows.
+    """
+
+    def __init__(self, occurred: Growing, ids: Sequence[str]) -> None:
         self.before = Growing(np.int32)
         self.after = Growing(np.int32)
         self.answers = Growing(np.int32)
+        self.sequence = Growing(np.float64)
         self._asked = Growing(np.int32)
         self._speaker = Growing(np.int32)
         self._asks = Growing(np.bool_)
-        self._placed: dict[int, list[tuple[Place, int]]] = {}
+        self._occurred = occurred
+        self._ids = ids
+        self._lines: dict[int, list[int]] = {}
 
-    def add(self, session: int, place: Place | None, *, speaker: int, asks: bool) -> None:
-        """Add the next row; without a session or a place it has no neighbours."""
-        row = len(self.before)
+    def extend(
+        self,
+        sessions: NDArray[np.int32],
+        *,
+        placed: NDArray[np.bool_],
+        sequence: NDArray[np.float64],
+        speakers: NDArray[np.int32],
+        asks: NDArray[np.bool_],
+    ) -> None:
+        """Add the next rows; one without a session (below 0), or not *placed*, has no neighbours."""
+        first = len(self.before)
         for column in (self.before, self.after, self.answers, self._asked):
-            column.append(NO_ROW)
-        self._speaker.append(speaker)
-        self._asks.append(asks)
-        if session < 0 or place is None:
+            column.extend(np.full(len(sessions), NO_ROW, dtype=np.int32))
+        self.sequence.extend(sequence)
+        self._speaker.extend(speakers)
+        self._asks.extend(asks)
+        new = np.flatnonzero(placed & (sessions >= 0))
+        if not len(new):
             return
-        placed = self._placed.setdefault(session, [])
-        at = len(placed)
-        if placed and (place, row) < placed[-1]:
-            at = bisect_left(placed, (place, row))
-            insort(placed, (place, row))
-        else:
-            placed.append((place, row))
-        self._relink(placed, at)
+        rows = self._sorted(new + first, sessions[new])
+        of_row = sessions[rows - first]
+        cuts = np.flatnonzero(of_row[1:] != of_row[:-1]) + 1
+        relinked = []
+        for session, group in zip(of_row[np.append(0, cuts)].tolist(), np.split(rows, cuts), strict=True):
+            if not self._appended(session, group.tolist()):
+                relinked.append(self._lines[session])
+        if relinked:
+            self._link(relinked)
 
-    def remove(self, row: int, session: int, place: Place | None) -> None:
+    def remove(self, row: int, session: int) -> None:
         """Take *row* out; its neighbours become each other's."""
-        if session < 0 or place is None:
+        line = self._lines.get(session)
+        if line is None or row not in line:
             return
-        placed = self._placed[session]
-        at = bisect_left(placed, (place, row))
-        del placed[at]
-        if not placed:
-            del self._placed[session]
+        line.remove(row)
         for column in (self.before, self.after, self.answers):
             column.values[row] = NO_ROW
-        self._relink(placed, at)
+        if line:
+            self._link([line])
+        else:
+            del self._lines[session]
 
-    def _relink(self, placed: list[tuple[Place, int]], start: int) -> None:
-        before, after, answers, asked = (
-            column.values for column in (self.before, self.after, self.answers, self._asked)
-        )
-        speaker, asks = self._speaker.values, self._asks.values
-        previous = placed[start - 1][1] if start else NO_ROW
-        for _, row in placed[start:]:
-            same = previous >= 0 and speaker[row] == speaker[previous]
-            before[row] = previous
-            if previous >= 0:
-                after[previous] = row
-                answers[row] = answers[previous] if same else asked[previous]
-            else:
-                answers[row] = NO_ROW
-            asked[row] = row if asks[row] else asked[previous] if same else NO_ROW
-            previous = row
+    def _place(self, row: int) -> Place:
+        return (float(self.sequence.values[row]), int(self._occurred.values[row]), self._ids[row])
+
+    def _sorted(self, rows: Rows, sessions: NDArray[np.int32]) -> Rows:
+        """Return *rows* by session and place; ids are looked at only where all else is equal."""
+        sequence, occurred = self.sequence.values[rows], self._occurred.values[rows]
+        order = np.lexsort((occurred, sequence, sessions))
+        rows, keys = rows[order], np.stack([sessions[order], sequence[order], occurred[order]])
+        same = np.append((keys[:, 1:] == keys[:, :-1]).all(axis=0), False)
+        at = 0
+        while at < len(rows) and same[at:].any():
+            at += int(np.argmax(same[at:]))
+            end = at + int(np.argmin(same[at:])) + 1
+            rows[at:end] = sorted(rows[at:end].tolist(), key=lambda row: self._ids[row])
+            at = end
+        return rows
+
+    def _appended(self, session: int, rows: list[int]) -> bool:
+        """Put *rows* into the line of *session*; say whether they are linked already."""
+        line = self._lines.setdefault(session, [])
+        behind = not line or self._place(rows[0]) > self._place(line[-1])
+        few = behind and len(rows) <= _ONE_BY_ONE
+        for row in rows if few else ():
+            self._append(line[-1] if line else NO_ROW, row)
+            line.append(row)
+        if not few:
+            line.extend(rows)
+        if not behind:
+            line.sort(key=self._place)
+        return few
+
+    def _append(self, previous: int, row: int) -> None:
+        asked, answers, speaker = self._asked.values, self.answers.values, self._speaker.values
+        same = previous >= 0 and speaker[row] == speaker[previous]
         if previous >= 0:
-            after[previous] = NO_ROW
+            self.before.values[row] = previous
+            self.after.values[previous] = row
+            answers[row] = answers[previous] if same else asked[previous]
+        asked[row] = row if self._asks.values[row] else asked[previous] if same else NO_ROW
+
+    def _link(self, lines: Sequence[Sequence[int]]) -> None:
+        """Link the rows of whole sessions anew."""
+        rows = np.array([row for line in lines for row in line], dtype=np.int64)
+        opening = np.zeros(len(rows), dtype=np.bool_)
+        opening[np.cumsum([0, *map(len, lines[:-1])])] = True
+        closing = np.append(opening[1:], True)
+        self.before.values[rows] = np.where(opening, NO_ROW, np.roll(rows, 1))
+        self.after.values[rows] = np.where(closing, NO_ROW, np.roll(rows, -1))
+        speakers = self._speaker.values[rows]
+        at = np.arange(len(rows))
+        begins = opening | (speakers != np.roll(speakers, 1))
+        run = np.maximum.accumulate(np.where(begins, at, 0))
+        last = np.maximum.accumulate(np.where(self._asks.values[rows], at, NO_ROW))
+        asked = np.where(last >= run, rows[last], NO_ROW)
+        self._asked.values[rows] = asked
+        self.answers.values[rows] = np.where(opening[run], NO_ROW, asked[run - 1])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 _Key = TypeVar("_Key", bound=Hashable)
 NOBODY = 0
+_NO_CALLS: Mapping[str, int] = MappingProxyType({})
 _CALLS_NEEDED = 3
 _SHARE_NEEDED = 0.6
 
@@ -40,27 +42,29 @@ class People:
             self._names.append(name)
         return found
 
-    def add(self, speaker: int, session: int, calls: tuple[str, ...], sign: int = 1) -> None:
-        """Count a turn in (or out, with *sign* -1)."""
+    def add(self, speaker: int, session: int, turns: int, calls: Mapping[str, int] = _NO_CALLS) -> None:
+        """Count *turns* of *speaker* in *session*, and how often each word was called out in them, in; negative counts
+        out.
+        """
         if speaker == NOBODY:
             return
         present = speaker in self._turns
-        _count(self._turns, speaker, sign)
+        _count(self._turns, speaker, turns)
         if present != (speaker in self._turns):
             self._aliases = None
         if session < 0:
             return
         people = self._people_of.setdefault(session, Counter())
-        comes_or_goes = people[speaker] == (0 if sign > 0 else 1)
+        comes_or_goes = (people[speaker] == 0) != (people[speaker] + turns == 0)
         if comes_or_goes:
             self._aim(session, -1)
-        _count(people, speaker, sign)
-        _count(self._sessions_of.setdefault(speaker, Counter()), session, sign)
+        _count(people, speaker, turns)
+        _count(self._sessions_of.setdefault(speaker, Counter()), session, turns)
         called = self._calls_in.setdefault(session, Counter()) if calls else Counter()
-        for word in calls:
-            _count(called, (word, speaker), sign)
+        for word, times in calls.items():
+            _count(called, (word, speaker), times)
             if not comes_or_goes:
-                self._aim_one(session, word, speaker, sign)
+                self._aim_one(session, word, speaker, times)
         if comes_or_goes:
             self._aim(session, 1)
         if calls or comes_or_goes:
@@ -106,7 +110,7 @@ class People:
             _count(self._at_whom.setdefault(word, Counter()), other, count)
 
 
-def _count(counter: Counter[_Key], key: _Key, sign: int) -> None:
-    counter[key] += sign
+def _count(counter: Counter[_Key], key: _Key, change: int) -> None:
+    counter[key] += change
     if counter[key] <= 0:
         del counter[key]

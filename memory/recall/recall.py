@@ -15,6 +15,7 @@ import numpy as np
 from memory.embedders.protocol import WordVectors
 from memory.lanes import CONVERSATION, DOCUMENTS, lane_of
 from memory.recall.confidence import judged
+from memory.recall.deriving import Deriver
 from memory.recall.follow_up import leant_on
 from memory.recall.following import Following
 from memory.recall.fusing import fused
@@ -27,6 +28,7 @@ from memory.recall.plain import NOTE, search_plainly
 from memory.recall.query import Query
 from memory.recall.reader import Reader, asked_filters
 from memory.recall.scored import Ranked, Scored, merged
+from memory.recall.segments import Segments
 from memory.recall.settings import RecallSettings
 from memory.recall.standing import Standing, all_of
 from memory.recall.why_not import channels_of, elsewhere, hidden, memory_at, ranked_at, unranked
@@ -42,7 +44,7 @@ _SPARE = 20
 
 class Recaller:
     """Finds memories in *store*; any thread may call. What it derives from the store is kept and follows
-    changes.
+    changes; *segments* keep it for the next process, too.
 
     *word_vectors* soften the word match (None: words match themselves). *zone* is that of dates in
     questions and of days (None: UTC). The cues are those of the language of the store's analyser.
@@ -55,6 +57,7 @@ class Recaller:
         word_vectors: WordVectors | None = None,
         zone: tzinfo | None = None,
         settings: RecallSettings = _DEFAULTS,
+        segments: Segments | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -64,9 +67,8 @@ class Recaller:
         self._stem = (Analyser() if analyser is None else analyser).terms
         self._lexicon = lexicon_for(getattr(analyser, "language", "english"))
         if isinstance(store, LifecycleStore) and analyser is not None:
-            following = Following(
-                store, analyser=analyser, lexicon=self._lexicon, zone=self._zone, word_vectors=word_vectors
-            )
+            deriver = Deriver(analyser=analyser, lexicon=self._lexicon, zone=self._zone)
+            following = Following(store, deriver, word_vectors=word_vectors, segments=segments)
             self._reader = Reader(following, settings, self._lexicon, self._stem, self._zone)
 
     def wordings(
@@ -111,7 +113,10 @@ class Recaller:
         with self._reader.following.store.view([place.name for place in places]) as view:
             sources = self._sources(self._reader, view, places, query)
             found = self._packed(view, sources, merged(sources, self._depth(query)), query)
-            return self._with_words(self._reader, view, places, query, found) if query.explain else found
+            if query.explain:
+                found = self._with_words(self._reader, view, places, query, found)
+        self._reader.following.keep(place.name for place in places)
+        return found
 
     def widened(self, query: Query, found: Found) -> Found:
         """Return *found*, the answer to *query*, with the turns around its hits that ``query.around`` asks for."""

@@ -13,9 +13,10 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.recall.columns import NO_SESSION
 from memory.recall.cues import Cue
 from memory.recall.dates import date_match
-from memory.recall.index import NO_SESSION, Index
+from memory.recall.index import Index
 from memory.recall.people import NOBODY
 from memory.recall.question import Question
 from memory.recall.stems import NOTHING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -241,6 +241,10 @@ class InMemoryRows:
         return self._rows(
             lambda place, _sequence, row: place[0] == namespace and any(part in row.text for part in needles)
         )
+
+    def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
+        """As ``HistoryRows.kept``."""
+        yield from self._rows(lambda place, _sequence, _row: place[0] == namespace and session in (None, place[1]))
 
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
         """As ``SummaryStorage.summary``; a session that is over has none."""

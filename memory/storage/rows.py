@@ -8,7 +8,7 @@ still to be written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -110,6 +110,10 @@ class HistoryRows(Protocol):
 
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """Return rows that may hold one of *texts* in any of their parts; the caller looks closely."""
+        ...
+
+    def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
+        """Yield every row of a session (None: of all), those too that a retention has taken from readings."""
         ...
 
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:

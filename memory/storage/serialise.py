@@ -7,6 +7,7 @@ given.
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -73,7 +74,8 @@ def words_of(message: Message) -> Iterator[str]:
         elif isinstance(block, DocumentBlock):
             yield block.name
             if block.media_type == "text/plain":
-                yield block.data.decode(errors="replace")
+                wide = block.data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+                yield block.data.decode("utf-16" if wide else "utf-8", errors="replace")
         elif isinstance(block, ToolCallBlock):
             yield from texts_in(block.arguments)
             yield block.invalid or ""

@@ -217,6 +217,14 @@ class SqliteRows:
                 found[row.session, row.sequence] = row
         return list(found.values())
 
+    def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
+        """As ``HistoryRows.kept``."""
+        sql = f"SELECT s.session, m.sequence {FROM} WHERE s.namespace = ? AND s.session = ifnull(?, s.session)"
+        with self._database.read() as connection:
+            places = list(connection.execute(f"{sql} ORDER BY m.key", (namespace, session)))
+        for group in _groups(places):
+            yield from self.at(group, namespace=namespace)
+
     def _select(self, test: str, bound: tuple[Any, ...], order: str = "ORDER BY m.key") -> Iterator[HistoryRow]:
         sql = f"SELECT {ROW} {FROM} WHERE {test} {order}"
         with self._database.read() as connection:

@@ -1,1 +1,1 @@
-"""The write path: what becomes a memory, in which form, and how it is corrected, completed and forgotten."""
+"""The write path: what becomes a memory, in which form, and how it is corrected, ended, undone and completed."""

@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
+from memory.forgotten.erasers import Carried, Eraser
+from memory.forgotten.held import Held, InMemoryHeld
+from memory.forgotten.tombstones import Tombstones
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.records import Actor, Change, Operation
 from memory.storage.rows import HistoryRows
 from memory.times import Clock, aware
 from memory.write.embedding import Embedding
-from memory.write.erasers import Carried, Eraser
-from memory.write.held import Held, InMemoryHeld
 from memory.write.ids import keyed_id
 from memory.write.judging import Rules
 from memory.write.keys import InMemoryKeys, Keys
 from memory.write.operations import Operations
-from memory.write.tombstones import Tombstones
 from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
 

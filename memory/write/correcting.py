@@ -64,16 +64,20 @@ async def correct(
         road = Road.into(context, namespace, rules=rules, hidden={id})
         draft, facts = await drafted(road, before, wanted, actor, argument="correction")
         if _content(draft.memory) == _content(old):
+            await road.let_go([before.text])
             return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
         if draft.memory.text == old.text:
             facts = None
         drafts = [draft, *(one for one in facts or () if isinstance(one, Draft))]
         ready = iter(await embedded(context, drafts, road.ready))
+        texts = [to_entry(one.memory).text for one in drafts]
+        await road.let_go(texts)
         draft = next(ready)
         facts = None if facts is None else [next(ready) if isinstance(one, Draft) else one for one in facts]
         try:
             return await asyncio.to_thread(swap, context, "correct", [before], draft, namespace, facts, approved_by)
         except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
+            await asyncio.to_thread(context.embedding.forget, texts)  # or it was forgotten
             if expect is not None or attempt == ATTEMPTS - 1:
                 raise
             continue
@@ -94,6 +98,7 @@ async def drafted(
     taken = await road.together([checked(wanted, zone=context.zone, argument=argument)])
     (draft,) = taken.own
     if isinstance(draft, Report):
+        await road.let_go([before.text])
         raise RejectedText(draft.reason)
     old = archived_id(before.id, before.revision)
     memory = replace(draft.memory, id=before.id, recorded_at=now, supersedes=old, operation=context.operation_ids())

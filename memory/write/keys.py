@@ -11,8 +11,8 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
+from memory.forgotten.erasers import Gone
 from memory.lanes import CONVERSATION, lane_of
-from memory.write.erasers import Gone
 
 
 class Keys(Protocol):

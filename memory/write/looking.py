@@ -43,7 +43,8 @@ class StoredMemories:
     hidden: Container[str] = frozenset()
     beside: VectorStore | None = None
     own: bool = True
-    _tried: set[str] = field(default_factory=set)
+    tried: set[str] = field(default_factory=set)
+    """The texts that the embedder was asked about."""
     _rows: defaultdict[Key, Row] = field(default_factory=lambda: defaultdict(Row))
     _found: dict[_Asked, list[Compared]] = field(default_factory=dict)
 
@@ -59,10 +60,10 @@ class StoredMemories:
         if embedder is None:
             return
         texts = (to_entry(one).text for one in memories if may_embed(one, embedder))
-        missing = [text for text in dict.fromkeys(texts) if text not in self._tried and text not in self.ready]
+        missing = [text for text in dict.fromkeys(texts) if text not in self.tried and text not in self.ready]
         if not missing:
             return
-        self._tried.update(missing)
+        self.tried.update(missing)
         made = await self.context.embedding.vectors(missing)
         if made.deferred is None:
             parts = ((text, made.part([place])) for place, text in enumerate(missing))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory.codec import from_entry
+from memory.codec import from_entry, to_entry
 from memory.errors import ArgumentError
 from memory.lanes import archived_id
 from memory.records import Actor, Memory, Report
@@ -46,9 +46,11 @@ async def merge(
         road = Road.into(context, namespace, rules=rules, hidden=set(wanted))
         draft, _ = await drafted(road, before[0], merged, actor, argument="merged")
         (ready,) = await embedded(context, [draft], road.ready)
+        await road.let_go([to_entry(draft.memory).text])
         try:
             return await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
-        except RevisionConflict:  # one of them was changed meanwhile
+        except RevisionConflict:  # one of them was changed meanwhile, or forgotten
+            await asyncio.to_thread(context.embedding.forget, [to_entry(draft.memory).text])
             if attempt == ATTEMPTS - 1:
                 raise
             continue

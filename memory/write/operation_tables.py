@@ -14,11 +14,12 @@ import apsw
 
 from memory.records import Actor, Change, Operation
 from memory.times import from_text, offset_of, to_text
-from memory.write.operations import unknown_operation
+from memory.write.operations import says, unknown_operation
 from vectorstore import Finding
 from vectorstore.sqlite import Database
 
 _TABLES: Final = ("operations", "operation_changes")
+_KEPT: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
 _ROW: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
 
 
@@ -79,13 +80,19 @@ class SqliteOperations:
                 "UPDATE operations SET undone_by = ? WHERE namespace = ? AND id = ?", (by, namespace, id)
             )
 
-    def erase(self, namespace: str, ids: Iterable[str]) -> None:
+    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
         """As ``Operations.erase``."""
         with self._database.write() as connection:
             connection.executemany(
-                "UPDATE operation_changes SET fields = NULL WHERE memory = ? AND fields IS NOT NULL"
-                " AND number IN (SELECT number FROM operations WHERE namespace = ?)",
+                f"UPDATE operation_changes SET fields = NULL WHERE memory = ? AND {_KEPT}",
                 [(one, namespace) for one in ids],
+            )
+            rows = connection.execute(
+                f"SELECT memory, before, gone, fields, number FROM operation_changes WHERE {_KEPT}", (namespace,)
+            ).fetchall()
+            connection.executemany(
+                "UPDATE operation_changes SET fields = NULL WHERE memory = ? AND number = ?",
+                [(row[0], row[4]) for row in rows if says(_change(row[:4]), holds)],
             )
 
     def clear(self, namespace: str) -> int:

@@ -7,12 +7,13 @@ first: a clock may go back.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
 from memory.errors import ArgumentError
 from memory.records import Actor, Change, Operation
+from memory.storage.serialise import texts_in
 
 _BY_TRUST: Final[tuple[Actor, ...]] = ("user", "system", "assistant", "tool", "document")
 
@@ -42,13 +43,19 @@ class Operations(Protocol):
         """Note that the operation *id* was taken back by another, or (None) stands again."""
         ...
 
-    def erase(self, namespace: str, ids: Iterable[str]) -> None:
-        """Take the field values of memories out of the log: they were forgotten."""
+    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
+        """Take out of the log the field values of memories that were forgotten, and of others those that *holds* is
+        true of: their words."""
         ...
 
     def clear(self, namespace: str) -> int:
         """Remove a user's whole log, which was forgotten; return how many operations it had."""
         ...
+
+
+def says(change: Change, holds: Callable[[str], bool]) -> bool:
+    """Whether *holds* is true of a value that *change* keeps of a memory."""
+    return bool(change.id) and any(holds(text) for fields in (change.old, change.new) for text in texts_in(fields))
 
 
 def least_trusted(actors: Iterable[Actor]) -> Actor:
@@ -99,15 +106,16 @@ class InMemoryOperations:
             log = self._logs[namespace]
             log[id] = replace(log[id], undone_by=by)
 
-    def erase(self, namespace: str, ids: Iterable[str]) -> None:
+    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
         """As ``Operations.erase``."""
         gone = set(ids)
         with self._lock:
             log = self._logs.get(namespace, {})
             for id, one in log.items():
-                if any(change.id in gone and (change.old or change.new) for change in one.changes):
-                    changes = tuple(replace(c, old={}, new={}) if c.id in gone else c for c in one.changes)
-                    log[id] = replace(one, changes=changes)
+                changes = tuple(
+                    replace(c, old={}, new={}) if c.id in gone or says(c, holds) else c for c in one.changes
+                )
+                log[id] = replace(one, changes=changes)
 
     def clear(self, namespace: str) -> int:
         """As ``Operations.clear``."""

@@ -100,8 +100,9 @@ def _page(context: WriteContext, lane: str, after: str | None) -> list[Entry]:
 def _fill(context: WriteContext, lane: str, batch: Sequence[Entry], made: Embedded) -> int:
     try:
         return _put(context, lane, batch, made)
-    except RevisionConflict:  # one was corrected meanwhile; the others are still to be filled
+    except RevisionConflict:  # one was corrected or forgotten meanwhile; the others are still to be filled
         if len(batch) == 1:
+            context.embedding.forget([batch[0].text])
             return 0
     return sum(_fill(context, lane, [entry], made.part([place])) for place, entry in enumerate(batch))
 

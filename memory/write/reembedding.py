@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from memory.embedders.details import embed_detailed
+from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, probe
 from memory.embedders.protocol import Embedder
 from memory.embedders.space import marked, named_for
@@ -267,6 +268,9 @@ class _Run:
             if len(batch) > 1:
                 for place, entry in enumerate(batch):
                     self._put(lane, [entry], made.part([place]))
+            else:  # or it was forgotten: then nothing of it may stay in a cache
+                self._context.embedding.forget([batch[0].text])
+                forget_texts(self._embedder, [batch[0].text])
 
     def _fill(self, lane: str, batch: Sequence[Entry], made: Embedded) -> None:
         vectors = {entry.id: row for entry, row in zip(batch, made.vectors, strict=True) if row is not None}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from memory.codec import to_entry
 from memory.errors import ArgumentError, DuplicateKey
 from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
@@ -131,6 +132,7 @@ async def _store(road: Road, units: Sequence[_Unit]) -> None:
     every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
     if every:
         lines = iter(await asyncio.to_thread(put, context, await embedded(context, every, road.ready), namespace))
+    await road.let_go(to_entry(one.memory).text for one in every)
     for unit in units:
         if unit.draft is not None:
             unit.line = next(lines)

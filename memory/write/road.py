@@ -6,7 +6,7 @@ Added items, turns, corrections and imports go along it alike; what differs is s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -61,6 +61,13 @@ class Road:
     def ready(self) -> Mapping[str, Embedded]:
         """Answers for texts that were embedded on the way."""
         return MappingProxyType({}) if self.stored is None else self.stored.ready
+
+    async def let_go(self, stored: Iterable[str]) -> None:
+        """Let the embedder's cache forget what was embedded on the way and is not *stored*: nobody could later."""
+        kept = set(stored)
+        unused = [] if self.stored is None else [text for text in self.stored.tried if text not in kept]
+        if unused:
+            await asyncio.to_thread(self.context.embedding.forget, unused)
 
     async def judged(self, memories: Sequence[Memory]) -> tuple[list[Judged], list[Judged]]:
         """Return what the policies make of *memories*, which came together, and what they make beside them."""

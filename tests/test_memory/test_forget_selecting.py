@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.codec import to_entry
+from memory.erasure.copies import Words, holds
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message, TextBlock, ToolResultBlock
 from memory.records import Memory, Source
-from memory.write.copies import Words, holds
 from vectorstore import open_store
 
 BOOKS = store_namespace("", DOCUMENTS, "books")

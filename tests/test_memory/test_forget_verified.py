@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import string
+from base64 import b64encode, urlsafe_b64encode
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from memory.errors import ArgumentError
+from memory.forgotten.erasers import Gone
 from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.receipts import read_receipt, receipt_text
 from memory.records import Forgotten, Memory, Unreached
-from memory.write.erasers import Gone
 from vectorstore import open_store
 
 SECRET = "the locker code is 44173921-zebra"
@@ -116,7 +117,9 @@ def test_the_same_id_of_another_namespace_is_another_memory(memory):
 
 
 @pytest.mark.parametrize("ending", ["", "-wal", "-journal"])
-@pytest.mark.parametrize("form", ["utf-8", "utf-16-le", "json", "json in json"])
+@pytest.mark.parametrize(
+    "form", ["utf-8", "utf-16-le", "utf-16-be", "json", "json in ascii", "json in json", "base64", "base64, wide"]
+)
 def test_bytes_that_were_left_are_found_in_every_form(memory, tmp_path, ending, form):
     secret = 'the "café" code\nis 44173921'
     receipt = run(memory.forget([remembered(memory, secret)]))
@@ -125,8 +128,12 @@ def test_bytes_that_were_left_are_found_in_every_form(memory, tmp_path, ending, 
     data = {
         "utf-8": secret.encode(),
         "utf-16-le": secret.encode("utf-16-le"),
-        "json": json_form.encode(),
+        "utf-16-be": secret.encode("utf-16-be"),
+        "json": json.dumps(secret, ensure_ascii=False).encode(),
+        "json in ascii": json_form.encode(),
         "json in json": json.dumps(json_form)[1:-1].encode(),
+        "base64": b64encode(b"1. " + secret.encode() + b"?\n"),
+        "base64, wide": urlsafe_b64encode((secret + ".").encode("utf-16")),
     }[form]
     run(memory.close())
     planted = tmp_path / f"m.db{ending}"
@@ -197,7 +204,7 @@ def test_a_reader_in_the_way_is_said_and_then_it_is_proved(memory, tmp_path):
 
 def test_the_words_are_not_in_the_command_of_the_child(memory, monkeypatch):
     seen = []
-    from memory.write import verifying
+    from memory.erasure import verifying
 
     run_it = verifying.subprocess.run
     monkeypatch.setattr(

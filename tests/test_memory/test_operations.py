@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,9 +76,23 @@ def test_what_was_taken_back_says_by_what(log: Operations) -> None:
 def test_what_was_forgotten_keeps_no_values_in_the_log(log: Operations) -> None:
     log.add("", operation("a", Change("m", 1, old={"tags": ["secret"]}), Change("n", 1, old={"tags": ["kept"]})))
     log.add("other", operation("b", Change("m", 1, old={"tags": ["theirs"]})))
-    log.erase("", ["m"])
+    log.erase("", ["m"], lambda text: False)
     assert [change.old for change in log.list("")[0].changes] == [{}, {"tags": ["kept"]}]
     assert log.list("other")[0].changes[0].old == {"tags": ["theirs"]}
+
+
+@pytest.mark.parametrize("fields", [{"old": {"tags": ["a secret"]}}, {"new": {"tags": ["fine", "a secret"]}}])
+def test_words_that_were_forgotten_stay_in_no_value_of_another_memory(log: Operations, fields: dict[str, Any]) -> None:
+    export = Change("", new={"path": "a secret.jsonl"})  # the name of a file that is still there, and is to be named
+    log.add("", operation("a", Change("m", 1, **fields), Change("n", 1, new={"tags": ["kept"]}), export))
+    log.add("other", operation("b", Change("m", 1, **fields)))
+    log.erase("", [], lambda text: "secret" in text)
+    assert [(change.old, change.new) for change in log.list("")[0].changes] == [
+        ({}, {}),
+        ({}, {"tags": ["kept"]}),
+        ({}, {"path": "a secret.jsonl"}),
+    ]
+    assert log.list("other")[0].changes[0] == Change("m", 1, **fields)
 
 
 def test_an_unknown_place_in_the_log_is_named(log: Operations) -> None:

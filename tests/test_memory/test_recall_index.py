@@ -9,6 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from memory.codec import to_entry
+from memory.recall.columns import columns_of
+from memory.recall.common_words import COMMON_WORDS
 from memory.recall.index import Index
 from memory.recall.lexicon import ENGLISH
 from memory.recall.matching import PASSAGE, pair_match, text_match, weighed, word_match, words_of
@@ -45,6 +47,14 @@ def row(memory: Memory) -> Row:
     return row_of(entry, [stem(entry.context), *sentences], lexicon=ENGLISH, zone=UTC, conversation=True)
 
 
+def put(index: Index, memory: Memory) -> None:
+    index.extend(columns_of([row(memory)], term_of))
+
+
+def term_of(form: str) -> str | None:
+    return stem(form)[0] if len(stem(form)) == 1 else None
+
+
 def turns(count: int, seed: int) -> list[Memory]:
     rng = np.random.default_rng(seed)
     return [
@@ -61,10 +71,9 @@ def turns(count: int, seed: int) -> list[Memory]:
 
 
 def indexed(memories: Sequence[Memory]) -> Index:
-    index = Index(Letters(), stem)
+    index = Index(Letters())
     for memory in memories:
-        index.put(row(memory))
-    index.stems.settle()
+        put(index, memory)
     return index
 
 
@@ -100,17 +109,16 @@ def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None
     ids = [memory.id for memory in memories]
     fresh = snapshot(indexed(memories), ids)
     shuffled = [memories[at] for at in rng.permutation(30)]
-    noisy = Index(Letters(), stem)
+    noisy = Index(Letters())
     for memory in shuffled:
         if rng.random() < 0.5:
-            noisy.put(row(Memory("winter engine, Ann?", id=memory.id, speaker="Zoe", session="s1", sequence=99)))
+            put(noisy, Memory("winter engine, Ann?", id=memory.id, speaker="Zoe", session="s1", sequence=99))
         if rng.random() < 0.3:
-            noisy.put(row(Memory("gone again.", id="extra", speaker="Bela", session="s2", sequence=3)))
-            noisy.stems.settle()
-        noisy.put(row(memory))
+            put(noisy, Memory("gone again.", id="extra", speaker="Bela", session="s2", sequence=3))
+            noisy.vectors.unit(np.arange(len(noisy.stems)))
+        put(noisy, memory)
     noisy.remove("extra")
     noisy.remove("never there")
-    noisy.stems.settle()
     assert snapshot(noisy, ids) == fresh
     assert len(noisy) == 30
 
@@ -122,8 +130,7 @@ def test_the_word_match_is_the_nearest_stem_or_one() -> None:
     asked = question("gardens apple", index)
     words = words_of(asked, index, lambda terms: [1 for _ in terms], 20)
     found = word_match(words, index.rows(ids), index)
-    held = sorted({word for memory in memories for word in stem(memory.text)})
-    mean = Letters().words(held).astype(np.float64).mean(axis=0)
+    mean = Letters().words(COMMON_WORDS).astype(np.float64).mean(axis=0)
     for at, memory in enumerate(memories):
         for column, term in enumerate(asked.terms):
             near = []
@@ -137,7 +144,7 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
     memory = Memory("apple stone. river cloud. apple river", id="a")
     index = indexed([memory, Memory("music", id="b")])
     asked = question("apple river", index)
-    words = words_of(asked, Index(None, stem), lambda terms: [1 for _ in terms], 2)
+    words = words_of(asked, Index(None), lambda terms: [1 for _ in terms], 2)
     words = replace(
         words, numbers=np.array([index.stems.find(t) for t in asked.terms]), vectors=None, weights=np.array([1.0, 2.0])
     )
@@ -218,9 +225,9 @@ def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_fu
         Memory("river", id="r", speaker="Anna", session="s", sequence=2),
         Memory("stone", id="s", speaker="Bela", session="s", sequence=3),
     ]
-    index = Index(None, stem)
+    index = Index(None)
     for memory in talk:
-        index.put(row(memory))
+        put(index, memory)
     rows = index.rows(["q", "a", "r", "s"])
     surroundings = around(index.order, rows)
     place = places(rows, len(index.ids))
@@ -247,11 +254,11 @@ def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.M
     import memory.recall.index as module
 
     monkeypatch.setattr(module, "_WORN_FROM", 5)
-    index = Index(None, stem)
+    index = Index(None)
     for _ in range(6):
-        index.put(row(Memory("apple", id="a")))
+        put(index, Memory("apple", id="a"))
     assert not index.worn
-    index.put(row(Memory("apple", id="a")))
+    put(index, Memory("apple", id="a"))
     assert index.worn
 
 

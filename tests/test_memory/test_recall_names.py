@@ -48,14 +48,14 @@ def test_who_is_called_by_another_name_often_enough_gets_it_as_an_alias() -> Non
     people = People()
     a, b = people.number("Anna"), people.number("Roberta")
     for session in range(2):
-        people.add(a, session, ("Bobby",))
-        people.add(a, session, ())
-        people.add(b, session, ("Anna",))
+        people.add(a, session, 1, {"Bobby": 1})
+        people.add(a, session, 1)
+        people.add(b, session, 1, {"Anna": 1})
     assert people.aliases(lambda word: 0) == {}
-    people.add(a, 1, ("Bobby",))
+    people.add(a, 1, 1, {"Bobby": 1})
     assert people.aliases(lambda word: 0) == {"Bobby": b}
     assert people.aliases(lambda word: 4) == {}, "more often a plain word"
-    people.add(a, 1, ("Bobby",), -1)
+    people.add(a, 1, -1, {"Bobby": -1})
     assert people.aliases(lambda word: 0) == {}, "one call was taken back"
 
 
@@ -63,9 +63,9 @@ def test_a_call_in_a_session_of_three_says_nothing() -> None:
     people = People()
     first, second, third = (people.number(name) for name in ("A", "B", "C"))
     for speaker in (first, second, third):
-        people.add(speaker, 0, ())
+        people.add(speaker, 0, 1)
     for _ in range(5):
-        people.add(first, 0, ("Bobby",))
+        people.add(first, 0, 1, {"Bobby": 1})
     assert people.aliases(lambda word: 0) == {}
 
 
@@ -79,19 +79,23 @@ def test_aliases_equal_a_fresh_count_after_any_comings_and_goings() -> None:
     seen = set()
     for _ in range(300):
         if kept and rng.random() < 0.35:
-            people.add(*kept.pop(int(rng.integers(len(kept)))), -1)
+            count(people, *kept.pop(int(rng.integers(len(kept)))), -1)
         else:
             calls = tuple(rng.choice(words, int(rng.integers(0, 3))).tolist())
             kept.append((int(rng.choice(numbers)), int(rng.integers(4)), calls))
-            people.add(*kept[-1])
+            count(people, *kept[-1])
         fresh = People()
         for name in ("Anna", "Roberta", "Cecilia"):
             fresh.number(name)
         for turn in kept:
-            fresh.add(*turn)
+            count(fresh, *turn)
         assert people.aliases(lambda word: 1) == fresh.aliases(lambda word: 1) == plain_aliases(kept)
         seen.update(people.aliases(lambda word: 1).items())
     assert seen
+
+
+def count(people: People, speaker: int, session: int, calls: tuple[str, ...], sign: int = 1) -> None:
+    people.add(speaker, session, sign, {word: sign * calls.count(word) for word in calls})
 
 
 def plain_aliases(turns: list[tuple[int, int, tuple[str, ...]]]) -> dict[str, int]:

@@ -1,13 +1,35 @@
 """Neighbours and answer links, kept through any order of writes and removals."""
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory.recall.growing import Growing
 from memory.recall.order import NO_ROW, Order
 
 TURNS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 3), st.booleans()), min_size=1, max_size=25
 )
+
+
+class Line:
+    """An order with what it looks at: times and ids of all rows."""
+
+    def __init__(self) -> None:
+        self.occurred, self.ids = Growing(np.int64), []
+        self.order = Order(self.occurred, self.ids)
+
+    def extend(self, turns: list[tuple[int, int | None, int, bool, int, str]]) -> None:
+        """Add turns of session, sequence, speaker, whether it asks, time and id."""
+        self.occurred.extend([time for *_, time, _ in turns])
+        self.ids.extend(id for *_, id in turns)
+        self.order.extend(
+            np.array([session for session, *_ in turns], np.int32),
+            placed=np.array([sequence is not None for _, sequence, *_ in turns]),
+            sequence=np.array([sequence or 0.0 for _, sequence, *_ in turns]),
+            speakers=np.array([speaker for _, _, speaker, *_ in turns], np.int32),
+            asks=np.array([asks for _, _, _, asks, *_ in turns]),
+        )
 
 
 def links(order: Order, names: dict[int, int]) -> dict[int, tuple[int, int, int]]:
@@ -44,27 +66,29 @@ def plain_links(turns: list[tuple[int, int, int, bool]], left: list[int]) -> dic
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(TURNS, st.randoms(use_true_random=False), st.data())
 def test_links_equal_the_plain_version_in_any_order_of_writes(turns: list, random: object, data: st.DataObject) -> None:
-    order = Order()
+    line = Line()
     written = list(range(len(turns)))
     random.shuffle(written)  # type: ignore[attr-defined]
-    for at in written:
-        session, sequence, speaker, asks = turns[at]
-        order.add(session, (float(sequence), at, ""), speaker=speaker, asks=asks)
+    left = list(written)
+    while left:
+        batch = left[: data.draw(st.integers(1, 9))]
+        del left[: len(batch)]
+        line.extend([(*turns[at], at // 4, f"{at:02d}") for at in batch])  # type: ignore[misc]
     names = dict(enumerate(written))
     gone = data.draw(st.sets(st.sampled_from(written), max_size=5))
     for row, at in names.items():
         if at in gone:
-            order.remove(row, turns[at][0], (float(turns[at][1]), at, ""))
-    left = {row: at for row, at in names.items() if at not in gone}
-    assert links(order, left) == plain_links(turns, list(left.values()))
+            line.order.remove(row, turns[at][0])
+    there = {row: at for row, at in names.items() if at not in gone}
+    assert links(line.order, there) == plain_links(turns, list(there.values()))
 
 
 def test_a_turn_of_no_session_has_no_neighbours() -> None:
-    order = Order()
-    order.add(-1, (1.0, 0, "a"), speaker=1, asks=True)
-    order.add(-1, (2.0, 0, "b"), speaker=2, asks=False)
-    order.add(0, None, speaker=2, asks=False)
-    assert links(order, {0: 0, 1: 1, 2: 2}) == dict.fromkeys(range(3), (-1, -1, -1))
+    line = Line()
+    line.extend([(-1, 1, 1, True, 0, "a"), (-1, 2, 2, False, 0, "b"), (0, None, 2, False, 0, "c")])
+    assert links(line.order, {0: 0, 1: 1, 2: 2}) == dict.fromkeys(range(3), (-1, -1, -1))
+    line.order.remove(0, -1)
+    line.order.remove(2, 0)

@@ -25,24 +25,30 @@ def plain(texts: list[tuple[int, list[int]]], terms: list[int], sessions: int) -
     return scores
 
 
+def add(counted: SessionTerms, session: int, text: list[int], sign: int = 1) -> None:
+    counted.add(np.full(len(text), session), np.array(text, dtype=np.int64), sign)
+
+
+@pytest.mark.parametrize("many", [2, 10_000])
 @pytest.mark.parametrize("merge_at", [3, 10_000])
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_equal_the_plain_version_through_writes_removals_and_merges(
-    seed: int, merge_at: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, merge_at: int, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     print(f"seed {seed}")
     monkeypatch.setattr(module, "_SMALLEST_MERGE", merge_at)
+    monkeypatch.setattr(module, "_MANY", many)
     rng = np.random.default_rng(seed)
     kept: list[tuple[int, list[int]]] = []
     counted = SessionTerms()
     for _ in range(120):
         if kept and rng.random() < 0.3:
             session, text = kept.pop(int(rng.integers(len(kept))))
-            counted.add(session, text, -1)
+            add(counted, session, text, -1)
         else:
             session, text = int(rng.integers(6)), rng.integers(1, 15, int(rng.integers(0, 6))).tolist()
             kept.append((session, text))
-            counted.add(session, text)
+            add(counted, session, text)
     scores = counted.scores([1, 2, 3, 14, 99])
     expected = plain(kept, [1, 2, 3, 14, 99], len(scores))
     assert any(expected)
@@ -52,10 +58,10 @@ def test_scores_equal_the_plain_version_through_writes_removals_and_merges(
 def test_a_session_that_was_emptied_counts_no_more() -> None:
     counted, fresh = SessionTerms(), SessionTerms()
     for terms in (counted, fresh):
-        terms.add(0, [1, 2])
-        terms.add(1, [2, 3])
-    counted.add(2, [1, 1])
-    counted.add(2, [1, 1], -1)
+        add(terms, 0, [1, 2])
+        add(terms, 1, [2, 3])
+    add(counted, 2, [1, 1])
+    add(counted, 2, [1, 1], -1)
     assert counted.scores([1, 2])[:2].tolist() == fresh.scores([1, 2]).tolist()
 
 

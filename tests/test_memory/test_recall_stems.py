@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory.recall.stems import GRID, NOTHING, Stems, on_grid
+from memory.recall.common_words import COMMON_WORDS
+from memory.recall.stem_vectors import GRID, StemVectors, on_grid
+from memory.recall.stems import NOTHING, Stems
 
 
 class MadeUpVectors:
@@ -23,77 +25,93 @@ class MadeUpVectors:
         return rows
 
 
-def stem(word: str) -> list[str]:
-    return [] if word in {"the", "a"} else [word.removesuffix("s").removesuffix("ing")]
+def stem(word: str) -> str | None:
+    return None if word in {"the", "a"} else word.removesuffix("s").removesuffix("ing")
 
 
-def stems() -> Stems:
-    return Stems(MadeUpVectors(), stem)
+class Held:
+    """Stems with their vectors, counted word by word."""
+
+    def __init__(self) -> None:
+        self.stems = Stems()
+        self.vectors = StemVectors(MadeUpVectors(), self.stems)
+
+    def count(self, words: Sequence[str], sign: int = 1) -> None:
+        marks = [
+            2 * self.stems.surface(word.lower(), self.stems.number(term)) + word[:1].islower()
+            for word in words
+            if (term := stem(word.lower())) is not None
+        ]
+        self.stems.count(np.array(marks, dtype=np.int32), sign)
+
+    def of(self, *words: str) -> NDArray[np.int64]:
+        return np.array([self.stems.find(stem(word) or "") for word in words])
 
 
-def plain_cosine(a: str, b: str, vocabulary: list[str]) -> float:
-    rows = MadeUpVectors().words(vocabulary).astype(np.float64)
-    mean = rows.mean(axis=0)
-    first, second = (MadeUpVectors().words([word])[0] - mean for word in (a, b))
-    return float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+def centred(words: Sequence[str]) -> NDArray[np.float64]:
+    mean = MadeUpVectors().words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+    return MadeUpVectors().words(words) - mean
+
+
+def query(*words: str) -> NDArray[np.float32]:
+    known = MadeUpVectors().words(words).any(axis=1, keepdims=True)
+    return on_grid(np.where(known, centred(words), 0.0))
 
 
 def test_a_term_has_the_vector_of_its_commonest_form() -> None:
-    held = stems()
-    held.count(held.marked(["walks", "walking", "walking", "walk"]))
-    held.settle()
-    vectors = held.vectors(["walk"], ["x"])
+    held = Held()
+    held.count(["walks", "walking", "walking", "walk"])
+    vectors = held.vectors.of_question(["walk"], ["x"])
     assert vectors is not None
-    assert vectors[0].tolist() == on_grid(MadeUpVectors().words(["walking"]))[0].tolist()
-    held.count(held.marked(["walking", "walking"]), -1)
-    held.settle()
-    vectors = held.vectors(["walk"], ["x"])
+    assert np.abs(vectors - query("walking")).max() <= 1
+    held.count(["walking", "walking"], -1)
+    vectors = held.vectors.of_question(["walk"], ["x"])
     assert vectors is not None
-    assert vectors[0].tolist() == on_grid(MadeUpVectors().words(["walk"]))[0].tolist(), "ties: the first by text"
+    assert np.abs(vectors - query("walk")).max() <= 1, "ties: the first by text"
 
 
 def test_cosines_are_those_of_centred_vectors() -> None:
-    held = stems()
+    held = Held()
     words = ["apple", "pear", "house", "tree"]
-    held.count(held.marked(words))
-    held.settle()
-    queries = on_grid(MadeUpVectors().words(["garden"]))
-    found = held.cosines(queries, np.array([held.find(word) for word in words]))
-    expected = [plain_cosine("garden", word, words) for word in words]
-    assert found[:, 0].tolist() == pytest.approx(expected, abs=2e-3)
+    held.count(words)
+    found = held.vectors.cosines(query("garden"), held.of(*words))
+    rows, asked = centred(words), centred(["garden"])[0]
+    expected = rows @ asked / np.linalg.norm(rows, axis=1) / np.linalg.norm(asked)
+    assert found[:, 0].tolist() == pytest.approx(expected.tolist(), abs=2e-3)
+    assert held.vectors.cosines_of(held.of("apple"), held.of("pear", "apple"))[0, 1] == pytest.approx(1.0)
+    assert np.linalg.norm(held.vectors.unit(held.of("apple"))) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_the_order_of_writing_moves_no_cosine_by_a_bit() -> None:
+def test_the_order_of_writing_and_asking_moves_no_cosine_by_a_bit() -> None:
     seed = 11
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     words = ["".join(chr(97 + letter) for letter in rng.integers(0, 26, 5)) for _ in range(300)]
-    queries = on_grid(MadeUpVectors().words(["garden", "piano", "x1"]))
+    queries = query("garden", "piano", "x1")
     results = []
     for _ in range(3):
-        held = stems()
+        held = Held()
         extra = rng.permutation(words)[:40].tolist()
         for word in rng.permutation(words).tolist():
-            held.count(held.marked([word]))
+            held.count([word])
             if rng.random() < 0.1:
-                held.settle()
-        held.count(held.marked(extra))
-        held.count(held.marked(extra), -1)
-        held.settle()
-        numbers = np.array([held.find(stem(word)[0]) for word in words])
-        pieces = [held.cosines(queries, part) for part in np.array_split(numbers, int(rng.integers(1, 9)))]
+                held.vectors.cosines(queries, held.of(*rng.choice(words, 3)))
+        held.count(extra)
+        held.vectors.nearest(queries)
+        held.count(extra, -1)
+        pieces = [
+            held.vectors.cosines(queries, part) for part in np.array_split(held.of(*words), int(rng.integers(1, 9)))
+        ]
         results.append(np.concatenate(pieces))
-        assert np.array_equal(held.cosines(queries)[numbers], results[-1])
     assert np.array_equal(results[0], results[1])
     assert np.array_equal(results[0], results[2])
 
 
 def test_what_has_no_vector_is_near_nothing() -> None:
-    held = stems()
-    held.count(held.marked(["apple", "x1"]))
-    held.settle()
-    queries = on_grid(MadeUpVectors().words(["pear", "x2"]))
-    found = held.cosines(queries, np.array([held.find("x1"), held.find("apple"), NOTHING, held.number("late")]))
+    held = Held()
+    held.count(["apple", "x1"])
+    numbers = np.array([*held.of("x1", "apple"), NOTHING, held.stems.number("late")])
+    found = held.vectors.cosines(query("pear", "x2"), numbers)
     assert found[0].tolist() == [0.0, 0.0]
     assert found[:, 1].tolist() == [0.0, 0.0, 0.0, 0.0]
     assert found[2].tolist() == found[3].tolist() == [0.0, 0.0]
@@ -109,16 +127,37 @@ def test_products_stay_exact_in_float32_for_long_vectors() -> None:
 
 
 def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
-    held = stems()
-    held.count(held.marked(["apple", "pear", "x1"]))
-    held.settle()
-    assert held.nearest(on_grid(MadeUpVectors().words(["apple", "x9"]))) == ["apple", ""]
-    assert Stems(None, stem).vectors(["a"], ["a"]) is None
+    held = Held()
+    held.count(["apple", "pear", "x1"])
+    assert held.vectors.nearest(query("apple", "x9")) == ["apple", ""]
+    none = StemVectors(None, held.stems)
+    assert none.of_question(["a"], ["a"]) is None
+    assert none.cosines(query("apple"), held.of("apple")).tolist() == [[0.0]]
+
+
+def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
+    asked: list[str] = []
+
+    class Watched(MadeUpVectors):
+        def words(self, words: Sequence[str]) -> NDArray[np.float32]:
+            asked.extend(words)
+            return super().words(words)
+
+    held = Held()
+    held.vectors = StemVectors(Watched(), held.stems)
+    held.count(["apple", "pear", "pears"])
+    held.vectors.unit(held.of("apple"))
+    del asked[:]
+    held.vectors.unit(held.of("apple", "pear"))
+    assert asked == ["pear"], "of equals the first by text"
+    held.count(["apple", "pears"])
+    held.vectors.unit(held.of("apple", "pear"))
+    assert asked == ["pear", "pears"], "only what is now mostly written otherwise"
 
 
 def test_small_letters_are_counted_apart() -> None:
-    held = stems()
-    held.count(held.marked(["Mark", "mark", "mark", "the"]))
-    assert held.small("Mark") == 2
-    assert held.small("the") == 0
-    assert held.small("unseen") == 0
+    held = Held()
+    held.count(["Mark", "mark", "mark", "the"])
+    assert held.stems.small("Mark") == 2
+    assert held.stems.small("the") == 0
+    assert held.stems.small("unseen") == 0

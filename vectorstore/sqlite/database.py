@@ -116,13 +116,15 @@ class Database:
         """
         return self._transactions.read()
 
-    def write(self) -> AbstractContextManager[apsw.Connection]:
+    def write(self, *, wait: bool = True) -> AbstractContextManager[apsw.Connection]:
         """Open a block with the writing connection in one transaction, durable when the block has ended.
 
+        Where somebody else writes it waits, as long as the busy timeout says, or raises ``BusyError`` at once
+        (*wait* off).
         An error undoes all of it. A block inside a block of the same thread joins it: the outermost commits,
         and an error that leaves the inner one undoes that part alone. Threads take turns.
         """
-        return self._transactions.write()
+        return self._transactions.write(wait=wait)
 
     def in_write(self) -> bool:
         """Whether this thread is inside ``write()``."""

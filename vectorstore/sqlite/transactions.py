@@ -92,14 +92,14 @@ class Transactions:
                 yield connection
 
     @contextmanager
-    def write(self) -> Iterator[apsw.Connection]:
+    def write(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
         """As ``Database.write``."""
         if (writing := self.writing) is not None:
             with border(self._path, writing.connection), writing.inner():
                 yield writing.connection
             return
         with self.inside():
-            with self._turn() as connection:
+            with self._turn(wait=wait) as connection:
                 check_place(self._path, self._place)
                 writing = Writing(connection)
                 with border(self._path, connection):
@@ -173,14 +173,18 @@ class Transactions:
         self._usage.keep_if_forked()
 
     @contextmanager
-    def _turn(self) -> Iterator[apsw.Connection]:
+    def _turn(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
         if self._writer is None:
             raise StorageUnwritable(f"{self._path}: the file can only be read")
-        if not self._turn_of.acquire(timeout=self._busy_timeout):
+        if not self._turn_of.acquire(timeout=self._busy_timeout if wait else 0):
             raise BusyError(f"{self._path}: another thread is writing for too long; try again")
         try:
+            if not wait:
+                self._writer.set_busy_timeout(0)
             yield self._writer
         finally:
+            if not wait:
+                self._writer.set_busy_timeout(milliseconds(self._busy_timeout))
             self._turn_of.release()
 
     def _note(self, connection: apsw.Connection) -> int:
@@ -190,14 +194,9 @@ class Transactions:
         return count
 
     def _write_notes(self) -> None:
-        if self._writer is None:
-            return
-        self._writer.set_busy_timeout(0)
-        try:
-            with suppress(BusyError), self.write():
+        if self._writer is not None:
+            with suppress(BusyError), self.write(wait=False):
                 pass
-        finally:
-            self._writer.set_busy_timeout(milliseconds(self._busy_timeout))
 
     def _erase_quietly(self, connection: apsw.Connection) -> None:
         try:

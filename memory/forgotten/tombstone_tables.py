@@ -13,8 +13,8 @@ from datetime import datetime
 
 import apsw
 
+from memory.forgotten.tombstones import words_hash
 from memory.times import from_text, to_text
-from memory.write.tombstones import words_hash
 from vectorstore import Finding
 from vectorstore.sqlite import Database
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memory.codec import from_entry
+from memory.erasure.copies import Words
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
 from memory.messages import Message
 from memory.records import Change
 from memory.storage.rows import HistoryRow
 from memory.write.context import WriteContext
-from memory.write.copies import Words
 from memory.write.turns import USED, quotes
 from vectorstore import Entry
 
@@ -61,15 +61,25 @@ class Plan:
         return [Change(one, gone=True) for one in self.live]
 
 
-def plan_of(context: WriteContext, targets: Sequence[str], messages: Sequence[HistoryRow], namespace: str) -> Plan:
-    """Return the plan for forgetting the live memories *targets*, and *messages* whether remembered or not."""
+def plan_of(
+    context: WriteContext,
+    targets: Sequence[str],
+    messages: Sequence[HistoryRow],
+    namespace: str,
+    *,
+    aside: Sequence[Entry] = (),
+) -> Plan:
+    """Return the plan for forgetting the memories *targets*, and *messages* whether remembered or not.
+
+    *aside* is what is put aside of the targets; they are in no lane any more.
+    """
     conversation, archive = (store_namespace(namespace, lane) for lane in (CONVERSATION, ARCHIVE))
     lanes = [conversation, *context.document_lanes(namespace)]
     plan = Plan(list(targets), messages=list(messages))
     if not targets and not messages:
         return plan
     found = context.find(targets, namespace)
-    roots = [*(entry for _, entry in found.values()), *context.versions(targets, namespace)]
+    roots = [*(entry for _, entry in found.values()), *context.versions(targets, namespace), *aside]
     merged = _merged(context, roots, namespace)
     roots += context.versions(merged, namespace)
     plan.words = Words(from_entry(entry).text.strip() for entry in roots)
@@ -209,12 +219,7 @@ def _holding(context: WriteContext, plan: Plan, namespace: str) -> list[tuple[st
     if len(plan.words.texts) + len(targets) <= _FEW:  # then the file finds what may hold them
         suspects = context.rows.holding([*plan.words.texts, *targets], namespace=namespace)
         return [(row.session, row.sequence) for row in suspects if holds(row.message)]
-    return [
-        (info.session, stored.sequence)
-        for info in context.rows.sessions(namespace=namespace)
-        for stored in context.rows.load(info.session, namespace=namespace)
-        if holds(stored.message)
-    ]
+    return [(row.session, row.sequence) for row in context.rows.kept(namespace=namespace) if holds(row.message)]
 
 
 def _unique(rows: Iterable[HistoryRow]) -> list[HistoryRow]:

@@ -15,10 +15,10 @@ from typing import Any, Final
 import apsw
 import numpy as np
 
+from memory.forgotten.held import Package
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import from_json
 from memory.times import from_text, to_text
-from memory.write.held import Package
 from vectorstore import DamageError, Entry, Finding
 from vectorstore.sqlite import Database
 

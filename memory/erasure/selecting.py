@@ -14,7 +14,6 @@ from memory.errors import ArgumentError, NoSuchMemory
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.records import Source
 from memory.scopes import Scopes, filter_of
-from memory.storage.protocol import StoredMessage
 from memory.storage.rows import HistoryRow
 from memory.times import aware, to_text
 from memory.write.checking import name, names
@@ -128,18 +127,13 @@ def selected_messages(context: WriteContext, chosen: Selection, namespace: str) 
         if session not in (None, chosen.source):
             return
         session = chosen.source
-    sessions = [one.session for one in context.rows.sessions(namespace=namespace)] if session is None else [session]
-    for one in sessions:
-        places = [
-            (one, stored.sequence)
-            for stored in context.rows.load(one, namespace=namespace)
-            if sequence in (None, stored.sequence) and _is_old(context, chosen, stored)
-        ]
-        yield from context.rows.at(places, namespace=namespace)
+    for row in context.rows.kept(session, namespace=namespace):
+        if sequence in (None, row.sequence) and _is_old(context, chosen, row):
+            yield row
 
 
-def _is_old(context: WriteContext, chosen: Selection, stored: StoredMessage) -> bool:
-    return chosen.before is None or aware(stored.message.at or stored.at, context.zone) < chosen.before
+def _is_old(context: WriteContext, chosen: Selection, row: HistoryRow) -> bool:
+    return chosen.before is None or aware(row.message.at or row.at, context.zone) < chosen.before
 
 
 def _conditions(chosen: Selection) -> Iterator[Filter]:

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from memory.erasure.bytes_search import forms
+from memory.erasure.forgetting import hashes_of
 from memory.errors import ArgumentError
 from memory.lanes import quoted
 from memory.records import Forgotten, Left, Verified
 from memory.write.checking import plain_text
 from memory.write.context import WriteContext
-from memory.write.forgetting import hashes_of
 from vectorstore import VectorStoreError
 
 _SCRIPT: Final = Path(__file__).with_name("bytes_search.py")
@@ -124,8 +125,7 @@ def _mentioned(column: str, value: Any) -> Iterator[str]:
         except ValueError:
             return
     elif column not in _CONTENT:
-        yield value
-        yield value.rpartition("@")[0]
+        yield from _versioned(value)
 
 
 def _referred(value: Any) -> Iterator[str]:
@@ -140,10 +140,17 @@ def _referred(value: Any) -> Iterator[str]:
             yield from _referred(inner)
 
 
+def _versioned(value: str) -> Iterator[str]:
+    """Yield an id, and of what it is a version."""
+    yield value
+    owner, _, revision = value.rpartition("@")
+    if revision.isdigit():
+        yield owner
+
+
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield value
-        yield value.rpartition("@")[0]
+        yield from _versioned(value)
     elif isinstance(value, Mapping):
         yield from _texts(value.get("id"))
     elif isinstance(value, list):
@@ -200,7 +207,7 @@ def _said(database: Any, needles: Sequence[str]) -> dict[str, bool]:
     said = dict.fromkeys(needles, False)
     if not needles:
         return said
-    written = {one: (one, json.dumps(one, ensure_ascii=False)[1:-1], json.dumps(one)[1:-1]) for one in needles}
+    written = {one: forms(one) for one in needles}
     with database.read() as connection:
         for table, columns in _tables(connection).items():
             if table in _BY_PURPOSE or table.startswith("held"):
@@ -208,8 +215,9 @@ def _said(database: Any, needles: Sequence[str]) -> dict[str, bool]:
             for _, row in _rows(connection, table, columns):
                 for value in row.values():
                     if isinstance(value, str):
+                        content = value.encode()
                         for one in needles:
-                            said[one] = said[one] or any(form in value for form in written[one])
+                            said[one] = said[one] or any(form in content for form in written[one])
     return said
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from memory.codec import to_entry
+from memory.forgotten.erasers import Gone
+from memory.records import Memory
 from memory.write.embedding import Embedding
-from memory.write.erasers import Gone
+from memory.write.turns import memory_of
 
 
 class CachedVectors:
@@ -19,4 +22,6 @@ class CachedVectors:
 
     def erase(self, gone: Gone) -> int:
         """As ``Eraser.erase``."""
-        return self._embedding.forget(sorted(gone.texts))
+        said = (memory_of(row.message, row.session, row.at) for row in gone.messages)
+        embedded = (to_entry(one).text for one in said if isinstance(one, Memory))  # as it was before policies
+        return self._embedding.forget(sorted(gone.texts.union(embedded)))

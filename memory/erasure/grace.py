@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from memory.errors import ArgumentError
+from memory.forgotten.erasers import Returning
+from memory.forgotten.held import Package
+from memory.forgotten.message_marks import history_lane, marks_of
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
 from memory.records import Actor, Change, Operation
 from memory.times import aware
 from memory.write.checking import actor_named
 from memory.write.context import WriteContext
-from memory.write.erasers import Returning
-from memory.write.held import Package
-from memory.write.message_marks import history_lane, marks_of
 from vectorstore import Entry
 
 
@@ -73,12 +73,6 @@ def carry_out(context: WriteContext, *, now: datetime | None = None) -> int:
         return 0
     with context.lifecycle("forget").transaction():
         return sum(context.held.erase(namespace, operation) for namespace, operation in due)
-
-
-def finish(context: WriteContext, operation: str, namespace: str) -> bool:
-    """Let the bytes of one forgetting go before its time of grace is over; say whether they were still held."""
-    with context.lifecycle("forget").transaction():
-        return context.held.erase(namespace, operation)
 
 
 def _by_lane(package: Package, space: str) -> dict[str, Sequence[Entry]]:

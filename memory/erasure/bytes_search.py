@@ -1,4 +1,4 @@
-"""The child process that searches the bytes of files for texts: JSON in and out. Run as a script, never imported.
+"""The child process that searches the bytes of files for texts: JSON in and out. A script of its own.
 
 A process of its own, since to open and close a database's file beside SQLite would drop the locks that another
 connection of the same process holds on it. Standard library alone; it changes nothing. The texts come by stdin, so
@@ -11,19 +11,35 @@ from __future__ import annotations
 
 import json
 import sys
+from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
 
 BLOCK = 1 << 22
+BASE64_SHORTEST = 8
 MAGIC = b"SQLite format 3\x00"
 
 
 def forms(text: str) -> set[bytes]:
-    """Return the bytes by which *text* may stand in a file: as it is, in JSON, in JSON within JSON, in UTF-16."""
+    """Return the bytes by which *text* may stand in a file: as it is, in JSON, in JSON within JSON, in UTF-16.
+
+    And in base64, as attached files stand in messages: it begins at one of three places, and what is beside it is left.
+    """
     found = {text}
     for ascii_only in (False, True):
         once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         found |= {once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
-    return {one.encode() for one in found} | {text.encode("utf-16-le"), text.encode("utf-16-be")}
+    plain = {text.encode(), text.encode("utf-16-le"), text.encode("utf-16-be")}
+    return {one.encode() for one in found} | plain | {form for one in plain for form in _in_base64(one)}
+
+
+def _in_base64(data: bytes) -> set[bytes]:
+    if len(data) < BASE64_SHORTEST:
+        return set()
+    found = set()
+    for before, start in enumerate((0, 2, 3)):
+        whole = (before + len(data)) * 8 // 6
+        found |= {encode(bytes(before) + data)[start:whole] for encode in (b64encode, urlsafe_b64encode)}
+    return found
 
 
 def search(path: str, needles: list[tuple[int, bytes]]) -> list[int]:

@@ -5,9 +5,9 @@ Those made of messages that are there go with the messages; these are of message
 
 from __future__ import annotations
 
+from memory.erasure.copies import Words
+from memory.forgotten.erasers import Gone
 from memory.storage.rows import HistoryRows
-from memory.write.copies import Words
-from memory.write.erasers import Gone
 
 
 class SummaryEraser:

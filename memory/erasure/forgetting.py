@@ -10,23 +10,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from itertools import chain, islice
 from typing import Final
 
 from memory.codec import from_entry
+from memory.erasure.plan import Plan, loosened, pages_of, plan_of
+from memory.erasure.put_aside import aside, let_go, named_aside
+from memory.erasure.selecting import Selection, selected, selected_messages
+from memory.erasure.unreached import unreached, without_backups
 from memory.errors import ArgumentError
+from memory.forgotten.erasers import Gone, Returning
+from memory.forgotten.held import Package
+from memory.forgotten.message_marks import history_lane, marks_of
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, quoted, store_namespace
 from memory.records import Actor, Forgotten
-from memory.storage.rows import HistoryRow
 from memory.times import aware
 from memory.write.checking import actor_named
 from memory.write.context import WriteContext
-from memory.write.erasers import Gone, Returning
-from memory.write.erasure_plan import Plan, loosened, pages_of, plan_of
-from memory.write.held import Package
-from memory.write.message_marks import history_lane, marks_of
-from memory.write.selecting import Selection, selected, selected_messages
 from memory.write.trust import check_may_change
-from memory.write.unreached import unreached, without_backups
 from vectorstore import Entry
 
 _HASH: Final = 16
@@ -49,23 +50,27 @@ def forget(
     actor_named(actor, "actor")
     _check_grace(grace, remove_backups)
     if dry_run:
-        plan = _planned(context, chosen, namespace)
+        plan = _planned(context, chosen, namespace, final=grace is None)
         return replace(_receipt(plan, namespace), dry_run=True, unreached=tuple(unreached(context, namespace)))
     now = aware(context.clock(), context.zone)
     due = None if grace is None else _later(now, grace)
     with store.transaction():
-        plan = _planned(context, chosen, namespace)
+        plan = _planned(context, chosen, namespace, final=grace is None)
         operation = context.operation_ids()
         copies = tuple(unreached(context, namespace))
         entries = [
             (lane, entry) for lane, ids in plan.gone.items() for page in pages_of(context, lane, ids) for entry in page
         ]
-        check_may_change(actor, (from_entry(entry) for _, entry in entries), "forget", approved_by=approved_by)
+        waiting = aside(context, plan.live, plan.words, namespace) if grace is None else []
+        every = [from_entry(entry) for _, entry in chain(entries, *(one.entries for one in waiting))]
+        check_may_change(actor, every, "forget", approved_by=approved_by)
         gone = Gone(namespace, now, plan.gone, frozenset(entry.text for _, entry in entries), plan.messages)
         due = due if entries or plan.messages else None
         if due is not None:
             _put_aside(context, gone, plan, entries, operation, due)
         parts = _erase(context, plan, gone)
+        if waiting:
+            parts["held"] = let_go(context, waiting, plan.words)
         changes = plan.changes()
         context.log(namespace, operation, "forget", actor, changes)
     if remove_backups and (plan.gone or plan.messages):
@@ -77,7 +82,7 @@ def forget(
         at=now,
         due=due,
         salt=operation,
-        hashes=hashes_of(context, operation, (from_entry(entry).text for _, entry in entries)),
+        hashes=hashes_of(context, operation, (one.text for one in every)),
         parts=parts,
         unreached=copies,
     )
@@ -99,7 +104,7 @@ def forget_namespace(
     lanes = [lane for lane in store.namespaces() if lane.startswith(quoted(namespace) + "/")]
     if dry_run:
         ids = {lane: [entry.id for entry in store.scan(namespace=lane)] for lane in lanes}
-        messages = sum(info.messages for info in context.rows.sessions(namespace=namespace))
+        messages = sum(1 for _ in context.rows.kept(namespace=namespace))
         whole = _whole(namespace, ids, messages)
         return replace(whole, dry_run=True, unreached=copies)
     now, operation = aware(context.clock(), context.zone), context.operation_ids()
@@ -118,10 +123,10 @@ def forget_namespace(
                     context.tombstones.add(lane, names, now)
                 gone = Gone(namespace, now, {lane: names}, frozenset(entry.text for entry in page))
                 _ask(context, gone, parts)
-        for info in context.rows.sessions(namespace=namespace):
-            stored = context.rows.load(info.session, namespace=namespace)
-            rows = (HistoryRow(namespace, info.session, one.sequence, one.message, one.at) for one in stored)
-            context.tombstones.add(history_lane(namespace), marks_of(context.tombstones.key, rows), now)
+        rows = context.rows.kept(namespace=namespace)
+        while said := list(islice(rows, _WHOLE_PAGE)):
+            context.tombstones.add(history_lane(namespace), marks_of(context.tombstones.key, said), now)
+            _ask(context, Gone(namespace, now, {}, frozenset(), said), parts)
         messages = context.rows.erase_namespace(namespace)
         _ask(context, Gone(namespace, now, {}, frozenset(), everything=True), parts)
         parts["operations"] = context.operations.clear(namespace)
@@ -151,9 +156,13 @@ def _hash(key: bytes, salt: str, text: str) -> str:
     return digest.hexdigest()
 
 
-def _planned(context: WriteContext, chosen: Selection, namespace: str) -> Plan:
+def _planned(context: WriteContext, chosen: Selection, namespace: str, *, final: bool) -> Plan:
+    """Return what goes; where it is *final*, memories that were put aside can be named, too."""
     targets = selected(context, chosen, namespace)
-    return plan_of(context, targets, [*selected_messages(context, chosen, namespace)], namespace)
+    messages = [*selected_messages(context, chosen, namespace)]
+    waiting = named_aside(context, chosen.ids or (), namespace) if final else {}
+    targets += [one for one in waiting if one not in targets]
+    return plan_of(context, targets, messages, namespace, aside=[*chain(*waiting.values())])
 
 
 def _erase(context: WriteContext, plan: Plan, gone: Gone) -> dict[str, int]:
@@ -163,12 +172,15 @@ def _erase(context: WriteContext, plan: Plan, gone: Gone) -> dict[str, int]:
         store.erase(ids, namespace=lane)
         if lane_of(lane)[1] != ARCHIVE:
             context.tombstones.add(lane, ids, gone.at)
-    context.tombstones.add(store_namespace(namespace, CONVERSATION), plan.archived_only, gone.at)
+    conversation = store_namespace(namespace, CONVERSATION)
+    if conversation not in plan.gone and plan.versions:
+        store.erase((), namespace=conversation)  # a version that was live once has left its terms there
+    context.tombstones.add(conversation, plan.archived_only, gone.at)
     context.tombstones.add_words(namespace, plan.words.texts, gone.at)
     marks = marks_of(context.tombstones.key, plan.messages)
     context.tombstones.add(history_lane(namespace), marks, gone.at)
     context.rows.erase(plan.messages)
-    context.operations.erase(namespace, plan.live)
+    context.operations.erase(namespace, plan.live, plan.words.held_by)
     mentions = frozenset(plan.live)
     for lane, ids in plan.leaning.items():
         for page in pages_of(context, lane, ids):

@@ -1,0 +1,23 @@
+"""What recall derived of memories and keeps in the file goes with them: an eraser."""
+
+from __future__ import annotations
+
+from memory.forgotten.erasers import Gone
+from memory.lanes import quoted
+from memory.recall.segment_tables import SqliteSegments
+
+
+class DerivedRows:
+    """Removes the rows that recall derived of what is gone, and of whatever else is no more."""
+
+    name = "derived rows"
+
+    def __init__(self, segments: SqliteSegments) -> None:
+        self._segments = segments
+
+    def erase(self, gone: Gone) -> int:
+        """As ``Eraser`` says."""
+        prefix = quoted(gone.namespace) + "/"
+        if gone.everything:
+            return self._segments.clear(prefix)
+        return self._segments.let_go(self._segments.names(prefix))

@@ -1,0 +1,139 @@
+"""A word vector for each term of one namespace, by its commonest surface form; made when it is first asked for.
+
+A vector is kept on a grid of integers (unit length is ``GRID``): products of them stay exact in float32 and float64, so
+that neither the order of writing nor that of a matrix product ever moves a score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedders.protocol import WordVectors
+from memory.recall.common_words import COMMON_WORDS
+from memory.recall.growing import Growing
+from memory.recall.stems import NOTHING, Stems
+
+GRID = 4000.0
+"""Its square, with what rounding adds, is below 2**24: a product of two such vectors is exact in float32."""
+
+_ONE_THREAD = 250_000
+"""Multiplications that BLAS libraries do without waking another thread."""
+_UNASKED = -2
+"""Stands for the form of a term whose vector was not asked for yet."""
+
+Rows = NDArray[np.float32]
+
+
+class StemVectors:
+    """Centred vectors of the terms of *stems*; without *word_vectors* there are none."""
+
+    def __init__(self, word_vectors: WordVectors | None, stems: Stems) -> None:
+        self._word_vectors = word_vectors
+        self._stems = stems
+        self._centre: Rows | None = None
+        self._rows: Growing | None = None
+        self._squares = Growing(np.int64)
+        self._form = Growing(np.int64)
+        self._fresh = Growing(np.bool_)
+
+    def of_question(self, terms: Sequence[str], forms: Sequence[str]) -> Rows | None:
+        """Return a grid vector for each question term: the namespace's own, else that of the form in the question."""
+        if self._word_vectors is None:
+            return None
+        numbers = np.array([self._stems.find(term) for term in terms], dtype=np.int64)
+        result = self._of(numbers)[0].copy()
+        unknown = np.flatnonzero(~result.any(axis=1))
+        if len(unknown):
+            result[unknown] = self._made([forms[at] for at in unknown.tolist()])
+        return result
+
+    def cosines(self, queries: Rows, terms: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return cosines of *terms* with grid vectors *queries*, shape (terms, queries); 0 where a side has none."""
+        if self._word_vectors is None:
+            return np.zeros((len(terms), len(queries)))
+        rows, squares = self._of(terms)
+        asked = (queries.astype(np.float64) ** 2).sum(axis=1)
+        return np.asarray(_products(rows, queries) / np.sqrt(np.maximum(squares[:, None] * asked, 1.0)))
+
+    def cosines_of(self, some: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return cosines of terms with terms, shape (some, others); 0 where either has no vector."""
+        if self._word_vectors is None:
+            return np.zeros((len(some), len(others)))
+        return self.cosines(self._of(others)[0], some)
+
+    def unit(self, terms: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the vectors of *terms* at length 1, shape (terms, dimension); zeros where there is none."""
+        if self._word_vectors is None:
+            return np.zeros((len(terms), 1))
+        return np.asarray(self._of(terms)[0] / GRID)
+
+    def nearest(self, queries: Rows) -> list[str]:
+        """Return the term nearest to each of *queries*; an empty text where none is near."""
+        cosines = self.cosines(queries, np.arange(len(self._stems)))
+        best = cosines.max(axis=0, initial=0.0)
+        ties = (np.flatnonzero(column == top) if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
+        return [min((self._stems.name(int(at)) for at in tied), default="") for tied in ties]
+
+    def _of(self, terms: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
+        """Return grid vectors of *terms* and their squared lengths, making those that are not there."""
+        rows = self._up_to_date()
+        missing = terms[~self._fresh.values[terms]]
+        if len(missing):
+            self._make(rows, np.unique(missing))
+        return rows.values[terms], self._squares.values[terms]
+
+    def _up_to_date(self) -> Growing:
+        if self._rows is None:
+            first = self._made(["word"])
+            self._rows = Growing(np.float32, first.shape[1])
+        lacking = len(self._stems) - len(self._fresh)
+        if lacking > 0:
+            self._rows.extend(np.zeros((lacking, self._rows.values.shape[1]), dtype=np.float32))
+            self._squares.extend(np.zeros(lacking, dtype=np.int64))
+            self._form.extend(np.full(lacking, _UNASKED))
+            self._fresh.extend(np.zeros(lacking, dtype=np.bool_))
+        for touched in self._stems.touched():
+            self._fresh.values[touched] = False
+        self._fresh.values[NOTHING] = True
+        return self._rows
+
+    def _make(self, rows: Growing, terms: NDArray[np.int64]) -> None:
+        forms = np.array([self._stems.commonest(term) for term in terms.tolist()], dtype=np.int64)
+        moved = forms != self._form.values[terms]
+        if moved.any():
+            vectors = self._made([self._stems.written(form) for form in forms[moved].tolist()])
+            rows.values[terms[moved]] = vectors
+            self._squares.values[terms[moved]] = (vectors.astype(np.int64) ** 2).sum(axis=1)
+            self._form.values[terms[moved]] = forms[moved]
+        self._fresh.values[terms] = True
+
+    def _made(self, words: Sequence[str]) -> Rows:
+        assert self._word_vectors is not None
+        if self._centre is None:
+            common = self._word_vectors.words(COMMON_WORDS).astype(np.float64)
+            self._centre = common.mean(axis=0).astype(np.float32)
+        vectors = self._word_vectors.words(list(words))
+        return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - self._centre, 0.0))
+
+
+def _products(rows: Rows, sides: Rows) -> NDArray[np.float64]:
+    """Return rows @ sides.T in blocks small enough to stay on one thread: waking others takes longer than that.
+
+    The grid makes every product exact, so that blocks change nothing.
+    """
+    result = np.empty((len(rows), len(sides)))
+    step = max(1, _ONE_THREAD // max(sides.size, 1))
+    for start in range(0, len(rows), step):
+        result[start : start + step] = rows[start : start + step] @ sides.T
+    return result
+
+
+def on_grid(vectors: NDArray[np.floating]) -> Rows:
+    """Return *vectors* at unit length (or rows of zeros) rounded to the integer grid."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return np.asarray(np.rint(unit * GRID), dtype=np.float32)

@@ -1,0 +1,143 @@
+"""Columns against plain rows: taken apart, joined, packed into bytes and read again."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.recall.columns import VALUES, Columns, columns_of, joined
+from memory.recall.packed import Damaged, packed, unpacked
+from memory.recall.rows import Row
+from memory.recall.segments import Segment, latest, merged, without
+
+STOPS = {"the", "of"}
+WORDS = st.sampled_from(["Apple", "apples", "the", "river", "Rivers", "of", "stone", "\u6771\u4eac", "x\0y"])
+TERMS = st.lists(st.sampled_from(["appl", "river", "stone", "engin", "a\nb"]), max_size=4).map(tuple)
+SOME = st.sets(st.sampled_from("abcd"))
+MOMENTS = st.integers(-(2**62), 2**62)
+
+
+def term_of(form: str) -> str | None:
+    return None if form in STOPS else form.removesuffix("s")
+
+
+@st.composite
+def rows(draw: st.DrawFn, id: str) -> Row:
+    placed = draw(st.booleans())
+    times = [draw(MOMENTS) for _ in range(8)]
+    return Row(
+        id=id,
+        revision=draw(st.integers(1, 2**40)),
+        session=draw(st.sampled_from([None, "s1", "s\u00e9\0\ud800"])),
+        order=(draw(st.sampled_from([0.0, 2.5, float("inf")])), times[0], id) if placed else None,
+        speaker=draw(st.sampled_from(["", "Anna", "Bela"])),
+        role=draw(st.sampled_from(["", "user", "assistant"])),
+        day=draw(st.integers(-(2**31), 2**31 - 1)),
+        about=draw(st.integers(-(2**31), 2**31 - 1)),
+        cues=draw(st.integers(0, 127)),
+        terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
+        surfaces=tuple(draw(st.lists(WORDS, max_size=5))),
+        calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
+        disabled=draw(st.booleans()),
+        occurred_at=times[0],
+        valid_from=times[1],
+        valid_to=times[2],
+        expires_at=times[3],
+        recorded_at=times[4],
+        retired_at=times[5],
+        counts_from=times[6],
+        counts_to=times[7],
+    )
+
+
+def many(ids: str) -> st.SearchStrategy[list[Row]]:
+    return st.tuples(*(st.none() | rows(id) for id in ids)).map(lambda found: [row for row in found if row])
+
+
+def plain(columns: Columns) -> list[dict[str, Any]]:
+    """Every row of *columns* with its texts spelt out."""
+    found = []
+    for at, id in enumerate(columns.ids):
+        value = dict(zip(VALUES.names or (), columns.values[at].item(), strict=True))
+        value["session"] = None if value["session"] < 0 else columns.sessions[value["session"]]
+        value["speaker"] = columns.speakers[value["speaker"]]
+        start, text, end = (int(one) for one in (columns.starts[at], columns.texts[at], columns.starts[at + 1]))
+        words = [None if one == 0 else columns.terms[one - 1] for one in columns.words.tolist()]
+        marks = columns.marks[columns.mark_starts[at] : columns.mark_starts[at + 1]].tolist()
+        value |= {
+            "id": id,
+            "context": words[start:text],
+            "text": words[text:end],
+            "marks": [(columns.forms[one >> 1], columns.terms[columns.form_terms[one >> 1]], one & 1) for one in marks],
+            "calls": [
+                columns.called[call]
+                for call, row in zip(columns.calls.tolist(), columns.call_rows.tolist(), strict=True)
+                if row == at
+            ],
+        }
+        found.append(value)
+    return found
+
+
+def told(columns: Columns) -> set[str]:
+    """Every text that stands in *columns*."""
+    return {*columns.sessions, *columns.speakers, *columns.terms, *columns.forms, *columns.called, *columns.ids}
+
+
+@settings(max_examples=60, deadline=None)
+@given(many("abcdef"), st.data())
+def test_taking_rows_is_as_if_the_others_had_never_been(given_rows: list[Row], data: st.DataObject) -> None:
+    left = data.draw(st.lists(st.sampled_from(range(len(given_rows))), unique=True)) if given_rows else []
+    taken = columns_of(given_rows, term_of).taken(np.array(left, dtype=np.int64))
+    alone = columns_of([given_rows[at] for at in left], term_of)
+    assert plain(taken) == plain(alone)
+    assert told(taken) == told(alone)
+
+
+@settings(max_examples=60, deadline=None)
+@given(many("abc"), many("de"), many("f"))
+def test_joining_is_as_if_all_had_come_at_once(first: list[Row], second: list[Row], third: list[Row]) -> None:
+    parts = [columns_of(rows, term_of) for rows in (first, second, third)]
+    assert plain(joined(parts)) == plain(columns_of([*first, *second, *third], term_of))
+    assert plain(joined([])) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(many("abcdef"))
+def test_bytes_hold_all_of_it(given_rows: list[Row]) -> None:
+    columns = columns_of(given_rows, term_of)
+    again = unpacked(packed(columns), columns.ids)
+    assert plain(again) == plain(columns)
+    assert packed(again) == packed(columns)
+
+
+def test_bytes_of_other_rows_are_refused() -> None:
+    columns = columns_of([], term_of)
+    with pytest.raises(Damaged):
+        unpacked(packed(columns), ("a",))
+    with pytest.raises(Damaged):
+        unpacked(b"", ())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(many("abcd"), st.sets(st.sampled_from("abcd"))), max_size=5), st.sets(st.sampled_from("abcd"))
+)
+def test_the_last_segment_that_speaks_of_a_memory_decides(told_of: list, dropped: set[str]) -> None:
+    segments, expected = [], {}
+    for given_rows, removed in told_of:
+        gone = removed - {row.id for row in given_rows}
+        segments.append(Segment(columns_of(given_rows, term_of), frozenset(gone)))
+        expected = {id: row for id, row in expected.items() if id not in gone}
+        expected |= {row["id"]: row for row in plain(segments[-1].columns)}
+    found = [row for columns in latest(segments) for row in plain(columns)]
+    assert {row["id"]: row for row in found} == expected
+    assert len(found) == len(expected)
+    whole = merged(segments)
+    assert {row["id"]: row for row in plain(whole.columns)} == expected
+    assert not whole.removed & expected.keys()
+    left = without(whole, dropped)
+    assert {row["id"] for row in plain(left.columns)} == expected.keys() - dropped
+    assert not left.removed & dropped

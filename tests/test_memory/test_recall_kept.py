@@ -1,0 +1,292 @@
+"""What recall derived is kept in the file: for the next process, never wrong, gone with what it was derived from."""
+
+import json
+import random
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+import memory.recall.following as following
+import memory.recall.segment_tables as segment_tables
+from memory import HashingEmbedder, LongTermMemory, Memory, open_memory, run_sync
+from memory.recall.deriving import Deriver
+from memory.recall.lexicon import ENGLISH
+from memory.recall.packed import packed
+from vectorstore import Analyser, Entry
+
+DAY = datetime(2024, 5, 1, tzinfo=UTC)
+_TEXT = "apple river stone cloud music garden winter letter engine forest Lisbon Porto support group paint"
+WORDS = _TEXT.split()
+QUESTIONS = ("Which garden did Anna see?", "What did Bela paint in May?", "river music", "When was the winter?")
+
+
+@pytest.fixture(autouse=True)
+def few_are_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_WORTH_KEEPING", 3)
+    monkeypatch.setattr(segment_tables, "_LARGEST", 7)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "m.db"
+
+
+def opened(path: Path) -> LongTermMemory:
+    return open_memory(path, embedder=HashingEmbedder())
+
+
+def turns(count: int, rng: random.Random) -> list[Memory]:
+    return [
+        Memory(
+            " ".join(rng.choices(WORDS, k=rng.randint(1, 8))) + rng.choice((".", "?", ", Mel!")),
+            id=f"m{at:03d}",
+            speaker=("Anna", "Bela")[at % 2],
+            session=f"s{at // 8}",
+            sequence=at % 8,
+            occurred_at=DAY + timedelta(days=at // 8),
+        )
+        for at in range(count)
+    ]
+
+
+def answers(memory: LongTermMemory) -> list[object]:
+    found = [run_sync(memory.recall(question, 10, explain=True)) for question in QUESTIONS]
+    return [[(hit.memory.id, hit.score, dict(hit.parts)) for hit in one] for one in found]
+
+
+def kept(path: Path) -> dict[str, set[str]]:
+    """Return the ids in the segments of each namespace."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT namespace, ids, removed FROM recall_segments").fetchall()
+    found: dict[str, set[str]] = {}
+    for namespace, ids, removed in rows:
+        found.setdefault(namespace, set()).update(json.loads(ids), json.loads(removed))
+    return found
+
+
+@pytest.fixture
+def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of all entries that recall derives something of from now on."""
+    seen: list[str] = []
+    columns = Deriver.columns
+
+    def watched(self: Deriver, entries: Sequence[Entry], *rest: Any, **more: Any) -> object:
+        seen.extend(entry.id for entry in entries)
+        return columns(self, entries, *rest, **more)
+
+    monkeypatch.setattr(Deriver, "columns", watched)
+    return seen
+
+
+def test_the_next_process_derives_only_what_is_new(path: Path, derived: list[str]) -> None:
+    rng = random.Random(1)
+    with_all = turns(20, rng)
+    memory = opened(path)
+    run_sync(memory.remember_many(with_all))
+    expected = answers(memory)
+    run_sync(memory.close())
+    assert kept(path) == {"/conversation": {turn.id for turn in with_all}}
+    del derived[:]
+    memory = opened(path)
+    assert answers(memory) == expected
+    assert derived == []
+    run_sync(memory.remember(Memory("a new river", id="new")))
+    answers(memory)
+    assert derived == ["new"]
+    run_sync(memory.close())
+    assert "new" not in kept(path)["/conversation"], "too little to be worth a write"
+    memory = opened(path)
+    answers(memory)
+    run_sync(memory.close())
+    assert derived == ["new", "new"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_kept_answers_as_what_is_derived_afresh(path: Path, seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    memory = opened(path)
+    waiting = turns(60, rng)
+    there: list[str] = []
+    for _ in range(40):
+        step = rng.random()
+        if step < 0.35 and waiting:
+            batch = [waiting.pop(rng.randrange(len(waiting))) for _ in range(min(len(waiting), rng.randint(1, 7)))]
+            run_sync(memory.remember_many(batch))
+            there += [str(turn.id) for turn in batch]
+        elif step < 0.5 and there:
+            run_sync(memory.correct(rng.choice(there), " ".join(rng.choices(WORDS, k=4))))
+        elif step < 0.6 and there:
+            run_sync(memory.forget([there.pop(rng.randrange(len(there)))]))
+        elif step < 0.7 and there:
+            run_sync(memory.disable([rng.choice(there)]))
+        elif step < 0.85:
+            answers(memory)
+        else:
+            run_sync(memory.close())
+            memory = opened(path)
+    answers(memory)
+    run_sync(memory.close())
+    memory = opened(path)
+    found = answers(memory)
+    assert memory.store.verify() == []
+    memory.store.database.rebuild()
+    run_sync(memory.close())
+    assert kept(path) == {}
+    memory = opened(path)
+    assert answers(memory) == found
+    run_sync(memory.close())
+
+
+def test_what_is_forgotten_leaves_no_word_behind(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(20, random.Random(2))))
+    run_sync(memory.remember(Memory("the quicksilverish Zanzibarian, Ozymandia!", id="secret", speaker="Quentinola")))
+    run_sync(memory.remember(Memory("first Xylophonica", id="old")))
+    answers(memory)
+    run_sync(memory.correct("old", "then nothing of the kind"))
+    answers(memory)
+    assert "secret" in kept(path)["/conversation"]
+    receipt = run_sync(memory.forget(["secret", "old"]))
+    assert receipt.parts["derived rows"] >= 1
+    run_sync(memory.close())
+    assert not any(ids & {"secret", "old"} for ids in kept(path).values())
+    everything = b"".join(file.read_bytes() for file in path.parent.iterdir()).lower()
+    for word in (b"quicksilver", b"zanzibar", b"ozymandia", b"quentinola", b"xylophon"):
+        assert word not in everything
+
+
+def test_a_whole_namespace_takes_what_was_derived_with_it(path: Path) -> None:
+    memory = opened(path)
+    for namespace in ("a", "a/b"):
+        run_sync(memory.remember_many(turns(10, random.Random(3)), namespace=namespace))
+        run_sync(memory.recall("river", namespace=namespace))
+    run_sync(memory.forget_namespace("a"))
+    run_sync(memory.close())
+    assert set(kept(path)) == {"a%2Fb/conversation"}
+
+
+def test_what_was_erased_meanwhile_does_not_come_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, other = opened(path), opened(path)
+    run_sync(memory.remember_many(turns(10, random.Random(4))))
+    keep = following.Following.keep
+
+    def late(self: following.Following, namespaces: Iterator[str]) -> None:
+        run_sync(other.forget(["m003"]))
+        keep(self, namespaces)
+
+    monkeypatch.setattr(following.Following, "keep", late)
+    run_sync(memory.recall("river"))
+    assert kept(path) == {}
+    monkeypatch.undo()
+    monkeypatch.setattr(following, "_WORTH_KEEPING", 3)
+    run_sync(memory.recall("river"))
+    run_sync(memory.close())
+    run_sync(other.close())
+    assert kept(path)["/conversation"] == {f"m{at:03d}" for at in range(10)} - {"m003"}
+
+
+def test_nothing_waits_for_somebody_who_writes(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(10, random.Random(5))))
+    busy = apsw.Connection(str(path))
+    busy.execute("BEGIN IMMEDIATE")
+    before = datetime.now(tz=UTC)
+    assert len(run_sync(memory.recall("river"))) > 0
+    assert datetime.now(tz=UTC) - before < timedelta(seconds=4), "the busy timeout is five"
+    busy.execute("ROLLBACK")
+    busy.close()
+    assert kept(path) == {}
+    run_sync(memory.recall("river"))
+    run_sync(memory.close())
+    assert len(kept(path)["/conversation"]) == 10
+
+
+def broken_bytes(connection: sqlite3.Connection) -> None:
+    (columns,) = connection.execute("SELECT columns FROM recall_segments").fetchone()
+    connection.execute("UPDATE recall_segments SET columns = ?", (columns[:900] + b"?" + columns[901:],))
+
+
+def other_ids(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE recall_segments SET ids = replace(ids, 'm00', 'x00')")
+
+
+def no_list(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE recall_segments SET removed = '{'")
+
+
+@pytest.mark.parametrize("damage", [broken_bytes, other_ids, no_list])
+def test_damage_costs_time_and_nothing_else(path: Path, damage: Callable[[sqlite3.Connection], None]) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(20, random.Random(6))))
+    expected = answers(memory)
+    run_sync(memory.close())
+    with sqlite3.connect(path) as connection:
+        damage(connection)
+    memory = opened(path)
+    assert [finding.part for finding in memory.store.verify()] == ["recall"]
+    assert answers(memory) == expected
+    assert memory.store.verify() == [], "it was derived again and kept"
+    run_sync(memory.close())
+
+
+def test_damage_is_no_obstacle_to_forgetting(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(20, random.Random(7))))
+    answers(memory)
+    with sqlite3.connect(path) as connection:
+        broken_bytes(connection)
+    run_sync(memory.forget(["m004"]))
+    run_sync(memory.close())
+    assert kept(path) == {}
+
+
+def test_another_zone_derives_its_own(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(10, random.Random(8))))
+    answers(memory)
+    run_sync(memory.close())
+    from zoneinfo import ZoneInfo
+
+    abroad = open_memory(path, embedder=HashingEmbedder(), zone=ZoneInfo("Asia/Tokyo"))
+    answers(abroad)
+    run_sync(abroad.close())
+    with sqlite3.connect(path) as connection:
+        (basis,) = connection.execute("SELECT basis FROM recall_states").fetchone()
+    assert "Asia/Tokyo" in basis
+
+
+def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
+    """If this fails, what is derived of an entry has changed: raise ``_RULES`` in deriving.py, and take the new one."""
+    from hashlib import sha256
+
+    metadata = {
+        "session": "s1",
+        "sequence": 3,
+        "speaker": "Anna",
+        "role": "user",
+        "occurred_at": "2024-05-01T10:00:00.000000Z",
+        "valid_from": "2024-05-02T10:00:00.000000Z",
+    }
+    texts = (
+        "Hey Mel! I moved to Lisbon two days ago, no longer in Porto. How are you?",
+        "On 8 May 2023 the 3 Kids' group sang; well-known songs of the sea",
+        "\u6211\u4f4f\u5728\u6771\u4eac",
+    )
+    entries = [Entry(f"e{at}", text=text, metadata=metadata, revision=at + 1) for at, text in enumerate(texts)]
+    analyser = Analyser()
+    deriver = Deriver(analyser=analyser, lexicon=ENGLISH, zone=UTC)
+    terms = [[["may"], *analyser.sentences(text)] for text in texts]
+    digest = sha256()
+    for conversation in (True, False):
+        columns = deriver.columns(entries, terms, conversation=conversation)
+        digest.update(repr((columns.ids, columns.values.tolist(), columns.sessions, columns.speakers)).encode())
+        digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
+        digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
+        assert packed(columns)
+    assert (deriver.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("1", "ef6ecad71150cc5a")
