@@ -2,9 +2,11 @@
 
 import asyncio
 import concurrent.futures
+import gzip
 import json
 import os
 import stat
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -14,12 +16,13 @@ from memory.errors import ArgumentError, DuplicateKey, UnreadableExport
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.opening import open_memory
-from memory.portable import reading
+from memory.portable import reading, room
 from memory.portable.manifest import hasher
 from memory.rag.knowledge_base import KnowledgeBase
 from memory.records import Memory, Outcome, Source, Trust
 from memory.runtime import run_sync
 from memory.write.policies import Action, Decision, Extractor, Fact, Judge, MinimumLength, NearDuplicates, NoSecrets
+from vectorstore.engines import sqlite_store
 
 
 class Ticking:
@@ -548,6 +551,17 @@ def damaged(lines, how):
         return 1, b'{"hello": 1}\n'
     if how == "empty":
         return 1, b""
+    if how == "gzip":
+        return 1, gzip.compress(b"".join(lines))
+    if how == "utf-16":
+        return 1, b"".join(lines).decode().encode("utf-16")
+    if how == "byte order mark":
+        return 1, b"\xef\xbb\xbf" + b"".join(lines)
+    if how == "too deep":
+        return 1, b"[" * 100_000 + b"\n"
+    if how in ("latin-1", "raw surrogate"):
+        bad = b"\xe9" if how == "latin-1" else b"\xed\xa0\x80"
+        return at + 1, b"".join([*lines[:at], lines[at].replace(b"Coimbra", b"Co" + bad), *lines[at + 1 :]])
     if how == "not json":
         return at + 1, b"".join([*lines[:at], b"{]\n", *lines[at + 1 :]])
     if how in ("nan in the log", "surrogate in the log"):
@@ -555,6 +569,10 @@ def damaged(lines, how):
         value = b"NaN" if how == "nan in the log" else b'"\\ud800"'
         operation = lines[at].replace(b'"changes": [{', b'"changes": [{"new": {"importance": ' + value + b"}, ", 1)
         return at + 1, b"".join(sealed([*lines[:at], operation, *lines[at + 1 :]]))
+    if how == "counts":
+        return 1, b"".join(lines).replace(b'"message": 5,', b'"message": 6,', 1)
+    if how == "probes":
+        return 1, b"".join(lines).replace(b'"probes": ["', b'"probes": ["AAAA", "', 1)
     changed = {
         "unknown field": {**item, "authority": "root"},
         "unknown type": {**item, "type": "command"},
@@ -580,6 +598,7 @@ def damaged(lines, how):
         *("cut", "a line lost", "a letter changed", "newer", "no export", "empty", "not json", "unknown field"),
         *("unknown type", "naive time", "no text", "short vector", "vector of nan", "trust", "beside", "surrogate"),
         *("revision", "twice", "nan in the log", "surrogate in the log"),
+        *("gzip", "utf-16", "byte order mark", "too deep", "latin-1", "raw surrogate", "counts", "probes"),
     ],
 )
 def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(opened, tmp_path, how):
@@ -960,3 +979,50 @@ def test_a_file_that_changes_while_it_is_taken_is_not_taken_on(opened, tmp_path,
     with pytest.raises(UnreadableExport, match="changed while it was read"):
         run(other.import_(tmp_path / "a.jsonl", on_progress=edits))
     assert not any("evil" in text for text in texts(other))
+
+
+# --- large ones
+
+
+def test_a_line_of_fifty_megabytes_goes_through_and_one_above_the_limit_is_refused(opened, tmp_path, monkeypatch):
+    memory, other = opened("m.db"), opened("n.db")
+    file = DocumentBlock(media_type="application/pdf", data=bytes(39_000_000))
+    run(memory.conversations.append("s", [Message.user([file])]))
+    assert len(exported(memory, tmp_path / "a.jsonl")) > 50_000_000
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    (there,) = run(other.conversations.load("s"))
+    assert there.message.blocks == (file,)
+    monkeypatch.setattr(reading, "LONGEST", 50_000_000)
+    with pytest.raises(UnreadableExport, match="line 2: the line is too long"):
+        run(other.import_(tmp_path / "a.jsonl"))
+
+
+def peak(work):
+    tracemalloc.start()
+    try:
+        run(work)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
+    for module, name in ((reading, "_BATCH"), (room, "_PAGE"), (sqlite_store, "_PAGE")):
+        monkeypatch.setattr(module, name, 4)
+    most = {}
+    for count in (12, 48):
+        memory, other = (opened(f"{name}{count}.db", embedder=None, choose_local=False) for name in "mn")
+        run(memory.remember_many(f"{n} " + ("y" * 200 + " ") * 500 for n in range(count)))
+        path = tmp_path / f"{count}.jsonl"
+        most[count] = [peak(memory.export(path)), peak(other.import_(path)), peak(other.import_(path, mode="replace"))]
+    assert all(large < 1.5 * small for small, large in zip(most[12], most[48], strict=True)), most
+
+
+def test_a_batch_ends_where_its_lines_are_many_bytes(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH_BYTES", 3000)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many(Memory("long " * 200, id=str(n)) for n in range(10)))
+    exported(memory, tmp_path / "a.jsonl", vectors=False)
+    seen = []
+    run(other.import_(tmp_path / "a.jsonl", on_progress=lambda done, total: seen.append(done)))
+    assert seen == [1, 3, 5, 7, 9, 11, 11]  # the log's one operation first, then two memories at a time
