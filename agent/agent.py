@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from agent.context import PROFILE_TOKENS
-from agent.conversing import SessionReader
+from agent.conversing import SessionReader, bound_of
 from agent.dispatch import Dispatcher
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
 from agent.events import Event, RunEnded
@@ -131,7 +131,7 @@ class Agent:
             raise ArgumentError("limits", limits, "a limit of cost needs prices")
         if type(repairs) is not int or repairs < 0:
             raise ArgumentError("repairs", repairs, "0 or more is needed")
-        policy = policy or ToolPolicy()
+        policy, counter = policy or ToolPolicy(), counter or EstimatingCounter()
         self._provider, self._repairs = provider, repairs
         self._rounds = LoopLimits(max_rounds, last_round_answers, nudges, nudge)
         self._middleware, self._calling = tuple(model_middleware), (parallel_tools, tool_timeout)
@@ -147,7 +147,7 @@ class Agent:
                 policy=policy,
                 reader=MemoryReader(
                     memory,
-                    SessionReader(memory, history, window, namespace),
+                    SessionReader(memory, history, window, namespace, bound=bound_of(window, token_budget, counter)),
                     knowledge,
                     namespace=namespace,
                     k=recall,
@@ -156,7 +156,7 @@ class Agent:
                 turns=TurnStore(memory, history, namespace=namespace),
                 grounded=memory is not None or knowledge is not None,
                 settings=settings or ModelSettings(),
-                counter=counter or EstimatingCounter(),
+                counter=counter,
                 clock=clock,
                 budget=token_budget,
                 profile=profile_tokens,

@@ -6,18 +6,25 @@ as a summary of what fell out, reads the session itself; others choose later, wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from agent.errors import ArgumentError
+from agent.ledger import Ledger
 from agent.storing import shown_again
+from agent.summarising import Summariser
 from memory import (
     Conversation,
     ConversationPolicy,
     HistoryStorage,
+    KeepAll,
     LongTermMemory,
     Message,
     ReadPolicy,
     StoredMessage,
+    TokenCounter,
+    TokenWindow,
 )
 
 NOWHERE = -1
@@ -40,27 +47,59 @@ class Said:
         return [one.text for one, place in placed if one.role == "user" and place != NOWHERE][-count:]
 
 
+def bound_of(window: ReadPolicy | None, budget: int | None, counter: TokenCounter) -> ReadPolicy:
+    """Return what says how much of a conversation can be shown at most: *window*, else a *budget* of tokens."""
+    if window is None:
+        return KeepAll() if budget is None else TokenWindow(budget, counter)
+    if isinstance(window, type) or not isinstance(window, ReadPolicy):
+        raise ArgumentError("window", window, "a read policy is needed, such as FixedWindow(turns=20), or None")
+    return window
+
+
 @dataclass(frozen=True, slots=True)
 class SessionReader:
-    """Reads sessions of *memory*, or of a *history* alone: the newest *limit* messages, or what *policy* reads."""
+    """Reads sessions of *memory*, or of a *history* alone: what *policy* reads, or else the newest messages.
+
+    These are *limit* of them, and more for as long as *bound* (None: no more), which chooses from them later, would
+    leave none of them out. System messages are always read.
+    """
 
     memory: LongTermMemory | None
     history: HistoryStorage | None
     policy: ReadPolicy | None
     namespace: str = ""
     limit: int = 200
+    bound: ReadPolicy | None = None
 
-    async def read(self, session: str) -> Said:
-        """Return what was said in *session*."""
+    async def read(self, session: str, ledger: Ledger | None = None) -> Said:
+        """Return what was said in *session*; what a model is asked for it is counted in *ledger*."""
         storage = self.history if self.memory is None else self.memory.conversations
         if storage is None:
             return Said()
         if isinstance(self.policy, ConversationPolicy):
-            return await self._through(self.policy, storage, session)
-        stored = await self._worded(await storage.load(session, limit=self.limit, namespace=self.namespace))
-        return Said(tuple(one.message for one in stored), tuple(one.sequence for one in stored))
+            return await self._through(self.policy, storage, session, ledger or Ledger())
+        newest, notes = await self._newest(storage, session)
+        stored = await self._worded(newest)
+        return Said(tuple(one.message for one in stored), tuple(one.sequence for one in stored), notes=notes)
 
-    async def _through(self, policy: ConversationPolicy, storage: HistoryStorage, session: str) -> Said:
+    async def _newest(self, storage: HistoryStorage, session: str) -> tuple[list[StoredMessage], tuple[str, ...]]:
+        """Return the newest messages that may be shown, and a note where there are older ones."""
+        limit = self.limit
+        while True:
+            stored = await storage.load(session, limit=limit + 1, namespace=self.namespace)
+            if len(stored) <= limit:
+                return stored, ()
+            stored = stored[1:]
+            # What only points to its words is shorter here than it will be: rather too many are read than too few.
+            if self.bound is None or self.bound.apply([one.message for one in stored]).dropped:
+                break
+            limit *= 4
+        first = stored[0].sequence
+        system = await storage.load(session, roles=["system"], namespace=self.namespace)
+        before = [one for one in system if one.sequence < first]
+        return [*before, *stored], (f"of this conversation, nothing before its message {first} was looked at",)
+
+    async def _through(self, policy: ConversationPolicy, storage: HistoryStorage, session: str, ledger: Ledger) -> Said:
         places: dict[int, StoredMessage] = {}  # kept while they are compared by identity
 
         async def worded(stored: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
@@ -68,7 +107,10 @@ class SessionReader:
             places.update((id(one.message), one) for one in shown)
             return shown
 
-        window = await policy.window(Conversation(storage, session, self.namespace, worded))
+        def calling(function: Callable[..., Any]) -> Callable[..., Any]:
+            return function.counted(ledger) if isinstance(function, Summariser) else function
+
+        window = await policy.window(Conversation(storage, session, self.namespace, worded, calling))
         at = [places[id(one)].sequence if id(one) in places else NOWHERE for one in window.messages]
         return Said(window.messages, tuple(at), window.dropped, window.notes)
 

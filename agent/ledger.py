@@ -87,13 +87,17 @@ class Ledger:
         if self._parent is not None:
             self._parent.spend(usage, cost=cost)
 
-    def passed(self) -> str:
-        """Return in words which limit leaves no room for another call, here or above; nothing where none does."""
+    def passed(self, *, keeping: int = 0) -> str:
+        """Return in words which limit leaves no room for another call, here or above; nothing where none does.
+
+        *keeping* calls are to be left for what matters more.
+        """
         limits = self._limits
-        if limits.calls is not None and self.calls >= limits.calls:
-            return f"the limit of {limits.calls} calls of models was reached"
+        if limits.calls is not None and self.calls + keeping >= limits.calls:
+            how = "was reached" if self.calls >= limits.calls else "has none to spare"
+            return f"the limit of {limits.calls} calls of models {how}"
         if limits.tokens is not None and self.usage.total >= limits.tokens:
             return f"the limit of {limits.tokens} tokens was reached ({self.usage.total} used)"
         if limits.cost is not None and self._cost >= limits.cost:
             return f"the limit of cost, {limits.cost:g}, was reached ({self._cost:g} spent)"
-        return self._parent.passed() if self._parent is not None else ""
+        return self._parent.passed(keeping=keeping) if self._parent is not None else ""

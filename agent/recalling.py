@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from agent.conversing import Said, SessionReader
 from agent.items import ContextItem, item_of, passage_item
+from agent.ledger import Ledger
 from memory import (
     Found,
     Hit,
@@ -20,6 +21,7 @@ from memory import (
     Memory,
     Passages,
 )
+from vectorstore import Analyser
 
 T = TypeVar("T")
 
@@ -42,13 +44,15 @@ class Knowledge(Protocol):
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """What was read. *pinned* come most important first, then newest; *recalled* best first, *left_out* is what was
-    found beside them. *problems* are what could not be read, *notes* what recall did differently than asked."""
+    found beside them, *searched* how many there were to find (None: not known). *problems* are what could not be read,
+    *notes* what recall did differently than asked."""
 
     said: Said = field(default_factory=Said)
     pinned: tuple[ContextItem, ...] = ()
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    searched: int | None = None
     notes: tuple[str, ...] = ()
     problems: tuple[Exception, ...] = ()
 
@@ -65,10 +69,18 @@ class MemoryReader:
     sensitive: bool = True
     """Whether memories that were marked sensitive may be shown to the model."""
 
-    async def gather(self, question: str, session: str) -> Gathered:
-        """Read the conversation, then all else at once; what fails is left out and named."""
+    @property
+    def analyser(self) -> Analyser | None:
+        """What makes words comparable in the memory; None where it has none of its own."""
+        return None if self.memory is None else getattr(self.memory.store, "analyser", None)
+
+    async def gather(self, question: str, session: str, ledger: Ledger | None = None) -> Gathered:
+        """Read the conversation, then all else at once; what fails is left out and named.
+
+        What a model is asked for it, such as a summary of what left the window, is counted in *ledger*.
+        """
         no_memories: Sequence[Memory] = ()
-        said, lost = await _tried(lambda: self.sessions.read(session), Said())
+        said, lost = await _tried(lambda: self.sessions.read(session, ledger), Said())
         before = said.last_of_the_user(_TURNS_BEFORE)
         read = await asyncio.gather(
             _tried(self._pinned, no_memories),
@@ -89,6 +101,7 @@ class MemoryReader:
             recalled=tuple(replace(item, number=n) for n, item in enumerate(recalled, start=len(profile) + 1)),
             left_out=(*found.left_out, *lost_items),
             abstain=abstain,
+            searched=found.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*said.notes, *found.notes, *passages.notes))),
             problems=problems,
         )

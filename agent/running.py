@@ -140,7 +140,7 @@ class Running:
         read = Gathered()
         try:
             async with asyncio.timeout_at(self._turn.ends) as scope:
-                read = await self._parts.reader.gather(self._turn.prompt.text, self._turn.session)
+                read = await self._parts.reader.gather(self._turn.prompt.text, self._turn.session, self._ledger)
         except TimeoutError:
             if not scope.expired():
                 raise
@@ -209,6 +209,8 @@ class Running:
             context=assembled.items,
             abstain=read.abstain,
             remembers=self._turn.stores,
+            searched=read.searched,
+            analyser=self._parts.reader.analyser,
         )
 
     async def _stored(

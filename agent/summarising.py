@@ -8,9 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 
-from agent.errors import ArgumentError
-from agent.providers.collecting import complete
+from agent.errors import AgentError, ArgumentError
+from agent.ledger import Ledger
+from agent.providers.collecting import Collector, complete
 from agent.providers.protocol import Provider, Request
 from memory import Message
 
@@ -23,22 +25,53 @@ _LONGEST = 24_000
 """How many characters of what was said are given at once; more is given in turns."""
 
 
-def summariser(provider: Provider, *, words: int = 300) -> Callable[[str, Sequence[Message]], Awaitable[str]]:
-    """Return a function that lets the model of *provider* continue a summary, in about *words* words."""
-    if not isinstance(provider, Provider):
-        raise ArgumentError("provider", provider, "a provider is needed")
-    if type(words) is not int or words < 1:
-        raise ArgumentError("words", words, "a whole number of at least 1 is needed")
-    system = INSTRUCTIONS.format(words=words)
+class Summariser:
+    """Lets the model of *provider* continue a summary, in about *words* words.
 
-    async def summarise(so_far: str, messages: Sequence[Message]) -> str:
+    Asked by an agent, its calls and tokens are those of the run (``counted``): they are in its usage and its cost, and
+    it is not asked where the run's limits have nothing to spare beside the answer.
+    """
+
+    def __init__(self, provider: Provider, *, words: int = 300) -> None:
+        if not isinstance(provider, Provider):
+            raise ArgumentError("provider", provider, "a provider is needed")
+        if type(words) is not int or words < 1:
+            raise ArgumentError("words", words, "a whole number of at least 1 is needed")
+        self._provider = provider
+        self._system = INSTRUCTIONS.format(words=words)
+
+    async def __call__(self, so_far: str, messages: Sequence[Message]) -> str:
+        """Return the summary *so_far* continued by *messages*."""
+        return await self._summed_up(Ledger(), so_far, messages)
+
+    def counted(self, ledger: Ledger) -> Callable[[str, Sequence[Message]], Awaitable[str]]:
+        """Return the same function, with what its model uses counted in *ledger*, also where it fails."""
+        return partial(self._summed_up, ledger)
+
+    async def _summed_up(self, ledger: Ledger, so_far: str, messages: Sequence[Message]) -> str:
         for said in _parts(messages):
             mark = hashlib.blake2b(f"{so_far}\0{said}".encode(), digest_size=8).hexdigest()  # no text holds its own
             text = f"«minutes {mark}»\n{so_far or '(none yet)'}\n«said {mark}»\n{said}\n«end {mark}»"
-            so_far = (await complete(provider, Request((Message.user(text),), system=system))).text.strip()
+            so_far = (await self._asked(ledger, Request((Message.user(text),), system=self._system))).strip()
         return so_far
 
-    return summarise
+    async def _asked(self, ledger: Ledger, request: Request) -> str:
+        if passed := ledger.passed(keeping=1):
+            raise AgentError(passed)
+        ledger.call()
+        collector = Collector()
+        try:
+            return (await complete(self._provider, request, collector)).text
+        finally:
+            ledger.spend(collector.response().usage)
+
+    def __repr__(self) -> str:
+        return f"summariser({type(self._provider).__name__})"
+
+
+def summariser(provider: Provider, *, words: int = 300) -> Summariser:
+    """Return a function that lets the model of *provider* continue a summary, in about *words* words."""
+    return Summariser(provider, words=words)
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[str]:

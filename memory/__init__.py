@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from memory.storage.retention import Retention
     from memory.storage.sqlite import SqliteHistory
     from memory.storage.summaries import Summary, SummaryStorage
+    from memory.threads import in_thread
     from memory.tiktoken_counter import TiktokenCounter
     from memory.times import Clock, system_clock
     from memory.tokens import TokenCounter, default_counter, message_tokens
@@ -283,6 +284,7 @@ __all__ = [
     "embed_detailed",
     "embedder_space",
     "evaluate",
+    "in_thread",
     "is_loopback",
     "is_remote",
     "local_available",
@@ -340,6 +342,7 @@ _PARTS: Final = (
     "memory.storage.retention",
     "memory.storage.sqlite",
     "memory.storage.summaries",
+    "memory.threads",
     "memory.tiktoken_counter",
     "memory.tokens",
     "memory.write.embedding_settings",

@@ -6,7 +6,7 @@ on. A caller's own fields are kept under ``meta.NAME``, scopes under ``scope.NAM
 
 from __future__ import annotations
 
-from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from memory.records import Memory, Source, Trust
@@ -55,31 +55,37 @@ _TIMES = (
     "counts_from",
     "counts_to",
 )
+_PLAIN = (*_TEXTS, *_NUMBERS, *_FLAGS)
+_plain_of, _times_of = attrgetter(*_PLAIN), attrgetter(*_TIMES)
 _SOURCE = ("document", "title", "page", "start", "end")
 
 
-def to_entry(memory: Memory, *, vector: Vector | None = None, no_vector: str | None = None) -> Entry:
-    """Return *memory* as an entry; its times must be aware."""
+def to_entry(
+    memory: Memory, *, vector: Vector | None = None, no_vector: str | None = None, operation: str | None = None
+) -> Entry:
+    """Return *memory* as an entry, written by *operation* where that is given; its times must be aware."""
+    metadata = to_metadata(memory)
+    if operation is not None:
+        metadata["operation"] = operation
     return Entry(
         id=memory.id,
         vector=vector,
-        text=memory.text + _caption(memory.caption),
+        text=text_of(memory),
         context=context_of(memory),
-        metadata=to_metadata(memory),
+        metadata=metadata,
         no_vector=no_vector,
     )
 
 
 def to_metadata(memory: Memory) -> dict[str, Any]:
     """Return everything of *memory* but its text as flat JSON; empty fields are left out."""
-    fields: dict[str, Any] = {}
-    for name in (*_TEXTS, *_NUMBERS, *_FLAGS):
-        value = getattr(memory, name)
-        if value is not None and value != "" and value is not False:
-            fields[name] = value
+    fields: dict[str, Any] = {
+        name: value
+        for name, value in zip(_PLAIN, _plain_of(memory), strict=True)
+        if value is not None and value is not False and value != ""
+    }
     fields["trust"] = memory.trust.value
-    for name in _TIMES:
-        moment: datetime | None = getattr(memory, name)
+    for name, moment in zip(_TIMES, _times_of(memory), strict=True):
         if moment is not None:
             fields[name] = to_text(moment)
             if offset := offset_of(moment):
@@ -88,8 +94,10 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
         fields["tags"] = list(memory.tags)
     if memory.derived_from:
         fields["derived_from"] = list(memory.derived_from)
-    fields.update({f"scope.{name}": value for name, value in memory.scopes.items()})
-    fields.update({f"meta.{name}": value for name, value in memory.metadata.items()})
+    if memory.scopes:
+        fields.update({f"scope.{name}": value for name, value in memory.scopes.items()})
+    if memory.metadata:
+        fields.update({f"meta.{name}": value for name, value in memory.metadata.items()})
     if memory.source is not None:
         fields.update(_source_fields(memory.source))
     return fields
@@ -118,6 +126,11 @@ def from_entry(entry: Entry) -> Memory:
     )
 
 
+def text_of(memory: Memory) -> str:
+    """Return the text of the entry, which is what is embedded: the memory's words, and the caption of its images."""
+    return memory.text + _caption(memory.caption)
+
+
 def context_of(memory: Memory) -> str:
     """Return what is indexed with the text and is not part of it: date and speaker, or title and headings."""
     parts: list[str] = []
@@ -128,7 +141,7 @@ def context_of(memory: Memory) -> str:
             moment = memory.occurred_at
             parts.append(f"{moment.day} {_MONTHS[moment.month - 1]}, {moment.year}")
         parts.append(memory.speaker or "")
-    return "\n".join(part for part in parts if part)
+    return "\n".join([part for part in parts if part])
 
 
 def _caption(caption: str) -> str:

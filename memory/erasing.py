@@ -121,13 +121,18 @@ class Erasing:
         await self._see_what_is_due()
         return receipt
 
-    async def restore_forgotten(self, operation: str, *, namespace: str = "", actor: Actor = "user") -> Operation:
+    async def restore_forgotten(
+        self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation:
         """Take back a forgetting within its time of grace (``receipt.operation``); return what did so.
 
-        ``ArgumentError`` says that the bytes are gone, or that something else has one of the ids by now.
+        ``ArgumentError`` says that the bytes are gone, or that something else has one of the ids by now; ``NotTrusted``
+        that it was forgotten by somebody who is trusted more than *actor*.
         """
         name(operation, "operation")
-        done = await asyncio.to_thread(restore_forgotten, self._context, operation, namespace, actor=actor)
+        done = await asyncio.to_thread(
+            restore_forgotten, self._context, operation, namespace, actor=actor, approved_by=approved_by
+        )
         await self._see_what_is_due()
         return done
 

@@ -56,15 +56,15 @@ class NoSuchMemory(MemoryLayerError):
 
 
 class NotTrusted(MemoryLayerError):
-    """An actor wanted to change what is trusted more than itself; nothing was changed."""
+    """An actor wanted to change what is trusted more than itself; nothing was changed. *what*: what *id* is of."""
 
-    def __init__(self, id: str, operation: str, actor: str, trust: str) -> None:
+    def __init__(self, id: str, operation: str, actor: str, trust: str, what: str = "memory") -> None:
         self.id = id
         self.operation = operation
         self.actor = actor
         self.trust = trust
         super().__init__(
-            f"memory {id} is the {trust}'s: {operation} by {actor} needs approval "
+            f"{what} {id} is the {trust}'s: {operation} by {actor} needs approval "
             f"(approved_by={str(trust)!r} or whoever is trusted more)"
         )
 

@@ -12,6 +12,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from memory.errors import ArgumentError
+
 _WEIGHTS: Final = (
     # what is counted together, and how many of it make a token
     (r"[a-z]+", 3.0),
@@ -50,6 +52,8 @@ class EstimatingCounter:
 
     def count(self, text: str) -> int:
         """As the protocol says."""
+        if not isinstance(text, str):
+            raise ArgumentError("text", text, "a text is needed")
         return self._known(text) if len(text) <= _SHORT else _estimate(text)
 
 

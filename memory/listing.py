@@ -38,7 +38,8 @@ class Listing:
 
         *order*: "id" (of writing; those with a key of yours come last), "oldest" or "newest" first by when they
         were said, or else written; equal times by id. ``page.next`` is the cursor of the next page, None after the
-        last; in order of "id" any id is one. By time, every page looks at all that is selected; "id" does not.
+        last; in order of "id" any id is one. In a file, a page reads what is on it and no more; the first one by
+        time makes an index for that.
         *filters*: see ``Filters``.
         """
         whole(limit, "limit")

@@ -12,7 +12,7 @@ from datetime import tzinfo
 
 from memory.codec import DECLARED_FIELDS
 from memory.embedders.local import LocalEmbedder
-from memory.embedders.protocol import Embedder, WordVectors
+from memory.embedders.protocol import Embedder, WordVectors, checked_embedder
 from memory.embedders.space import named_for
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
@@ -21,10 +21,10 @@ from memory.rag.kept_documents import keep_documents
 from memory.recall.hooks import RecallHooks
 from memory.recall.languages import analysed_as
 from memory.recall.settings import RecallSettings
-from memory.storage.retention import Retention
+from memory.storage.retention import Retention, checked_retention
 from memory.storage.sqlite import SqliteHistory
 from memory.times import Clock, system_clock
-from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.embedding_settings import EmbeddingSettings, checked_settings
 from memory.write.policies import OnFailure, WritePolicy
 from vectorstore import Analyser, Space, VectorStore, open_store
 from vectorstore.sqlite import Database
@@ -61,6 +61,10 @@ def open_memory(
     *language* is that of stems, stop words and cues: "de", "es", "zh" or a Snowball name; a new file keeps it (None:
     English), and another one for the same file raises ``SettingMismatch``.
     """
+    settings = checked_settings(embedding_settings)
+    checked_retention(retention)
+    if embedder is not None:
+        checked_embedder(embedder)
     store = open_store(
         "sqlite:///" + os.fsdecode(path).replace("%", "%25"),
         analyser=None if language is None else Analyser(analysed_as(language)),
@@ -70,7 +74,7 @@ def open_memory(
         if local_available():
             word_vectors = word_vectors or LocalWordVectors()
             if embedder is None and choose_local:
-                embedder = _local_for(store.space, embedding_settings or EmbeddingSettings())
+                embedder = _local_for(store.space, settings)
         memory = LongTermMemory(
             store,
             history=None if retention is None else _history(store, clock, retention),
@@ -82,7 +86,7 @@ def open_memory(
             ids=ids,
             zone=zone,
             recall_settings=recall_settings,
-            embedding_settings=embedding_settings,
+            embedding_settings=settings,
             hooks=hooks,
             counter=counter,
             offline=offline,

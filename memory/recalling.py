@@ -62,8 +62,9 @@ class Recalling:
         *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
         together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
         *tags*: any of them; *scopes*: all of them, as ``{"project": "atlas"}`` or with a list of values for any.
-        *as_of* asks for what held then, *known_at* for what was recorded by then. *around* gives each hit of a
-        conversation so many turns on each side, or its whole "exchange", inside the *token_budget*. *hooks* stand in
+        *as_of* asks for what held then, *known_at* for what was recorded by then. *around* gives each hit so
+        many turns of its session, or passages of its document, on each side, or of a conversation its whole "exchange",
+        inside the *token_budget*. *hooks* stand in
         the place of those given when the memory was opened. Without an embedder, or when it fails, words alone decide.
         ``Found.notes`` say what was done so.
         """

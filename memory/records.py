@@ -223,7 +223,8 @@ class Found(Sequence[Hit]):
 
     *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
     this), "other" (said, but by someone else), None when there is no such doubt. *notes* say what was done
-    differently than asked, such as searching by words alone.
+    differently than asked, such as searching by words alone. *searched* is how many memories and passages there are
+    where it looked, before any filter.
     """
 
     hits: tuple[Hit, ...]
@@ -231,6 +232,7 @@ class Found(Sequence[Hit]):
     abstain: Literal["nothing", "other"] | None = None
     left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
+    searched: int = 0
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -27,6 +27,10 @@ def safe_url(url: str) -> str:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         return "(unreadable address)"
+    if not host:
+        if "@" in parts.path:
+            return "(unreadable address)"
+        return f"{parts.scheme}:{parts.path}" if parts.scheme else parts.path
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{f':{port}' if port is not None else ''}{parts.path}"
 

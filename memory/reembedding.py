@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from memory.embedders.protocol import Embedder
 from memory.errors import ArgumentError
+from memory.storage.serialise import check_namespace
 from memory.write import closing, pending, reembedding
 from memory.write.context import WriteContext
 from memory.write.reembedding import Reembedded, ReembeddingProgress
@@ -25,7 +26,8 @@ class Reembedding:
 
     async def pending(self, *, namespace: str | None = None) -> int:
         """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
-        return await asyncio.to_thread(pending.count, self._context, namespace)
+        chosen = None if namespace is None else check_namespace(namespace)
+        return await asyncio.to_thread(pending.count, self._context, chosen)
 
     async def flush(self, *, namespace: str | None = None) -> int:
         """Embed what is pending; return how many got their vector.
@@ -33,7 +35,7 @@ class Reembedding:
         It stops when the embedder fails (``embedding.problem`` says why); a text that it refuses, or always fails at,
         is passed over and stays pending.
         """
-        return await pending.flush(self._context, namespace)
+        return await pending.flush(self._context, None if namespace is None else check_namespace(namespace))
 
     async def reembed(
         self,

@@ -12,18 +12,18 @@ from memory.errors import ArgumentError
 from memory.redaction import safe_url
 
 
-def checked_url(url: str) -> str:
+def checked_url(url: str, argument: str = "url") -> str:
     """Return *url* if it is an http or https address with a host; raise ``ArgumentError`` if not."""
     expected = "an address such as https://host/v1 is needed"
     if not isinstance(url, str):
-        raise ArgumentError("url", url, expected)
+        raise ArgumentError(argument, url, expected)
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
     if not usable or any(character <= " " or character == "\x7f" for character in url):
-        raise ArgumentError("url", safe_url(url), expected)
+        raise ArgumentError(argument, safe_url(url), expected)
     return url
 
 

@@ -188,7 +188,9 @@ class Revising:
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
         value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
         the same one), or where what is needed was forgotten. A forgetting with a time of grace is taken back while
-        that lasts, as ``restore_forgotten`` does; any other is final.
+        that lasts, as ``restore_forgotten`` does; any other is final. So is an import in the place of all that was
+        here; of another one the memories go, and documents, messages and log stay. What somebody decided who is
+        trusted more than *actor* raises ``NotTrusted``.
         """
         id = name(operation, "operation")
         return await asyncio.to_thread(self._undo, id, namespace, actor=actor, approved_by=approved_by)
@@ -216,7 +218,7 @@ class Revising:
 
     def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
         if id in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
-            return restore_forgotten(self._context, id, namespace, actor=actor)
+            return restore_forgotten(self._context, id, namespace, actor=actor, approved_by=approved_by)
         return undoing.undo(self._context, id, namespace, actor=actor, approved_by=approved_by)
 
     async def _mark(

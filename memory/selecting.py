@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from itertools import islice
-from typing import Any, Literal, TypeAlias, TypedDict, get_args
+from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
 
 from memory.codec import from_entry
 from memory.errors import ArgumentError
@@ -22,10 +22,12 @@ from memory.records import Trust
 from memory.scopes import Scopes, filter_of
 from memory.times import aware, to_text
 from memory.write.checking import name, names, plain_text, trust_given
-from vectorstore import Entry, Filter, VectorStore
+from vectorstore import Entry, Filter, Place, VectorStore, place_of, scan_by
 
 Order: TypeAlias = Literal["id", "oldest", "newest"]
 Between: TypeAlias = tuple[datetime | None, datetime | None]
+_TIMES: Final = ("occurred_at", "recorded_at")
+"""What orders by time: when it was said, or else written; equal times by id."""
 
 
 class Filters(TypedDict, total=False):
@@ -94,9 +96,14 @@ class Selection:
     def entries(self, store: VectorStore, *, after: str | None = None) -> Iterator[Entry]:
         """Yield what is selected in order of id, those after the id *after*."""
         scans = [store.scan(where=self.where, namespace=lane, after=after) for lane in self.lanes]
-        for entry in heapq.merge(*scans, key=lambda one: one.id):
-            if self.contains is None or self.contains in entry.text.casefold():
-                yield entry
+        yield from filter(self._says, heapq.merge(*scans, key=lambda one: one.id))
+
+    def by_time(self, store: VectorStore, *, newest: bool, after: Place | None = None) -> Iterator[Entry]:
+        """Yield what is selected by when it was said, or else written, those behind the place *after*."""
+        options: dict[str, Any] = {"reverse": newest, "where": self.where, "after": after}
+        scans = [scan_by(store, _TIMES, namespace=lane, **options) for lane in self.lanes]
+        every = heapq.merge(*scans, key=lambda one: place_of(one, _TIMES), reverse=newest)
+        yield from filter(self._says, every)
 
     def count(self, store: VectorStore) -> int:
         """Return how many are selected."""
@@ -109,32 +116,27 @@ class Selection:
         if order not in get_args(Order):
             raise ArgumentError("order", order, f"one of {', '.join(get_args(Order))} is needed")
         if order == "id":
-            found = list(islice(self.entries(store, after=None if after is None else _id(after)), limit + 1))
+            entries = self.entries(store, after=None if after is None else _id(after))
         else:
-            newest = order == "newest"
-            passed = None if after is None else _place(after, order)
-            every = ((_key(entry), entry) for entry in self.entries(store))
-            rest = (one for one in every if passed is None or (one[0] < passed if newest else one[0] > passed))
-            first = heapq.nlargest if newest else heapq.nsmallest
-            found = [entry for _, entry in first(limit + 1, rest, key=lambda one: one[0])]
+            entries = self.by_time(
+                store, newest=order == "newest", after=None if after is None else _place(after, order)
+            )
+        found = list(islice(entries, limit + 1))
         more = limit > 0 and len(found) > limit
         return Page(
             tuple(from_entry(entry) for entry in found[:limit]),
             next=_cursor(found[limit - 1], order) if more else None,
         )
 
-
-def _key(entry: Entry) -> tuple[str, str]:
-    """What orders by time: when it was said, or else written; equal times by id."""
-    fields = entry.metadata
-    return str(fields.get("occurred_at") or fields.get("recorded_at") or ""), entry.id
+    def _says(self, entry: Entry) -> bool:
+        return self.contains is None or self.contains in entry.text.casefold()
 
 
 def _cursor(entry: Entry, order: Order) -> str:
-    return entry.id if order == "id" else "/".join((order, *_key(entry)))
+    return entry.id if order == "id" else "/".join((order, *place_of(entry, _TIMES)))
 
 
-def _place(cursor: str, order: Order) -> tuple[str, str]:
+def _place(cursor: str, order: Order) -> Place:
     kind, _, rest = _id(cursor).partition("/")
     time, slash, id = rest.partition("/")
     if kind != order or not slash:

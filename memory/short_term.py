@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable
 from memory.errors import ArgumentError
 from memory.messages import Message, Role
 from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy, Window, window_of
+from memory.policies.protocol import ReadPolicy, Window, checked_policy, window_of
 from memory.storage.conversation import Conversation
 from memory.storage.protocol import HistoryStorage, StoredMessage
+from memory.storage.serialise import check_namespace, check_session
 
 
 class ShortTermMemory:
@@ -35,10 +36,13 @@ class ShortTermMemory:
         namespace: str = "",
         ids: Callable[[], uuid.UUID] = uuid.uuid4,
     ) -> None:
+        if isinstance(storage, type) or not isinstance(storage, HistoryStorage):
+            expected = "a conversation history is needed, such as InMemoryHistory() or the memory's conversations"
+            raise ArgumentError("storage", storage, expected)
         self._storage = storage
-        self._policy = policy if policy is not None else KeepAll()
-        self._session = session if session is not None else str(ids())
-        self._namespace = namespace
+        self._policy = KeepAll() if policy is None else checked_policy(policy, "policy")
+        self._session = check_session(str(ids()) if session is None else session)
+        self._namespace = check_namespace(namespace)
 
     @property
     def session(self) -> str:

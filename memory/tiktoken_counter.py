@@ -50,7 +50,9 @@ class TiktokenCounter:
         limit: float = LOAD_LIMIT,
         cache: Path | None = None,
     ) -> None:
-        if not limit > 0:
+        if not isinstance(encoding, str) or not encoding:
+            raise ArgumentError("encoding", encoding, 'the name of an encoding is needed, such as "o200k_base"')
+        if type(limit) not in (int, float) or not limit > 0:
             raise ArgumentError("limit", limit, "a number of seconds above 0 is needed")
         self._encoding = encoding
         self._offline = offline
@@ -71,6 +73,8 @@ class TiktokenCounter:
 
     def count(self, text: str) -> int:
         """As the protocol says; the first call may take as long as the limit."""
+        if not isinstance(text, str):
+            raise ArgumentError("text", text, "a text is needed")
         return self._loaded()(text)
 
     def _loaded(self) -> Callable[[str], int]:

@@ -39,10 +39,10 @@ def in_zone(moment: datetime, zone: tzinfo) -> datetime:
 def to_text(moment: datetime) -> str:
     """Return an aware *moment* as stored text; what UTC cannot express (at the ends of the calendar) is clamped."""
     try:
-        utc = moment.astimezone(UTC)
+        utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except OverflowError:
         utc = datetime.max.replace(tzinfo=UTC) if moment.year > 1 else datetime.min.replace(tzinfo=UTC)
-    return utc.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return utc.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def from_text(text: str, offset: int | None = None) -> datetime:
@@ -58,5 +58,5 @@ def from_text(text: str, offset: int | None = None) -> datetime:
 
 def offset_of(moment: datetime) -> int:
     """Return the seconds east of UTC of an aware *moment*."""
-    offset = moment.utcoffset()
+    offset = None if moment.tzinfo is UTC else moment.utcoffset()
     return 0 if offset is None else int(offset.total_seconds())

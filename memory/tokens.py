@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Protocol, runtime_checkable
+from inspect import getattr_static
+from typing import Protocol, cast, runtime_checkable
 
-from memory.errors import TokenizerUnavailable
+from memory.errors import ArgumentError, TokenizerUnavailable
 from memory.estimating_counter import EstimatingCounter
 from memory.image_size import image_size
 from memory.messages import (
@@ -48,6 +49,15 @@ class TokenCounter(Protocol):
     def count(self, text: str) -> int:
         """Return the number of tokens of *text*; 0 for an empty one."""
         ...
+
+
+def checked_counter(counter: object, argument: str = "counter") -> TokenCounter:
+    """Return *counter* if it is a ``TokenCounter``; its properties are not asked, since that may load tables."""
+    whole = all(getattr_static(counter, name, None) is not None for name in ("name", "exact", "count"))
+    if isinstance(counter, type) or not whole:
+        expected = "a TokenCounter (name, exact, count(text)) is needed, such as EstimatingCounter()"
+        raise ArgumentError(argument, counter, expected)
+    return cast("TokenCounter", counter)
 
 
 class FallbackCounter:
@@ -89,6 +99,10 @@ def default_counter(*, offline: bool = False) -> TokenCounter:
 
 def message_tokens(message: Message, counter: TokenCounter) -> int:
     """Return what *message* takes in a model's context: its text, tool calls and results, thinking, media."""
+    if not isinstance(message, Message):
+        raise ArgumentError("message", message, "a Message is needed")
+    if not hasattr(counter, "count"):
+        raise ArgumentError("counter", counter, "a TokenCounter is needed, such as EstimatingCounter()")
     name = counter.count(message.name) if message.name else 0
     return MESSAGE_OVERHEAD + name + sum(_block_tokens(block, counter) for block in message.blocks)
 

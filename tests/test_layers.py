@@ -32,6 +32,7 @@ LINES: dict[str, list[set[str]]] = {
         {"analysis", "distance", "filters"},
         {"checking", "filling"},
         {"protocol"},
+        {"scanning"},
         {"core", "wrappers"},
         {"sqlite"},
         {"engines", "salvage"},
@@ -49,13 +50,15 @@ LINES: dict[str, list[set[str]]] = {
     ],
     "vectorstore.sqlite": [
         {"border", "checksums", "component", "filter_sql", "placing", "query", "readable", "transaction", "usage"},
-        {"connection", "dictionary", "frame", "rows", "settings"},
-        {"checks", "creation", "erasure", "examining", "spaces", "vector_sql", "verification", "writing"},
+        {"connection", "dictionary", "frame", "rows", "settings", "wiping"},
+        {"checks", "creation", "erasure", "examining", "recent", "spaces", "vector_sql", "verification", "writing"},
         {"backups", "compaction", "cores", "opening", "salvaging"},
-        {"copying", "schema"},
+        {"copying", "migration_copies", "schema"},
         {"reader", "read_pool"},
         {"transactions"},
+        {"migrating"},
         {"database"},
+        {"ordered"},
     ],
     "vectorstore.wrappers": [{"base", "event"}, {"passing"}, {"observed_view"}, {"observable"}],
     "vectorstore.engines": [
@@ -88,7 +91,7 @@ LINES: dict[str, list[set[str]]] = {
         {"store_contract"},
     ],
     "memory": [
-        {"errors", "image_size", "messages", "records", "redaction", "secret_checks"},
+        {"errors", "image_size", "messages", "records", "redaction", "secret_checks", "threads"},
         {
             "captions",
             "estimating_counter",
@@ -168,6 +171,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.recall": [
         {"common_words", "folding", "growing", "lexicon", "names", "people", "query", "scored"},
         {
+            "confidence",
             "cues",
             "fusing",
             "hooks",
@@ -177,11 +181,10 @@ LINES: dict[str, list[set[str]]] = {
             "places",
             "reckoned",
             "session_terms",
-            "settings",
             "stems",
         },
-        {"dates"},
-        {"confidence", "follow_up", "rows", "stem_vectors", "why_not", "window"},
+        {"dates", "settings"},
+        {"follow_up", "rows", "stem_vectors", "why_not", "window"},
         {"columns"},
         {"deriving", "index", "packed", "segments"},
         {"segment_tables"},
@@ -264,7 +267,7 @@ LINES: dict[str, list[set[str]]] = {
         {"anthropic", "ollama", "openai_compatible", "quoting"},
     ],
     "agent.tools": [
-        {"docstrings", "protocol", "rooted", "threads"},
+        {"docstrings", "protocol", "rooted"},
         {"facets", "schema", "toolset"},
         {"chain", "function"},
         {"calculator", "clock", "files", "knowledge", "memory", "pages"},
@@ -282,12 +285,13 @@ LINES: dict[str, list[set[str]]] = {
     "agent.assistant.cli": [
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
-        {"agreeing", "failures", "inputs", "named"},
+        {"agreeing", "deeds", "failures", "inputs", "named"},
         {"checks", "shown"},
         {
             "ask",
             "changed",
             "chat",
+            "config",
             "correct",
             "doctor",
             "documents",

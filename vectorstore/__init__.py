@@ -34,6 +34,7 @@ from vectorstore.measuring import RecallReport, measure_recall
 from vectorstore.open import open_store
 from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.salvage import salvage_store
+from vectorstore.scanning import OrderedStore, Place, place_of, scan_by
 from vectorstore.types import (
     Changes,
     Compaction,
@@ -78,6 +79,8 @@ __all__ = [
     "NewerFile",
     "NotAStore",
     "ObservableStore",
+    "OrderedStore",
+    "Place",
     "Progress",
     "RecallReport",
     "RevisionConflict",
@@ -101,5 +104,7 @@ __all__ = [
     "lacking",
     "measure_recall",
     "open_store",
+    "place_of",
     "salvage_store",
+    "scan_by",
 ]

@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import Stemmer
 
@@ -71,6 +71,12 @@ _MORE_THAN_SPACES = re.compile("[\n\r\v\f\x85\u2028\u2029\u3002\uff01\uff1f]")
 _SENTENCE_OF_ONE_LINE = re.compile(
     "\\s(?:(?<=[.!?\u2026\u061f\u0964]\\s)|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]\\s))\\s*"
 )
+_ENDS: Final = (".", "!", "?")
+_CLOSING: Final = ('"', "'", ")", "]")
+_ASCII_ENDS = tuple(mark + after for mark in _ENDS for after in ("", *_CLOSING))
+"""What a word at the end of a sentence ends with."""
+_Word: TypeAlias = tuple[tuple[str, ...], bool]
+"""The terms of what stands between two spaces, and whether a sentence ends there."""
 _PLAINER = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
 )
@@ -103,6 +109,8 @@ class Analyser:
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of *text* in order, with repeats; none for a text of stop words only."""
+        if text.isascii():
+            return list(chain.from_iterable([terms for terms, _ in self._vocabulary.words(text)]))
         return self._vocabulary.terms(_tokens(text))
 
     def sentences(self, text: str) -> list[list[str]]:
@@ -112,7 +120,10 @@ class Analyser:
         none), at an empty line, and at the end of a line, unless the next one goes on: it begins with a small
         letter, or the line was long enough to be broken to fit a page.
         """
-        pattern = _SENTENCE if _MORE_THAN_SPACES.search(text) else _SENTENCE_OF_ONE_LINE
+        several_lines = _MORE_THAN_SPACES.search(text)
+        if text.isascii() and not several_lines:
+            return self._vocabulary.sentences(text)
+        pattern = _SENTENCE if several_lines else _SENTENCE_OF_ONE_LINE
         found = (self.terms(sentence) for sentence in pattern.split(text))
         return [terms for terms in found if terms]
 
@@ -129,6 +140,7 @@ class _Vocabulary:
         words = STOP_WORDS.get(language, frozenset())
         self._stop_words = words | {fold(word) for word in words}
         self._remembered: dict[str, tuple[str, ...]] = {}
+        self._words: dict[str, _Word] = {}
         self._lock = threading.Lock()  # a stemmer is for one thread at a time
 
     def terms(self, tokens: Iterable[str]) -> list[str]:
@@ -138,6 +150,35 @@ class _Vocabulary:
         if None in parts:
             parts = [self._learn(token) if known is None else known for token, known in zip(given, parts, strict=True)]
         return list(chain.from_iterable(cast("list[tuple[str, ...]]", parts)))
+
+    def words(self, text: str) -> list[_Word]:
+        """Return the words of ASCII *text*: no token goes over a space there, so that each is known by itself."""
+        given = text.split()
+        found = list(map(self._words.get, given))
+        if None in found:
+            found = [
+                self._learn_word(word) if known is None else known for word, known in zip(given, found, strict=True)
+            ]
+        return cast("list[_Word]", found)
+
+    def sentences(self, text: str) -> list[list[str]]:
+        """Return the terms of each sentence of ASCII *text* on one line; those without a term are left out."""
+        sentences: list[list[str]] = []
+        sentence: list[str] = []
+        for terms, ends in self.words(text):
+            sentence += terms
+            if ends and sentence:
+                sentences.append(sentence)
+                sentence = []
+        return [*sentences, sentence] if sentence else sentences
+
+    def _learn_word(self, word: str) -> _Word:
+        known = tuple(self.terms(_ASCII_TOKEN.findall(word))), word.endswith(_ASCII_ENDS)
+        if len(word) <= LONGEST_TERM:
+            if len(self._words) >= _REMEMBERED:
+                self._words.clear()
+            self._words[word] = known
+        return known
 
     def _learn(self, token: str) -> tuple[str, ...]:
         with self._lock:
@@ -203,7 +244,7 @@ class _Vocabulary:
             return
         folded = folded[:LONGEST_TERM]
         stemmed = [folded]
-        if self._stems is not None and not any(character.isdigit() for character in folded):
+        if self._stems is not None and (folded.isalpha() or not any(map(str.isdigit, folded))):
             stemmed = [self._stems.stemWord(folded) or folded] if self._parts is None else [*self._parts.terms(folded)]
         yield from stemmed if self._fold_first else map(fold, stemmed)
 
@@ -226,8 +267,6 @@ def fold(text: str) -> str:
 
 def _tokens(text: str) -> list[str]:
     """Split *text* at what belongs to no word; runs without spaces stand alone."""
-    if text.isascii():
-        return _ASCII_TOKEN.findall(text)
     plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
     return _TOKEN.findall(_RUN.sub(r" \g<0> ", _APOSTROPHE.sub("'", plain)))
 

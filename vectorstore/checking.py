@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeGuard
 
-from vectorstore.distance import as_vector
+from vectorstore.distance import as_vector, checked_together
 from vectorstore.errors import ArgumentError
 from vectorstore.json_values import DEPTH_LIMIT, DIGITS_LIMIT, NUMBER_LIMIT
 from vectorstore.types import Entry, SearchMode, Space, Vector, VectorLike
@@ -142,8 +142,24 @@ def check_metadata(value: object, argument: str) -> str:
     return _canonical(_plain(value, argument, DEPTH_LIMIT))
 
 
-def check_entry(entry: object, argument: str, space: Space | None) -> Checked:
-    """Return *entry* checked against *space*, naming *argument* and the field that is wrong."""
+def check_entries(batch: Sequence[object], start: int, space: Space | None) -> list[Checked]:
+    """Return a *batch*, of which *start* entries came before, checked as ``check_entry`` does each.
+
+    The vectors may be rows of one matrix, for who writes them down and does not keep them.
+    """
+    given = [getattr(entry, "vector", None) for entry in batch]
+    ready = None if space is None else checked_together(given, space.dimension)
+    return [
+        check_entry(entry, f"entries[{start + i}]", space, None if ready is None else ready[i])
+        for i, entry in enumerate(batch)
+    ]
+
+
+def check_entry(entry: object, argument: str, space: Space | None, ready: Vector | None = None) -> Checked:
+    """Return *entry* checked against *space*, naming *argument* and the field that is wrong.
+
+    *ready* is its vector where that has been checked already.
+    """
     if not isinstance(entry, Entry):
         raise ArgumentError(argument, entry, "an Entry is needed")
     id = entry.id if _is_plain_name(entry.id) else check_name(entry.id, f"{argument}.id", empty=False)
@@ -154,7 +170,9 @@ def check_entry(entry: object, argument: str, space: Space | None) -> Checked:
             raise ArgumentError(f"{where}.vector", entry.vector, "the store has no space yet, so it takes no vectors")
         if entry.no_vector is not None:
             raise ArgumentError(f"{where}.no_vector", entry.no_vector, "must be None where there is a vector")
-        vector = as_vector(entry.vector, space.dimension, space.metric, argument=f"{where}.vector")
+        vector = ready
+        if vector is None:
+            vector = as_vector(entry.vector, space.dimension, space.metric, argument=f"{where}.vector")
     reason = None if entry.no_vector is None else check_text(entry.no_vector, f"{where}.no_vector")
     if reason == "":
         raise ArgumentError(f"{where}.no_vector", reason, "a reason is needed, or None")

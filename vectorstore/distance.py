@@ -56,6 +56,24 @@ def as_vectors(
     return _checked(array, metric, argument)
 
 
+def checked_together(values: Sequence[object], dimension: int) -> NDArray[np.float32] | None:
+    """Return *values* as an own, read-only matrix, shape (n, dimension), where ``as_vector`` would take each as it is.
+
+    None where one of them needs a look of its own: it is no float32 array of that length, very long or very short.
+    """
+    if len(values) < 2 or not all(
+        type(value) is np.ndarray and value.dtype == np.float32 and value.shape == (dimension,) for value in values
+    ):
+        return None
+    matrix: NDArray[np.float32] = np.stack(values)  # type: ignore[arg-type]  # all are arrays
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+    if not ((squares > _LEAST_SQUARE) & (squares < math.inf)).all():
+        return None
+    matrix.flags.writeable = False
+    return matrix
+
+
 def prepare(rows: NDArray[np.float32], metric: Metric) -> NDArray[np.float32]:
     """Return rows as scores need them: of length 1 under cosine, else as they are. Each row for itself."""
     return normalised(rows) if metric is Metric.COSINE else np.ascontiguousarray(rows)

@@ -22,6 +22,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "memory": "MNEME_MEMORY",
     "namespace": "MNEME_NAMESPACE",
     "offline": "MNEME_OFFLINE",
+    "language": "MNEME_LANGUAGE",
     "model": "MNEME_MODEL",
     "base_url": "OPENAI_BASE_URL",
     "api_key": "OPENAI_API_KEY",
@@ -32,6 +33,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "embedding_model": "MNEME_EMBEDDING_MODEL",
     "embedding_base_url": "MNEME_EMBEDDING_BASE_URL",
     "embedding_api_key": "MNEME_EMBEDDING_API_KEY",
+    "embedding_cache": "MNEME_EMBEDDING_CACHE",
     "token_budget": "MNEME_TOKEN_BUDGET",
     "window": "MNEME_WINDOW",
     "trace": "MNEME_TRACE",
@@ -69,6 +71,7 @@ class Settings(BaseModel):
     memory: Path = Field(default_factory=lambda: platformdirs.user_data_path("mneme") / "memory.db")
     namespace: str = ""
     offline: bool = False
+    language: str | None = None
     model: str | None = None
     base_url: str | None = None
     api_key: SecretStr | None = None
@@ -79,6 +82,8 @@ class Settings(BaseModel):
     embedding_model: str | None = None
     embedding_base_url: str | None = None
     embedding_api_key: SecretStr | None = None
+    embedding_cache: int = Field(default=0, ge=0)
+    """Megabytes of vectors that are kept in the memory's file, so that a text that comes again is not sent again."""
     token_budget: int = Field(default=16_000, ge=500)
     window: str = "all"
     trace: bool = True
@@ -163,6 +168,11 @@ class Settings(BaseModel):
     @classmethod
     def _model(cls, value: str | None) -> str | None:
         return None if value is None or value.strip().lower() in ("", NO_MODEL) else value.strip()
+
+    @field_validator("language")
+    @classmethod
+    def _language(cls, value: str | None) -> str | None:
+        return None if value is None or not value.strip() else value.strip()
 
     @field_validator("window")
     @classmethod

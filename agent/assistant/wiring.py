@@ -25,7 +25,7 @@ from memory import (
     is_remote,
     open_memory,
 )
-from vectorstore import NotAStore
+from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -272,12 +272,21 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
         raise NotAStore(str(path), "a folder, not a memory file; name a file in it, such as memory.db")
     if not create and not path.exists() and not path.is_symlink():
         raise NotAStore(str(path), "no memory is here yet; `mneme remember` or `mneme ingest` begins one")
-    memory = open_memory(
-        path,
-        embedder=embedder,
-        choose_local=settings.embedder_kind != "none",
-        policies=make_policies(settings),
-        embedding_settings=EmbeddingSettings(mismatch="words"),
-        offline=settings.offline,
-    )
+    try:
+        memory = open_memory(
+            path,
+            embedder=embedder,
+            choose_local=settings.embedder_kind != "none",
+            policies=make_policies(settings),
+            language=settings.language,
+            embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
+            offline=settings.offline,
+        )
+    except SettingMismatch as error:
+        if error.setting != "analyser":
+            raise
+        raise ConfigurationError(
+            f"language {settings.language}: {path} was begun in {error.recorded} and stays so; "
+            "leave the language out, or begin another file"
+        ) from error
     return OpenedMemory(settings, memory, client)

@@ -168,9 +168,9 @@ def streaming(provider: Provider, request: Request) -> AbstractAsyncContextManag
     return closing(provider.stream(request))
 
 
-async def complete(provider: Provider, request: Request) -> Response:
-    """Return the whole reply to *request*."""
-    collector = Collector()
+async def complete(provider: Provider, request: Request, collector: Collector | None = None) -> Response:
+    """Return the whole reply to *request*; where it fails, *collector* has what there was of it."""
+    collector = Collector() if collector is None else collector
     async with streaming(provider, request) as deltas:
         async for delta in deltas:
             collector.add(delta)

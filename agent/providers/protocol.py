@@ -14,6 +14,7 @@ from agent.items import Citation, ContextItem
 from agent.providers.settings import ModelSettings
 from agent.results import StopReason, Usage
 from memory import Message
+from vectorstore import Analyser
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"]
 
@@ -33,8 +34,9 @@ class Request:
 
     *messages* end with what is to be answered and already show what was recalled, as text. The same as data:
     *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may
-    not answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored.
-    A provider with a model needs only the messages.
+    not answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored,
+    *searched* how many memories and passages there were to find (None: not known), *analyser* what makes words
+    comparable in the memory's language. A provider with a model needs only the messages.
     """
 
     messages: tuple[Message, ...]
@@ -46,6 +48,8 @@ class Request:
     context: tuple[ContextItem, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
     remembers: bool = False
+    searched: int | None = None
+    analyser: Analyser | None = None
 
     @property
     def system_words(self) -> str:

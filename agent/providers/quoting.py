@@ -13,8 +13,9 @@ quotes the present turn.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from agent.errors import ArgumentError
 from agent.items import Citation, ContextItem, cited
@@ -32,6 +33,10 @@ _BESIDE = 0.8
 """Share of the best one's score from which a memory is quoted beside it without a word of the question."""
 _NEAR = 1 / 3
 """Share of the question's telling words that a memory must hold to be shown as the nearest one, in doubt."""
+_FEW = 20
+"""Among so few memories the nearest one is always shown, in doubt: a look at it costs less than what it would miss."""
+_MARKS = ("?", "\uff1f", "\u061f")
+Terms: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class QuotingProvider:
@@ -39,7 +44,7 @@ class QuotingProvider:
 
     At most *quotes* memories or passages are quoted, each with at most *limit* characters; those that scored less
     than *share* of the best one are left out, and those below four fifths of it that share no telling word with the
-    question.
+    question. Words are compared as ``Request.analyser`` does, else as English.
     """
 
     remote = False
@@ -76,39 +81,33 @@ class QuotingProvider:
 
     def _chosen(self, question: str, request: Request) -> list[Citation]:
         """Return what is quoted, best first; in doubt the best one, and only if it may be about the question."""
-        asked = _folded(question)
+        terms = (request.analyser or self._analyser).terms
+        asked, wanted = _folded(question), set(terms(question))
         items = [item for item in request.context if _folded(item.text) != asked]
         told = [item for item in items if not _asks(item)]
         best = told or items
         if not best:
             return []
         if request.abstain == "nothing":
-            best = best[:1] if self._near(question, best[0]) else []
+            few = request.searched is not None and request.searched <= _FEW
+            best = best[:1] if few or len(_held(wanted, best[0], terms)) >= _NEAR * max(len(wanted), 1) else []
         top = max((item.score for item in best), default=0.0)
         floor = top * self._share if top > 0 else top
-        beside, wanted = top * _BESIDE if top > 0 else top, set(self._analyser.terms(question))
+        beside = top * _BESIDE if top > 0 else top
         # What shares no telling word with the question and scored well below the best is there for want of better.
         near = [one for one in best if one.score >= floor]
-        likely = [one for one in near if one.score >= beside or not wanted or self._held(wanted, one)]
+        likely = [one for one in near if one.score >= beside or not wanted or _held(wanted, one, terms)]
         chosen = sorted(likely, key=lambda one: -one.score)[: self._quotes]
-        quotes = [quote for item in chosen if (quote := self._quoted(question, item)).quote]
+        quotes = [quote for item in chosen if (quote := self._quoted(question, item, terms)).quote]
         # Numbered as they are shown: whoever reads the answer sees no other numbers.
         return [replace(quote, number=number) for number, quote in enumerate(quotes, start=1)]
 
-    def _near(self, question: str, item: ContextItem) -> bool:
-        wanted = set(self._analyser.terms(question))
-        held = self._held(wanted, item)
-        return bool(held) and len(held) >= _NEAR * len(wanted)
-
-    def _held(self, wanted: set[str], item: ContextItem) -> set[str]:
-        return wanted.intersection(self._analyser.terms(item.text))
-
-    def _quoted(self, question: str, item: ContextItem) -> Citation:
+    def _quoted(self, question: str, item: ContextItem, terms: Terms) -> Citation:
         """Return the part of *item* that is about *question*; a short memory whole."""
         if item.lane == "conversation" and len(item.text) <= self._limit:
             return cited(item)
         passage = Passage(id=item.id, text=item.text, document=item.source)
-        found = cite(question, [passage], terms=self._analyser.terms, limit=self._limit)
+        found = cite(question, [passage], terms=terms, limit=self._limit)
         return cited(item, found[0].start, found[0].end)
 
 
@@ -127,7 +126,15 @@ def _acknowledged(statement: str) -> str:
 
 def _asks(item: ContextItem) -> bool:
     """Whether *item* is a question that was asked once: it answers nothing."""
-    return item.lane == "conversation" and item.text.rstrip().endswith(("?", "\uff1f", "\u061f"))
+    if item.lane != "conversation":
+        return False
+    marked = any(mark in item.text for mark in _MARKS)
+    return item.text.rstrip().endswith(_MARKS) if marked else is_question(item.text)
+
+
+def _held(wanted: set[str], item: ContextItem, terms: Terms) -> set[str]:
+    """Return the telling words of the question that *item* holds."""
+    return wanted.intersection(terms(item.text))
 
 
 def _folded(text: str) -> str:

@@ -26,8 +26,7 @@ from agent.providers.protocol import ToolSpec
 from agent.tools.facets import Authoriser, Facets
 from agent.tools.protocol import ToolContext, ToolOutput
 from agent.tools.schema import Parameters
-from agent.tools.threads import in_thread
-from memory import ImageBlock, TextBlock, Trust
+from memory import ImageBlock, TextBlock, Trust, in_thread
 
 _DONE = "done"
 
@@ -84,7 +83,7 @@ class FunctionTool:
         if self._is_async:
             value = await self._function(**checked)
         else:
-            value = await in_thread(lambda: self._function(**checked))
+            value = await in_thread(lambda: self._function(**checked), name="mneme-tool")
             if inspect.isawaitable(value):
                 value = await value
         return output_of(value)

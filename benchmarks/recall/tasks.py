@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.recall.change_tasks import change_tasks
+from benchmarks.recall.few_tasks import few_tasks
 from benchmarks.recall.folder_tasks import folder_task
 from benchmarks.recall.library_tasks import cranfield_tasks, squad_tasks
 from benchmarks.recall.locomo_tasks import locomo_tasks
@@ -17,16 +18,17 @@ READ: dict[str, Callable[[Path], list[Task]]] = {
     "cranfield": cranfield_tasks,
 }
 """Data sets that lie in a folder, with what makes their tasks."""
-GENERATED = "updates"
-SETS = (*READ, GENERATED)
+MADE: dict[str, Callable[[], list[Task]]] = {"updates": change_tasks, "few": few_tasks}
+"""Sets that are made here."""
+SETS = (*READ, *MADE)
 
 
 def tasks_of(data: Path | None, sets: Sequence[str], folders: Sequence[Path] = ()) -> list[Task]:
     """Return the tasks of *sets* and of *folders*; raise ``ValueError`` for what is not there."""
     found: list[Task] = []
     for name in sets:
-        if name == GENERATED:
-            found += change_tasks()
+        if name in MADE:
+            found += MADE[name]()
         elif name not in READ:
             raise ValueError(f"no data set {name}; known are {', '.join(SETS)}")
         elif data is None or not (data / name).is_dir():

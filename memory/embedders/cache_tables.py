@@ -18,6 +18,7 @@ import numpy as np
 
 from memory.embedders.cache import CachedKind, Kept
 from memory.embedders.details import Truncation
+from memory.embedders.texts import check_texts
 from memory.errors import ArgumentError
 from vectorstore import Finding
 from vectorstore.sqlite import Database
@@ -40,6 +41,9 @@ class SqliteEmbeddingCache:
     ) -> None:
         if type(max_bytes) is not int or max_bytes < 1:
             raise ArgumentError("max_bytes", max_bytes, "a number of bytes of at least 1 is needed")
+        if not isinstance(database, Database):
+            expected = "a vectorstore.sqlite.Database is needed; SqliteEmbeddingCache.at(path) makes a file of its own"
+            raise ArgumentError("database", database, expected)
         self._database = database
         self._max_bytes = max_bytes
         self._token = token
@@ -52,6 +56,8 @@ class SqliteEmbeddingCache:
     @classmethod
     def at(cls, path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> SqliteEmbeddingCache:
         """Open a cache in a file of its own, which is made where there is none; ``close`` closes it."""
+        if not isinstance(path, (str, os.PathLike)):
+            raise ArgumentError("path", path, "the path of a file is needed")
         database = Database(Path(path))
         try:
             cache = cls(database, max_bytes=max_bytes)
@@ -63,6 +69,7 @@ class SqliteEmbeddingCache:
 
     def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[Kept | None]:
         """As ``EmbeddingCache.get``."""
+        check_texts(texts)
         found: list[Kept | None] = []
         with self._database.read() as connection:
             salt = self._salted(connection)
@@ -76,6 +83,7 @@ class SqliteEmbeddingCache:
 
     def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, Kept]) -> None:
         """As ``EmbeddingCache.put``."""
+        check_texts(list(kept))
         if not kept:
             return
         with self._database.write() as connection:
@@ -87,6 +95,7 @@ class SqliteEmbeddingCache:
 
     def erase(self, texts: Sequence[str]) -> int:
         """As ``EmbeddingCache.erase``; inside this thread's ``write()`` it is part of that."""
+        check_texts(texts)
         with self._database.read() as connection:
             salt = self._salted(connection)
             hashes = [] if salt is None else [hash_of(salt, text) for text in dict.fromkeys(texts)]

@@ -17,7 +17,7 @@ from memory.embedders.cache import CachedKind, EmbeddingCache, Kept
 from memory.embedders.details import Embeddings, Truncation, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import PROBES, agree, probe
-from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.protocol import Embedder, EmbeddingKind, checked_embedder
 from memory.embedders.remote import is_remote
 from memory.embedders.texts import check_input, distinct
 from memory.errors import ArgumentError
@@ -35,9 +35,8 @@ class CachedEmbedder:
     """
 
     def __init__(self, inner: Embedder, cache: EmbeddingCache, *, queries: bool = False) -> None:
-        if not isinstance(inner, Embedder):
-            raise ArgumentError("inner", inner, "an embedder is needed")
-        if not isinstance(cache, EmbeddingCache):
+        checked_embedder(inner, "inner")
+        if isinstance(cache, type) or not isinstance(cache, EmbeddingCache):
             raise ArgumentError("cache", cache, "an EmbeddingCache is needed")
         self._inner = inner
         self._cache = cache

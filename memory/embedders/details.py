@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,12 @@ class Truncation:
 
     def __str__(self) -> str:
         return f"truncated (kept {self.kept} of {self.of} tokens)"
+
+
+def truncation(part: str, whole: str, measure: Callable[[str], int], *, kept: int | None = None) -> Truncation:
+    """Return what was cut of *whole* when *part* of it was embedded; *kept* where the server has counted itself."""
+    tokens = measure(part) if kept is None else kept
+    return Truncation(tokens, max(measure(whole), tokens + 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +55,6 @@ class DetailedEmbedder(Embedder, Protocol):
 
 async def embed_detailed(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
     """Return *embedder*'s answer with what it tells of it; nothing is told where it is a plain one."""
-    if isinstance(embedder, DetailedEmbedder):
-        return await embedder.embed_detailed(texts, kind)
+    if hasattr(embedder, "embed_detailed"):  # to ask for all of the protocol would read each of its properties
+        return await cast("DetailedEmbedder", embedder).embed_detailed(texts, kind)
     return Embeddings(await embedder.embed(texts, kind))

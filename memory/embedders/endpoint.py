@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.bounded import bounded
-from memory.embedders.details import Embeddings, Truncation
+from memory.embedders.details import Embeddings, Truncation, truncation
 from memory.embedders.protocol import EmbeddingKind
-from memory.embedders.texts import batches, check_input, distinct, whole_number
+from memory.embedders.texts import batches, check_input, cut, distinct, whole_number
 from memory.embedders.vectors import nonsense, unit_rows
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.estimating_counter import EstimatingCounter
 from memory.http import HttpClient
-from memory.requests import is_loopback
-from memory.tokens import TokenCounter
+from memory.requests import checked_url, is_loopback
+from memory.tokens import TokenCounter, checked_counter
 
 BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000
@@ -52,8 +52,8 @@ class Asking:
         for name in ("batch_texts", "batch_tokens", "concurrency"):
             whole_number(name, getattr(self, name))
         whole_number("max_tokens", self.max_tokens, unset=True)
-        if self.counter is not None and not isinstance(self.counter, TokenCounter):
-            raise ArgumentError("counter", self.counter, "a TokenCounter is needed")
+        if self.counter is not None:
+            checked_counter(self.counter)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,8 @@ class EndpointEmbedder:
 
     def __init__(
         self,
-        url: str,
+        base_url: str,
+        path: str,
         model: str,
         *,
         names: tuple[str, str],
@@ -85,16 +86,24 @@ class EndpointEmbedder:
         client: HttpClient | None,
     ) -> None:
         """*names*: wire format and model, as the fingerprint has them; *prefixes*: of a question and of a document."""
+        checked_url(base_url, "base_url")
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of an embedding model is needed")
         whole_number("dimensions", dimensions, unset=True)
+        for name, given in (("query_prefix", prefixes[0]), ("document_prefix", prefixes[1])):
+            if not isinstance(given, str):
+                raise ArgumentError(name, given, "a text is needed; an empty one for no prefix")
+        if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint.strip()):
+            raise ArgumentError("fingerprint", fingerprint, "a name for the vectors is needed, or None")
+        if client is not None and not isinstance(client, HttpClient):
+            raise ArgumentError("client", type(client).__name__, "a memory.http.HttpClient is needed")
         made = [*names, str(dimensions or "full"), "unit"]
         if any(prefixes):
             made.append("+".join(repr(prefix) for prefix in prefixes))
-        self._url = url
+        self._url = base_url.rstrip("/") + path
         self._model = model
         self._fingerprint = fingerprint or "/".join(made)
-        self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._headers = _authorised(api_key)
         self._dimensions = dimensions
         self._prefixes: dict[str, str] = dict(zip(("query", "document"), prefixes, strict=True))
         self._asking = asking
@@ -130,7 +139,7 @@ class EndpointEmbedder:
         check_input(texts, kind)
         asked, places = distinct(texts)
         found: dict[str, _One] = {}
-        sent = [self._cut(text, kind) for text in asked]
+        sent = [cut(self._prefixes[kind] + text, self._asking.max_tokens, self._counter.count) for text in asked]
         runs = batches(sent, self._asking.batch_texts, self._asking.batch_tokens, self._counter.count)
         answers = await bounded([partial(self._settle, run) for run in runs], self._asking.concurrency)
         for text, part, one in zip(asked, sent, (one for answer in answers for one in answer), strict=True):
@@ -153,8 +162,8 @@ class EndpointEmbedder:
         if self._owned:
             await self._client.aclose()
 
-    def _payload(self, batch: Sequence[str], *, cut: bool) -> dict[str, Any]:
-        """Return what is sent for *batch*; *cut*: the server may cut a text that is too long, if it knows how to."""
+    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
+        """Return what is sent for *batch*; *may_cut*: a text that is too long, where the server knows how to."""
         raise NotImplementedError
 
     def _answered(self, answer: Any, count: int) -> Answered:
@@ -191,7 +200,7 @@ class EndpointEmbedder:
         if not _too_long(error):
             return _One(refused=str(error))
         if self._server_cuts:
-            vectors, kept = await self._ask([text], cut=True)
+            vectors, kept = await self._ask([text], may_cut=True)
             return _One(vectors[0], self._truncation(kept, text, text))
         part = text
         for _ in range(_HALVINGS):
@@ -207,9 +216,13 @@ class EndpointEmbedder:
             return _One(vectors[0], self._truncation(kept, part, text))
         return _One(refused=str(error))
 
-    async def _ask(self, batch: Sequence[str], *, cut: bool = False) -> tuple[list[NDArray[np.float32]], int | None]:
+    async def _ask(
+        self, batch: Sequence[str], *, may_cut: bool = False
+    ) -> tuple[list[NDArray[np.float32]], int | None]:
         try:
-            answer = await self._client.post_json(self._url, self._payload(batch, cut=cut), headers=self._headers)
+            answer = await self._client.post_json(
+                self._url, self._payload(batch, may_cut=may_cut), headers=self._headers
+            )
         except HttpError as error:
             raise EmbedderError(f"embedding with {self._model} failed: {error}") from error
         answered = self._answered(answer, len(batch))
@@ -219,17 +232,6 @@ class EndpointEmbedder:
         self._dimension = rows.shape[1]
         return list(rows), answered.tokens
 
-    def _cut(self, text: str, kind: EmbeddingKind) -> str:
-        """Return *text* as it is sent: with its prefix, and no longer than may be."""
-        whole, limit = self._prefixes[kind] + text, self._asking.max_tokens
-        if limit is None or self._counter.count(whole) <= limit:
-            return whole
-        low, high = 0, len(whole)
-        while high - low > 1:  # counts grow with the text, near enough; what is sent is counted, whatever they do
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._counter.count(whole[:middle]) <= limit else (low, middle)
-        return whole[:low] if low else whole[:1]
-
     def _noted(self, whole: str, sent: str, one: _One) -> _One:
         """Return *one* with what was cut of *whole* before it was sent."""
         if one.vector is None or len(sent) == len(whole):
@@ -238,8 +240,7 @@ class EndpointEmbedder:
         return _One(one.vector, self._truncation(kept, sent, whole))
 
     def _truncation(self, kept: int | None, part: str, whole: str) -> Truncation:
-        tokens = self._counter.count(part) if kept is None else kept
-        return Truncation(tokens, max(self._counter.count(whole), tokens + 1))
+        return truncation(part, whole, self._counter.count, kept=kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,6 +250,12 @@ class _One:
     vector: NDArray[np.float32] | None = None
     truncation: Truncation | None = None
     refused: str | None = None
+
+
+def _authorised(key: str | None) -> dict[str, str]:
+    if key is not None and not (isinstance(key, str) and key.isascii() and key.isprintable() and key == key.strip()):
+        raise ArgumentError("api_key", "(not shown)", "a key in plain ASCII, with no space or line end around it")
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def _about_texts(error: EmbedderError) -> bool:

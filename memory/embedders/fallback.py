@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from memory.embedders.details import Embeddings, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
-from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.protocol import Embedder, EmbeddingKind, checked_embedder
 from memory.embedders.remote import is_remote
 from memory.embedders.texts import check_input
 from memory.errors import ArgumentError, EmbedderError
@@ -37,10 +37,11 @@ class FallbackEmbedder:
     def __init__(self, first: Embedder, *others: Embedder) -> None:
         if not others:
             raise ArgumentError("others", others, "an embedder to fall back on is needed")
-        for other in others:
-            if other.fingerprint != first.fingerprint:
+        checked_embedder(first, "first")
+        for place, other in enumerate(others):
+            if checked_embedder(other, f"others[{place}]").fingerprint != first.fingerprint:
                 raise ArgumentError(
-                    "others",
+                    f"others[{place}]",
                     other.fingerprint,
                     f"an embedder of the same space, {first.fingerprint}, is needed (give two names of one model the "
                     "same fingerprint=)",

@@ -5,7 +5,6 @@ embedder = FunctionEmbedder(model.encode, fingerprint="my-model/1")
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -15,10 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.bounded import bounded
+from memory.embedders.details import Embeddings, Truncation, truncation
 from memory.embedders.protocol import EmbeddingKind
-from memory.embedders.texts import batches, check_input, distinct, whole_number
+from memory.embedders.texts import batches, check_input, cut, distinct, whole_number
 from memory.embedders.vectors import nonsense, unit_rows
 from memory.errors import ArgumentError
+from memory.estimating_counter import EstimatingCounter
+from memory.threads import in_thread
+from memory.tokens import TokenCounter, checked_counter
 
 TextFunction: TypeAlias = Callable[[Any], Any]
 """From a text to a vector, or from a list of texts to as many vectors; the answer may be awaitable."""
@@ -31,10 +34,14 @@ class FunctionEmbedder:
     """Calls *function* with lists of texts (*takes* "texts") or with one text at a time ("text").
 
     *fingerprint* names the model and what is done with it: change it when they change. *queries* is the function for
-    questions, where they are embedded otherwise. A synchronous function runs in a worker thread, at most *concurrency*
-    calls at a time. Equal texts are given once, blank ones not at all; vectors of any length are brought to length 1,
-    and an answer that is no vectors raises ``EmbedderError``. What the function raises is raised. *remote* off says
-    that texts do not leave this machine; without that, what is marked sensitive is not given to it.
+    questions, where they are embedded otherwise. A synchronous function runs in a thread, at most *concurrency* calls
+    at a time; one that never returns holds up nothing but its own vectors. Equal texts are given once, blank ones not
+    at all; vectors of any length are brought to length 1, and an answer that is no vectors raises ``EmbedderError``.
+    What the function raises is raised. *remote* off says that texts do not leave this machine; without that, what is
+    marked sensitive is not given to it.
+
+    Most models read only the beginning of a long text and do not say so: with *max_tokens*, as *counter* (None: an
+    estimate that does not under-count) counts them, a text is cut to what the model reads, and told as cut.
     """
 
     def __init__(
@@ -48,6 +55,8 @@ class FunctionEmbedder:
         batch_texts: int = BATCH_TEXTS,
         concurrency: int = 1,
         remote: bool = True,
+        max_tokens: int | None = None,
+        counter: TokenCounter | None = None,
     ) -> None:
         for name, value in (("function", function), ("queries", queries)):
             if not callable(value) and not (name == "queries" and value is None):
@@ -59,6 +68,9 @@ class FunctionEmbedder:
         whole_number("dimension", dimension, unset=True)
         whole_number("batch_texts", batch_texts)
         whole_number("concurrency", concurrency)
+        whole_number("max_tokens", max_tokens, unset=True)
+        if not isinstance(remote, bool):
+            raise ArgumentError("remote", remote, "True or False is needed: whether texts leave this machine")
         self.remote = remote
         self._functions = {"document": function, "query": queries or function}
         self._fingerprint = fingerprint
@@ -66,6 +78,8 @@ class FunctionEmbedder:
         self._dimension = dimension or 0
         self._batch_texts = batch_texts
         self._concurrency = concurrency
+        self._max_tokens = max_tokens
+        self._count = (EstimatingCounter() if counter is None else checked_counter(counter)).count
 
     @property
     def fingerprint(self) -> str:
@@ -79,22 +93,31 @@ class FunctionEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says."""
+        return (await self.embed_detailed(texts, kind)).vectors
+
+    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+        """As ``DetailedEmbedder``: what *max_tokens* left out is told by place; nothing is ever refused."""
         check_input(texts, kind)
         asked, places = distinct(texts)
-        runs = [[text] for text in asked] if self._single else batches(asked, self._batch_texts, BATCH_CHARACTERS)
+        given = [cut(text, self._max_tokens, self._count) for text in asked]
+        runs = [[text] for text in given] if self._single else batches(given, self._batch_texts, BATCH_CHARACTERS)
         function = self._functions[kind]
         answers = await bounded([partial(self._called, function, run) for run in runs], self._concurrency)
         vectors = np.zeros((len(texts), self._dimension), np.float32)
-        for text, row in zip(asked, (row for answer in answers for row in answer), strict=True):
+        truncated: dict[int, Truncation] = {}
+        rows = (row for answer in answers for row in answer)
+        for text, part, row in zip(asked, given, rows, strict=True):
             vectors[places[text]] = row
-        return vectors
+            if len(part) < len(text):
+                truncated.update(dict.fromkeys(places[text], truncation(part, text, self._count)))
+        return Embeddings(vectors, truncated)
 
     async def _called(self, function: TextFunction, run: Sequence[str]) -> NDArray[np.float32]:
         argument: Any = run[0] if self._single else list(run)
         if inspect.iscoroutinefunction(function):
             answer = await function(argument)
         else:
-            answer = await asyncio.to_thread(function, argument)
+            answer = await in_thread(partial(function, argument), name="mneme-embedder")
             if isinstance(answer, Awaitable):
                 answer = await answer
         who = f"the function of {self._fingerprint}"

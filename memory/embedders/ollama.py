@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory.embedders.endpoint import BATCH_TEXTS, BATCH_TOKENS, Answered, Asking, EndpointEmbedder
+from memory.errors import ArgumentError
 from memory.http import HttpClient
 from memory.tokens import TokenCounter
 
@@ -49,7 +50,8 @@ class OllamaEmbedder(EndpointEmbedder):
     ) -> None:
         name = str(model).removesuffix(":latest")  # the same model, for Ollama
         super().__init__(
-            base_url.rstrip("/") + "/api/embed",
+            base_url,
+            "/api/embed",
             model,
             names=("ollama", name),
             fingerprint=fingerprint,
@@ -60,10 +62,12 @@ class OllamaEmbedder(EndpointEmbedder):
             client=client,
         )
         self._keep_alive = keep_alive
+        if options is not None and not isinstance(options, Mapping):
+            raise ArgumentError("options", options, 'a mapping such as {"num_ctx": 8192} is needed')
         self._options = dict(options or {})
 
-    def _payload(self, batch: Sequence[str], *, cut: bool) -> dict[str, Any]:
-        payload: dict[str, Any] = {"model": self._model, "input": list(batch), "truncate": cut}
+    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
+        payload: dict[str, Any] = {"model": self._model, "input": list(batch), "truncate": may_cut}
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions
         if self._keep_alive is not None:

@@ -40,7 +40,8 @@ class OpenAICompatibleEmbedder(EndpointEmbedder):
         client: HttpClient | None = None,
     ) -> None:
         super().__init__(
-            base_url.rstrip("/") + "/embeddings",
+            base_url,
+            "/embeddings",
             model,
             names=("openai-compatible", str(model)),
             fingerprint=fingerprint,
@@ -51,7 +52,7 @@ class OpenAICompatibleEmbedder(EndpointEmbedder):
             client=client,
         )
 
-    def _payload(self, batch: Sequence[str], *, cut: bool) -> dict[str, Any]:
+    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, "input": list(batch)}
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions

@@ -8,6 +8,8 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.errors import ArgumentError
+
 EmbeddingKind: TypeAlias = Literal["document", "query"]
 
 
@@ -37,6 +39,14 @@ class Embedder(Protocol):
         ``ArgumentError``, a failing or inconsistent provider ``EmbedderError``. Calls may be made at the same time.
         """
         ...
+
+
+def checked_embedder(embedder: object, argument: str = "embedder") -> Embedder:
+    """Return *embedder* if it is one; a class that makes one is none."""
+    if isinstance(embedder, type) or not isinstance(embedder, Embedder):
+        expected = "an embedder (fingerprint, dimension, async embed) is needed, such as LocalEmbedder()"
+        raise ArgumentError(argument, embedder, expected)
+    return embedder
 
 
 @runtime_checkable

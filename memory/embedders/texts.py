@@ -11,13 +11,15 @@ def check_input(texts: Sequence[str], kind: str) -> None:
     """Raise ``ArgumentError`` unless *texts* are whole texts and *kind* is one of the two."""
     if kind not in ("document", "query"):
         raise ArgumentError("kind", kind, "'document' or 'query' is needed")
-    if isinstance(texts, str):
-        raise ArgumentError("texts", texts, "a list of texts is needed, not one text")
     check_texts(texts)
 
 
 def check_texts(texts: Sequence[object], argument: str = "texts") -> None:
     """Raise ``ArgumentError`` naming the first of *texts* that no tokenizer and no server could take."""
+    if isinstance(texts, str):
+        raise ArgumentError(argument, texts, "a list of texts is needed, not one text")
+    if isinstance(texts, bytes) or not isinstance(texts, Sequence):
+        raise ArgumentError(argument, texts, "a list of texts is needed")
     for position, text in enumerate(texts):
         whole = isinstance(text, str) and _is_whole(text)
         if not whole:
@@ -43,6 +45,19 @@ def batches(
         total += length
     if start < len(texts):
         yield texts[start:]
+
+
+def cut(text: str, limit: int | None, measure: Callable[[str], int]) -> str:
+    """Return as much of *text*, from its beginning, as *measure* counts up to *limit*; at least one character of it."""
+    if limit is None or measure(text) <= limit:
+        return text
+    low, high = 0, min(limit, len(text))
+    while high < len(text) and measure(text[:high]) <= limit:  # so that a very long text is not counted ever again
+        low, high = high, min(2 * high, len(text))
+    while high - low > 1:  # counts grow with the text, near enough; what is sent is counted, whatever they do
+        middle = (low + high) // 2
+        low, high = (middle, high) if measure(text[:middle]) <= limit else (low, middle)
+    return text[:low] if low else text[:1]
 
 
 def distinct(texts: Sequence[str]) -> tuple[list[str], dict[str, list[int]]]:

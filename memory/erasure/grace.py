@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from memory.codec import from_entry
 from memory.errors import ArgumentError
 from memory.forgotten.erasers import Returning
 from memory.forgotten.held import Package
@@ -15,15 +16,18 @@ from memory.records import Actor, Change, Operation
 from memory.times import aware
 from memory.write.checking import actor_named
 from memory.write.context import WriteContext
+from memory.write.trust import check_may_change, check_may_undo
 from vectorstore import Entry
 
 
-def restore_forgotten(context: WriteContext, operation: str, namespace: str, *, actor: Actor) -> Operation:
+def restore_forgotten(
+    context: WriteContext, operation: str, namespace: str, *, actor: Actor, approved_by: Actor | None = None
+) -> Operation:
     """Bring back all that the forgetting *operation* put aside; return the operation that did so.
 
     Vectors of another space than the present one are left out and made again. Where somebody remembered something
     under the same id meanwhile, nothing is brought back and ``ArgumentError`` says so; so it does where the bytes
-    are gone, or were never held.
+    are gone, or were never held; where it was forgotten by somebody who is trusted more, ``NotTrusted``.
     """
     store = context.lifecycle("restore_forgotten")
     actor_named(actor, "actor")
@@ -32,6 +36,10 @@ def restore_forgotten(context: WriteContext, operation: str, namespace: str, *, 
         if package is None:
             expected = "a forgetting whose time of grace is not over is needed; its bytes are gone, or it had none"
             raise ArgumentError("operation", operation, expected)
+        decided = context.operations.get(namespace, operation)
+        if decided is not None:  # of messages alone nothing is logged
+            check_may_undo(actor, decided, approved_by=approved_by)
+        check_may_change(actor, (from_entry(one) for _, one in package.entries), "restore", approved_by=approved_by)
         entries = _by_lane(package, "" if store.space is None else store.space.fingerprint)
         for lane, held in entries.items():
             taken = [one.id for one in store.get([entry.id for entry in held], namespace=lane) if one is not None]

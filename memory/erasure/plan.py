@@ -198,15 +198,14 @@ def _merged(context: WriteContext, roots: Sequence[Entry], namespace: str) -> li
 
 
 def _messages(context: WriteContext, plan: Plan, roots: Sequence[Entry], namespace: str) -> list[HistoryRow]:
-    """Return the messages that the memories come from, and those that hold their words or quote them."""
+    """Return the messages that the memories name as their source, and those that hold their words or quote them."""
     places = []
     for entry in roots:
         source = from_entry(entry).source
         if source is not None and source.session is not None and source.sequence is not None:
             places.append((source.session, source.sequence))
-    own = context.rows.of_memories([*plan.targets, *plan.derived], namespace=namespace)
     places += _holding(context, plan, namespace)
-    return [*own, *context.rows.at(places, namespace=namespace)]
+    return context.rows.at(places, namespace=namespace)
 
 
 def _holding(context: WriteContext, plan: Plan, namespace: str) -> list[tuple[str, int]]:

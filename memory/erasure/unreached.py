@@ -10,13 +10,11 @@ from typing import Any, Final
 
 from memory.records import Change, Operation, Unreached
 from memory.write.context import WriteContext
+from memory.write.operations import NO_MEMORY
 from vectorstore import VectorStoreError
 
 EXPORT: Final = "export"
-IMPORT: Final = "import"
-"""The kinds of the operations by which exports and imports are recorded."""
-NO_MEMORY: Final = ""
-"""The id in a change that is of no memory; the log finds exports by it."""
+"""The kind of the operations by which exports are recorded."""
 _MANY: Final = 1_000_000
 
 

@@ -94,9 +94,10 @@ async def evaluate(
     probes = probes_of(memories, analyser.terms, count=questions, seed=seed)
     if len(probes) < min(_FEWEST, questions):
         raise ArgumentError(
-            "namespace",
-            namespace,
-            f"it holds {len(places)} memories, of which {len(probes)} can be asked about: too few",
+            "memories",
+            len(places),
+            f"too few to ask about: at least {min(_FEWEST, questions)} are needed that say enough for a question, "
+            f"and {len(probes)} do; remember or ingest more",
         )
     left = {probe.wanted: probe.left for probe in probes if probe.left is not None}
     there = changed(places, left, {probe.aside for probe in probes if probe.aside is not None})

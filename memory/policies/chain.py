@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memory.errors import ArgumentError
 from memory.messages import Message
-from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, checked_messages, checked_policy
 
 
 class Chain:
@@ -19,8 +19,7 @@ class Chain:
         if not policies:
             raise ArgumentError("policies", policies, "at least one policy is needed")
         for position, policy in enumerate(policies):
-            if not isinstance(policy, ReadPolicy):
-                raise ArgumentError(f"policies[{position}]", policy, "a read policy has a method apply(messages)")
+            checked_policy(policy, f"policies[{position}]")
             if isinstance(policy, ConversationPolicy):
                 expected = "put the chain inside it, so that it sums up what the whole chain leaves out"
                 raise ArgumentError(f"policies[{position}]", policy, expected)
@@ -28,7 +27,7 @@ class Chain:
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """As the protocol says; over budget if one of the windows is."""
-        chosen, over_budget = tuple(messages), False
+        chosen, over_budget = tuple(checked_messages(messages)), False
         notes: list[str] = []
         for policy in self._policies:
             window = policy.apply(chosen)

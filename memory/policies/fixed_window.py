@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from memory.errors import ArgumentError
 from memory.messages import Message
 from memory.policies.newest import newest_groups
-from memory.policies.protocol import Window
+from memory.policies.protocol import Window, checked_messages
 from memory.turns import turns
 
 
@@ -28,6 +28,7 @@ class FixedWindow:
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """As the protocol says."""
+        checked_messages(messages)
         if self._messages is not None:
             limit = self._messages
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory.messages import Message
-from memory.policies.protocol import Window
+from memory.policies.protocol import Window, checked_messages
 
 
 class KeepAll:
@@ -13,6 +13,7 @@ class KeepAll:
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """As the protocol says."""
+        checked_messages(messages)
         system = [message for message in messages if message.role == "system"]
         return Window((*system, *(message for message in messages if message.role != "system")))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from memory.messages import Message
-from memory.policies.protocol import Window
+from memory.policies.protocol import Window, checked_messages
 from memory.turns import groups
 
 Cost = Callable[[Message], int]
@@ -17,6 +17,7 @@ def newest_groups(messages: Sequence[Message], budget: int, cost: Cost, *, syste
     A tool message whose call is not in the window would be refused by a model: such orphans at the window's
     start are left out, unless there is nothing else.
     """
+    checked_messages(messages)
     system = [message for message in messages if message.role == "system"]
     found = groups([message for message in messages if message.role != "system"])
     spent = sum(map(system_cost, system))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from memory.errors import ArgumentError
 from memory.messages import Message
 from memory.storage.conversation import Conversation
 
@@ -50,6 +51,24 @@ class ConversationPolicy(ReadPolicy, Protocol):
     async def window(self, conversation: Conversation) -> Window:
         """Return the window of *conversation*."""
         ...
+
+
+def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return *messages* if they are a list of messages; what a history gives is a ``StoredMessage``, and has one."""
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
+        raise ArgumentError("messages", messages, "a list of messages is needed")
+    for position, message in enumerate(messages):
+        if not isinstance(message, Message):
+            raise ArgumentError(f"messages[{position}]", message, "a Message is needed")
+    return messages
+
+
+def checked_policy(policy: object, argument: str) -> ReadPolicy:
+    """Return *policy* if it is a read policy; a class that makes one is none."""
+    if isinstance(policy, type) or not isinstance(policy, ReadPolicy):
+        expected = "a read policy is needed, such as FixedWindow(turns=10); it has a method apply(messages)"
+        raise ArgumentError(argument, policy, expected)
+    return policy
 
 
 async def window_of(policy: ReadPolicy, conversation: Conversation) -> Window:

@@ -21,12 +21,13 @@ from typing import TypeAlias
 from memory.errors import ArgumentError
 from memory.estimating_counter import EstimatingCounter
 from memory.messages import Message
-from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window
+from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, checked_messages, checked_policy
 from memory.storage.conversation import Conversation
 from memory.storage.protocol import StoredMessage
 from memory.storage.serialise import check_name
 from memory.storage.summaries import Summary
-from memory.tokens import TokenCounter
+from memory.threads import in_thread
+from memory.tokens import TokenCounter, checked_counter
 from memory.turns import groups
 
 Summarise: TypeAlias = Callable[[str, Sequence[Message]], str | Awaitable[str]]
@@ -64,7 +65,7 @@ class SummaryWindow:
         timeout: float | None = None,
     ) -> None:
         for argument, given in (("policy", policy), ("down_to", down_to if down_to is not None else policy)):
-            if not isinstance(given, ReadPolicy) or isinstance(given, ConversationPolicy):
+            if isinstance(checked_policy(given, argument), ConversationPolicy):
                 raise ArgumentError(argument, given, "a policy of messages alone is needed, such as a TokenWindow")
         if not callable(summarise):
             raise ArgumentError("summarise", summarise, "a function of the summary so far and messages is needed")
@@ -75,12 +76,12 @@ class SummaryWindow:
         self._policy, self._down_to = policy, down_to if down_to is not None else policy
         self._summarise = summarise
         self._name = check_name(name, "name")
-        self._limit, self._counter = limit, counter or EstimatingCounter()
+        self._limit, self._counter = limit, EstimatingCounter() if counter is None else checked_counter(counter)
         self._timeout = timeout
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """Return the window of *messages* alone; a summary among them stays, none is made."""
-        told = [one for one in messages if SUMMARY in one.metadata][-1:]
+        told = [one for one in checked_messages(messages) if SUMMARY in one.metadata][-1:]
         window = self._policy.apply([one for one in messages if one not in told])
         if window.dropped:
             note = f"{_messages(window.dropped)} left out and not summed up: there is no storage to keep a summary in"
@@ -92,6 +93,7 @@ class SummaryWindow:
 
         A long conversation is summed up in parts, each kept when it is ready: one that fails loses no other.
         """
+        summarise = self._summarise if conversation.calling is None else conversation.calling(self._summarise)
         said: tuple[str, ...] = ()
         refused = 0
         while True:
@@ -105,7 +107,7 @@ class SummaryWindow:
                 return _told(plain, None, note)
             gone = self._gone(stored, plain)
             try:
-                text, notes = await self._continued(before, gone)
+                text, notes = await self._continued(summarise, before, gone)
             except Exception as error:  # whatever the caller's function raises: the conversation goes on without
                 reason = f"{type(error).__name__}: {error}".removesuffix(": ")[:_LONGEST_REASON]
                 note = f"the summary could not be made ({reason}); {_messages(plain.dropped)} left out of it"
@@ -127,14 +129,16 @@ class SummaryWindow:
             length += len(group)
         return spoken[:length]
 
-    async def _continued(self, before: Summary | None, gone: Sequence[StoredMessage]) -> tuple[str, tuple[str, ...]]:
+    async def _continued(
+        self, summarise: Summarise, before: Summary | None, gone: Sequence[StoredMessage]
+    ) -> tuple[str, tuple[str, ...]]:
         """Return the summary continued by *gone*, and what is to be said of it."""
         given = (before.text if before else "", tuple(one.message for one in gone))
         async with asyncio.timeout(self._timeout):
-            if inspect.iscoroutinefunction(self._summarise):
-                text = await self._summarise(*given)
+            if inspect.iscoroutinefunction(summarise):
+                text = await summarise(*given)
             else:
-                answer = await asyncio.to_thread(lambda: self._summarise(*given))
+                answer = await in_thread(lambda: summarise(*given), name="mneme-summary")
                 text = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(text, str) or not text.strip():
             raise ArgumentError("summarise", text, "must return a text that is not blank")

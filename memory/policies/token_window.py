@@ -8,7 +8,7 @@ from memory.errors import ArgumentError
 from memory.messages import Message
 from memory.policies.newest import newest_groups
 from memory.policies.protocol import Window
-from memory.tokens import TokenCounter, message_tokens
+from memory.tokens import TokenCounter, checked_counter, message_tokens
 
 
 class TokenWindow:
@@ -18,7 +18,7 @@ class TokenWindow:
         if type(budget) is not int or budget < 1:
             raise ArgumentError("budget", budget, "a whole number of tokens of at least 1 is needed")
         self._budget = budget
-        self._counter = counter
+        self._counter = checked_counter(counter)
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """As the protocol says."""

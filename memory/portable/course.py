@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from memory.erasure.unreached import IMPORT
 from memory.lanes import CONVERSATION, DOCUMENTS, store_namespace
 from memory.portable.reading import Checked
 from memory.portable.report import ImportLine, Mode
 from memory.records import Actor, Change, Memory, Trust
 from memory.write.context import WriteContext
+from memory.write.operations import IMPORT
 from memory.write.policies import NEAR
 from memory.write.probes import Rows
 from vectorstore import Entry

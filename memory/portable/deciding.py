@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, TypeAlias
 
-from memory.codec import from_entry, to_entry
+from memory.codec import from_entry, text_of, to_entry
 from memory.portable.course import Course, content
 from memory.portable.items import memory_of, vector_of, without_version
 from memory.portable.report import Item
@@ -141,7 +141,7 @@ class Deciding:
                     kept.append(replace(one.memory, id=one.memory.id or f"made {self._made}"))
                     stored.add(kept[-1])
         road = Road(context, course.namespace, silent, stored)
-        await road.let_go([] if course.dry_run else [to_entry(one).text for one in kept])
+        await road.let_go([] if course.dry_run else [text_of(one) for one in kept])
         if later:
             await asyncio.to_thread(self._note, kept, stored.ready)
             return found
@@ -153,7 +153,7 @@ class Deciding:
         if self._scratch is None:
             self._scratch = open_store("numpy:", space=space)
         of = self._scratch.space
-        made = [ready.get(to_entry(one).text) for one in kept]
+        made = [ready.get(text_of(one)) for one in kept]
         rows = [None if one is None or of is None or one.space != of else one.vectors[0] for one in made]
         entries = [to_entry(one, vector=row) for one, row in zip(kept, rows, strict=True)]
         self._scratch.upsert(entries, namespace=self.course.lane(None))
@@ -164,7 +164,7 @@ class Deciding:
         if not self.course.vectors or space is None:
             return {}
         rows = ((memory_of(given), vector_of(given, space.dimension)) for _, given in batch)
-        return {to_entry(one).text: Embedded((row,), (None,), space=space) for one, row in rows if row is not None}
+        return {text_of(one): Embedded((row,), (None,), space=space) for one, row in rows if row is not None}
 
     def _to_make_of(self, turn: Sequence[_Read]) -> bool:
         sources = self.course.checked.sources
@@ -174,7 +174,7 @@ class Deciding:
 
 
 def _with_vector(one: Decided, stored: StoredMemories, brought: Mapping[str, Embedded]) -> Decided:
-    text = None if one.judged.memory is None else to_entry(one.judged.memory).text
+    text = None if one.judged.memory is None else text_of(one.judged.memory)
     return one if text is None or text in brought else replace(one, embedded=stored.ready.get(text))
 
 

@@ -24,6 +24,7 @@ from memory.portable.room import make_room, raise_revisions
 from memory.portable.same_model import check_model, take_space
 from memory.records import Actor, Trust
 from memory.write.context import WriteContext
+from memory.write.operations import replaced_all
 
 Progress = Callable[[int, int], object] | None
 
@@ -75,6 +76,7 @@ def _replace(course: Course, decided: Mapping[int, Decided], on_progress: Progre
     checked = course.checked
     with _transaction(course):
         course.removed = make_room(course.context, course.namespace, dry_run=course.dry_run)
+        course.changes += [replaced_all(course.removed)] if course.removed else []
         if not course.dry_run:
             for numbers in checked.batches(checked.others):
                 settle(course, list(checked.lines(numbers)))
@@ -86,6 +88,7 @@ def _replace(course: Course, decided: Mapping[int, Decided], on_progress: Progre
         for batch in _memories(checked):
             done += _place(course, batch, decided)
             _tell(on_progress, done, checked)
+        course.log()
         for numbers in checked.batches(checked.others):
             done += _take(course, numbers)
             _tell(on_progress, done, checked)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from memory.codec import from_entry, to_entry
+from memory.codec import from_entry, to_entry, to_metadata
 from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.portable.course import Course, content
 from memory.portable.deciding import Decided, Given
@@ -17,7 +17,8 @@ from memory.times import aware
 from memory.write.embedded import Embedded
 from memory.write.ids import keyed_id
 from memory.write.judging import Judged
-from memory.write.versions import retired
+from memory.write.marking import hide
+from memory.write.versions import begun, remarked, retired
 from vectorstore import Entry, Vector
 
 _RANK: Final = tuple(Trust)
@@ -146,17 +147,18 @@ def _meet(course: Course, one: _Drafted, entry: Entry) -> None:
 
 
 def _correct(course: Course, one: _Drafted, entry: Entry) -> None:
-    context, memory = course.context, replace(one.memory, id=entry.id)
+    context, memory, change = course.context, replace(one.memory, id=entry.id), Change(entry.id, entry.revision)
     if not course.dry_run:
         if one.lane == store_namespace(course.namespace, CONVERSATION):
-            now = aware(context.clock(), context.zone)
-            old = archived_id(entry.id, entry.revision)
-            memory = replace(memory, supersedes=old, operation=course.operation)
+            now, old = aware(context.clock(), context.zone), archived_id(entry.id, entry.revision)
+            memory = replace(memory, recorded_at=now, counts_from=None, supersedes=old, operation=course.operation)
             archive = store_namespace(course.namespace, ARCHIVE)
-            context.store.upsert([retired(entry, now, counts_to=memory.valid_from)], namespace=archive)
+            context.store.upsert([retired(entry, now, counts_to=begun(memory))], namespace=archive)
+            change = remarked(entry, to_metadata(memory))
+            hide(context, entry.id, entry.metadata, change.new, course.namespace)
         written = [_entry(replace(one, memory=memory))]
         context.store.upsert(written, namespace=one.lane, expect={entry.id: entry.revision})
-    course.changes.append(Change(entry.id, entry.revision))
+    course.changes.append(change)
     reason = "; ".join(part for part in (one.reason, "corrected by the file") if part)
     _say(course, replace(one, reason=reason))
 

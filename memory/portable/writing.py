@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from memory.erasure.unreached import EXPORT, IMPORT, export_recorded
+from memory.erasure.unreached import EXPORT, export_recorded
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of, store_namespace
 from memory.portable.items import forgotten_fields, line_of, memory_fields, message_fields, operation_fields
@@ -21,6 +21,7 @@ from memory.records import Actor
 from memory.scopes import Scopes, filter_of
 from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
+from memory.write.operations import IMPORT
 from vectorstore import Filter, Space
 from vectorstore.sqlite import placed_whole
 

@@ -88,8 +88,14 @@ def _write(collection: Collection, work: Work) -> IngestLine:
         pending=pending,
         forgotten=plan.forgotten,
         erased=erased,
-        notes=plan.draft.document.notes,
+        notes=(*plan.draft.document.notes, *_cut(len(embedded.truncated))),
     )
+
+
+def _cut(count: int) -> tuple[str, ...]:
+    """Say of how many chunks the embedder read only the beginning."""
+    longer = "1 chunk is" if count == 1 else f"{count} chunks are"
+    return (f"{longer} longer than the embedder reads: the beginning alone is in the vector",) if count else ()
 
 
 def _store(collection: Collection, plan: Plan, entries: Sequence[Entry], filled: Mapping[str, Vector]) -> int:

@@ -1,7 +1,8 @@
 """Statements that change: of near-equal ones that answer a question, the newest leads and the older ones come after it.
 
-Near-equal statements have one speaker, are both about the question, and say nearly the same of another thing ("I live
-in Lisbon", "I live in Porto"). Nothing is lost by it: they exchange their scores, and others' places stay.
+Near-equal statements have one speaker, are both about the question, and answer it nearly alike in another way ("I live
+in Lisbon", "I live in Porto"); what the question asks about is the same in both ("The key of the attic …" is no news of
+the cellar's). Nothing is lost by it: they exchange their scores, and others' places stay.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _groups(index: Index, rows: Rows, places: Sequence[int], words: Words) -> li
     groups = []
     while left:
         first, *others = left
-        same = [at for at in others if _near_equal(index, int(rows[first]), int(rows[at]))]
+        same = [at for at in others if _near_equal(index, int(rows[first]), int(rows[at]), words)]
         if same:
             groups.append([first, *same])
         left = [at for at in others if at not in same]
@@ -91,14 +92,27 @@ def _states(index: Index, row: int) -> bool:
     return 0 < len(terms) <= _LONGEST and not index.cues.values[row] & int(Cue.ENDS_ASKING)
 
 
-def _near_equal(index: Index, one: int, other: int) -> bool:
+def _near_equal(index: Index, one: int, other: int, words: Words) -> bool:
     if index.speaker.values[one] != index.speaker.values[other]:
         return False
-    a, b = _terms(index, one), _terms(index, other)
+    later, earlier = (one, other) if _made(index, one) >= _made(index, other) else (other, one)
+    a, b = _terms(index, later), _terms(index, earlier)
+    says_so = bool(index.cues.values[later] & int(Cue.CHANGE))
+    if not _of_one_thing(np.intersect1d(a, words.numbers), np.intersect1d(b, words.numbers), says_so=says_so):
+        return False
     near = np.maximum(index.vectors.cosines_of(a, b), (a[:, None] == b[None, :]).astype(np.float64))
-    later = one if _made(index, one) >= _made(index, other) else other
-    needed = _ALIKE_WHERE_SAID if index.cues.values[later] & int(Cue.CHANGE) else _ALIKE
+    needed = _ALIKE_WHERE_SAID if says_so else _ALIKE
     return float(min(near.max(axis=1).mean(), near.max(axis=0).mean())) >= needed
+
+
+def _of_one_thing(later: Rows, earlier: Rows, *, says_so: bool) -> bool:
+    """Whether a later and an earlier statement that hold these words of the question speak of the same thing.
+
+    Who says that something changed may leave the question's words altogether ("I moved to Porto"), or say more of them.
+    """
+    if says_so:
+        return not len(later) or bool(np.isin(earlier, later).all())
+    return np.array_equal(later, earlier)
 
 
 def _terms(index: Index, row: int) -> Rows:

@@ -8,6 +8,7 @@ answers it cannot be told without reading.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log
 from typing import Final, Literal
 
 import numpy as np
@@ -24,9 +25,22 @@ _UNSEEN = (0.1, 0.2)
 """What words of a question that no turn holds take off where they are all of it, and names among them besides."""
 _UNSEEN_IN_DOCUMENTS = (0.0, 0.1)
 """Documents say much in other words than those who ask; their names they hold."""
+_ENOUGH = 80
+"""From so many memories on, doubt begins where it begins among many."""
+_BELOW = 0.09
+"""So far below a low bound confidence ends, where it would else have no room down to 0."""
 _LONGER = 0.005
 _LONG = 10
 """So much is added for each word, and for so many at most: a share of few words proves less than one of many."""
+
+
+def among(count: int, bound: float, less: float) -> float:
+    """Return where doubt begins among *count* memories, if it begins at *bound* among many.
+
+    The best of few chance matches is lower than the best of many: what n draws reach grows with the logarithm of n.
+    *less* is the part of *bound* that goes for each factor e below ``_ENOUGH``.
+    """
+    return bound * (1 - less * max(log(_ENOUGH / max(count, 1)), 0.0))
 
 
 def about(soft: Floats, exact: Floats, cosine: Floats | None, *, more: float, bounds: tuple[float, float]) -> float:
@@ -38,13 +52,14 @@ def about(soft: Floats, exact: Floats, cosine: Floats | None, *, more: float, bo
     """
     words = _SOFT * soft + exact
     by_words = words / (1 + _SOFT)
+    leasts = [min(0.0, bound - _BELOW) for bound in bounds]
     if cosine is None:
-        return on_scale(_best(by_words) + more, bounds[1])
+        return on_scale(_best(by_words) + more, bounds[1], least=leasts[1])
     there = np.isfinite(cosine)
     with_vector = (np.maximum(cosine[there], 0.0) + words[there]) / (2 + _SOFT)
     return max(
-        on_scale(_best(with_vector) + more, bounds[0]),
-        on_scale(_best(by_words[~there]) + more, bounds[1]),
+        on_scale(_best(with_vector) + more, bounds[0], least=leasts[0]),
+        on_scale(_best(by_words[~there]) + more, bounds[1], least=leasts[1]),
     )
 
 

@@ -32,6 +32,9 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _FEEDBACK_FROM = 5
 _ALONE = (0.0, 0.0, 0.0, 0.0)
+_ECHO = 0.9
+_MORE = 3
+"""A question that was asked once holds so much of this one's words, and so many others at most: it answers nothing."""
 _YEAR = 0.3
 """How well what lies in a year that is named fits it; where nothing but a time is asked for, that is an answer."""
 
@@ -71,6 +74,7 @@ def score_conversation(
         "speaker": weights.speaker * said_by_named(index, rows, question),
         "participant": weights.participant * named_take_part(index, rows, question),
         "session": session * _session(index, rows, question, bare),
+        "echo": weights.echo * matched.echoes.astype(np.float64),
         "turn": weights.ends_asking * cue(index, rows, Cue.ENDS_ASKING)
         + weights.first_person * cue(index, rows, Cue.FIRST_PERSON),
         "kind": _kind(index, rows, question, weights),
@@ -87,14 +91,21 @@ def score_conversation(
         moment = micros(standing.as_of or standing.now)
         change = newest_first(index, rows, ids, summed(parts, len(ids)), words, moment)
         parts["newest"], newer = change.scores, change.newer
+    tells = ~matched.echoes
+    seen = words.seen if tells.all() else np.array(df(question.terms)) > np.count_nonzero(~tells)
     topic = about(
-        near / words.total if words.total > 0 else near,
-        exact_shares(bare, words),
-        matched.own_cosine,
-        more=of_words(words.bounded, words.seen, question.named),
-        bounds=(doubt.conversation, doubt.conversation_words),
+        (matched.told / words.total if words.total > 0 else matched.told)[tells],
+        exact_shares(bare, words)[tells],
+        None if matched.own_cosine is None else matched.own_cosine[tells],
+        more=of_words(words.bounded, seen, question.named),
+        bounds=doubt.of_conversation(count),
     )
-    told = {**parts, "words": weights.words * largest_to_one(matched.own), "speaker": np.zeros(len(ids))}
+    told = {
+        **parts,
+        "words": weights.words * largest_to_one(matched.own),
+        "speaker": np.zeros(len(ids)),
+        "echo": np.zeros(len(ids)),
+    }
     ahead = lead(index, rows, question, summed(told, len(ids)))
     return Scored(namespace, lane, tuple(ids), parts, topic, ahead, newer)
 
@@ -104,13 +115,16 @@ class _Match:
     """What rows match of a question's words and meaning.
 
     *near* counts the words of the turns around in part, *own* only those of the turn and of the question it answers;
-    so do *cosine* and *own_cosine* (NaN without a vector; None where the question has none).
+    so do *cosine* and *own_cosine* (NaN without a vector; None where the question has none). *echoes* only asked the
+    same once and prove nothing: *told* is *near* without their words.
     """
 
     near: Floats
+    told: Floats
     own: Floats
     cosine: Floats
     own_cosine: Floats | None
+    echoes: NDArray[np.bool_]
 
 
 def _matched(
@@ -130,17 +144,23 @@ def _matched(
     hidden[every[standing.hidden(index, every)]] = True
     surroundings = surroundings.without(hidden)
     place = places(every, len(index.ids))
-    near = own = np.zeros(len(rows))
+    near = told = own = np.zeros(len(rows))
+    echoes = np.zeros(len(rows), dtype=np.bool_)
     if len(words.numbers):
         match = np.concatenate([word_match(words, every, index), np.zeros((1, len(words.numbers)), np.float32)])
-        near = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
+        near = told = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
         own = weighed(smoothed_words(match, surroundings, place, _ALONE), words)
+        asked_before = np.flatnonzero(_echoes(index, every, words, match[:-1]))
+        if len(asked_before):
+            echoes[:] = np.isin(rows, every[asked_before])
+            match[asked_before] = 0.0
+            told = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
     if vector is None:
-        return _Match(near, own, np.zeros(len(rows)), None)
+        return _Match(near, told, own, np.zeros(len(rows)), None, echoes)
     ids = [index.ids[row] for row in every.tolist()]
     cosines = np.append(view.similarity(vector, ids, namespace=namespace), 0.0)
     smoothed = smoothed_scores(np.nan_to_num(cosines), surroundings, place, weights.cosine_window)
-    return _Match(near, own, smoothed, np.asarray(cosines[place[rows]], dtype=np.float64))
+    return _Match(near, told, own, smoothed, np.asarray(cosines[place[rows]], dtype=np.float64), echoes)
 
 
 def _recency(index: Index, rows: Rows) -> Floats:
@@ -164,6 +184,14 @@ def _session(index: Index, rows: Rows, question: Question, text: Floats) -> Floa
     result = largest_to_one(result)
     result[alone] = largest_to_one(text)[alone]
     return result
+
+
+def _echoes(index: Index, rows: Rows, words: Words, match: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Which *rows*, that *match* so, only asked the same."""
+    terms, starts = index.text_terms(rows)
+    short = np.diff(starts, append=len(terms)) <= len(words.numbers) + 1 + _MORE  # and the mark at its end
+    asks = cue(index, rows, Cue.ENDS_ASKING) > 0
+    return np.asarray(short & asks & (weighed(match, words) >= _ECHO * words.total))
 
 
 def _kind(index: Index, rows: Rows, question: Question, weights: ConversationWeights) -> Floats:

@@ -67,6 +67,6 @@ def score_documents(
         exact_shares(text, words),
         own,
         more=of_words(words.bounded, words.seen, question.named, documents=True),
-        bounds=(doubt.document, doubt.document_words),
+        bounds=doubt.of_documents(count),
     )
     return Scored(namespace, DOCUMENTS, tuple(ids), parts, topic)

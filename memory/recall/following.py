@@ -81,13 +81,14 @@ class Following:
 
     def _loaded(self, held: _Held) -> bool:
         """Fill the index from what is kept; say whether there was something."""
-        kept = self._segments and self._segments.load(held.namespace, self._basis(held))
-        if not kept:
+        index = Index(self._word_vectors)
+        if self._segments is None:
             return False
-        held.index, held.cursor = Index(self._word_vectors), Cursor(held.namespace, kept.position)
-        held.since, held.fresh = kept.position, []
-        for columns in kept.parts:
-            held.index.extend(columns)
+        place = self._segments.load(held.namespace, self._basis(held), index.extend)
+        if place is None:
+            return False
+        held.index, held.cursor = index, Cursor(held.namespace, place)
+        held.since, held.fresh = place, []
         return True
 
     def _caught_up(self, held: _Held, view: View, wanted: Cursor) -> bool:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import dataclass, replace
-from inspect import isawaitable
+from functools import partial
+from inspect import isawaitable, iscoroutinefunction
 from math import isfinite
-from threading import Thread
 from typing import Any
 
 from memory.recall.hooks import RecallHooks
 from memory.recall.packing import packed
 from memory.recall.query import Query, Wording
 from memory.records import Found, Hit
+from memory.threads import in_thread
 
 _LONGEST = 2000
 """Characters that are taken of a question or an answer which a hook gives."""
@@ -109,35 +108,10 @@ async def _tried(
 async def _bounded(hook: Callable[..., Any], *given: Any, seconds: float) -> Any:
     """Return what *hook* gives for *given*, or raise after so many *seconds*."""
     async with asyncio.timeout(seconds):
-        result = await _in_thread(hook, *given)
+        if iscoroutinefunction(hook):
+            return await hook(*given)
+        result = await in_thread(partial(hook, *given), name="mneme-recall-hook")
         return await result if isawaitable(result) else result
-
-
-async def _in_thread(hook: Callable[..., Any], *given: Any) -> Any:
-    """Call *hook* in a thread that nobody waits for at the end: one that hangs must not hold the program up."""
-    if asyncio.iscoroutinefunction(hook):
-        return hook(*given)
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, Exception | None]] = loop.create_future()
-    context = copy_context()
-
-    def deliver(result: Any, error: Exception | None) -> None:
-        if not done.done():
-            done.set_result((result, error))
-
-    def work() -> None:
-        try:
-            result, error = context.run(hook, *given), None
-        except Exception as raised:
-            result, error = None, raised
-        with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(deliver, result, error)
-
-    Thread(target=work, name="mneme-recall-hook", daemon=True).start()
-    result, error = await done
-    if error is not None:
-        raise error
-    return result
 
 
 def _reordered(hits: Sequence[Hit], scores: Sequence[float], share: float) -> list[Hit]:

@@ -56,5 +56,5 @@ def search_plainly(
     asked = set(terms(query.asked))
     held = np.array([len(asked.intersection(terms(entries[one].text))) / max(len(asked), 1) for one in ids])
     near = None if vector is None else np.array([by_vector.get(one, np.nan) for one in ids])
-    bounds = (doubt.conversation, doubt.conversation_words)
+    bounds = doubt.of_conversation(store.count(namespace=namespace))
     return PlainFound(Scored(namespace, lane, ids, parts, about(held, held, near, more=0.0, bounds=bounds)), entries)

@@ -113,16 +113,17 @@ class Recaller:
         with self._reader.following.store.view([place.name for place in places]) as view:
             sources = self._sources(self._reader, view, places, query)
             found = self._packed(view, sources, merged(sources, self._depth(query)), query)
+            found = replace(found, searched=sum(view.count(namespace=place.name) for place in places))
             if query.explain:
                 found = self._with_words(self._reader, view, places, query, found)
         self._reader.following.keep(place.name for place in places)
         return found
 
     def widened(self, query: Query, found: Found) -> Found:
-        """Return *found*, the answer to *query*, with the turns around its hits that ``query.around`` asks for."""
+        """Return *found*, the answer to *query*, with what stands around its hits as ``query.around`` asks."""
         if self._reader is None:
             return replace(found, notes=(*found.notes, NO_TURNS))
-        places = [place for place in places_of(self._store, query) if place.lane != DOCUMENTS]
+        places = places_of(self._store, query)
         with self._reader.following.store.view([place.name for place in places]) as view:
             return widened(self._reader, view, places, query, found)
 
@@ -247,7 +248,8 @@ class Recaller:
         def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
             return [entries[one.source.namespace, one.id] for one in page]
 
-        return self._found(sources, ranked, query, fetch, NOTE)
+        found = self._found(sources, ranked, query, fetch, NOTE)
+        return replace(found, searched=sum(self._store.count(namespace=place.name) for place in places))
 
     def _depth(self, query: Query) -> int:
         """How many are ranked for *k* hits: some may be folded or not fit a budget."""

@@ -14,8 +14,9 @@ from hashlib import blake2b
 
 import apsw
 
+from memory.recall.columns import Columns
 from memory.recall.packed import Damaged, packed, unpacked
-from memory.recall.segments import Kept, Segment, latest, merged, without
+from memory.recall.segments import Segment, lasting, merged, without
 from vectorstore import BusyError, Changes, Cursor, Finding, StorageUnwritable
 from vectorstore.sqlite import Database
 
@@ -31,17 +32,21 @@ class SqliteSegments:
         self._changes = changes
         database.attach(SegmentTables())
 
-    def load(self, namespace: str, basis: str) -> Kept | None:
+    def load(self, namespace: str, basis: str, take: Callable[[Columns], object]) -> int | None:
         """As ``Segments.load``."""
         with self._database.read() as connection:
             state = _state(connection, namespace)
             if state is None or state[0] != basis:
                 return None
             try:
-                segments = [_segment(connection, namespace, number) for number, _, _ in _ids(connection, namespace)]
+                said = _ids(connection, namespace)
+                rows = lasting([(ids, removed) for _, ids, removed in said])
+                for (number, _, _), left in zip(said, rows, strict=True):
+                    columns = _segment(connection, namespace, number).columns
+                    take(columns if left is None else columns.taken(left))
             except Damaged:
                 return None
-        return Kept(state[1], tuple(latest(segments)))
+        return state[1]
 
     def save(
         self,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memory.recall.columns import Columns, joined
 
@@ -23,19 +24,15 @@ class Segment:
     removed: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """All rows of a namespace at *position* of its change log, no two of one id."""
-
-    position: int
-    parts: tuple[Columns, ...]
-
-
 class Segments(Protocol):
     """Keeps segments; each call stands alone. *basis* says what derived them: what another derived is nothing."""
 
-    def load(self, namespace: str, basis: str) -> Kept | None:
-        """Return what is kept of a namespace; None where it is nothing, or damaged."""
+    def load(self, namespace: str, basis: str, take: Callable[[Columns], object]) -> int | None:
+        """Hand all rows that are kept of a namespace to *take*, piece by piece and no two of one id.
+
+        Returns the place of the change log that they are of; None where nothing is kept, or it is damaged: then what
+        *take* was given is of no use.
+        """
         ...
 
     def save(
@@ -56,24 +53,22 @@ class Segments(Protocol):
         ...
 
 
-def latest(segments: Sequence[Segment]) -> list[Columns]:
-    """Return the rows that *segments* leave, those that stayed the same and in the same pieces."""
-    found: list[Columns] = []
+def lasting(said: Sequence[tuple[Sequence[str], frozenset[str]]]) -> list[NDArray[np.int64] | None]:
+    """Return which rows of each segment no later one overrules, None: all; *said* are its ids, and those that went."""
+    found: list[NDArray[np.int64] | None] = []
     seen: set[str] = set()
-    for segment in reversed(segments):
-        ids = segment.columns.ids
-        if not seen.isdisjoint(ids):
-            left = [at for at, id in enumerate(ids) if id not in seen]
-            found.append(segment.columns.taken(np.array(left, dtype=np.int64)))
-        else:
-            found.append(segment.columns)
-        seen.update(ids, segment.removed)
-    return [columns for columns in reversed(found) if len(columns)]
+    for ids, removed in reversed(said):
+        left = None if seen.isdisjoint(ids) else [at for at, id in enumerate(ids) if id not in seen]
+        found.append(None if left is None else np.array(left, dtype=np.int64))
+        seen.update(ids, removed)
+    return found[::-1]
 
 
 def merged(segments: Sequence[Segment]) -> Segment:
     """Return one segment that says what *segments* say one after the other."""
-    columns = joined(latest(segments))
+    rows = lasting([(segment.columns.ids, segment.removed) for segment in segments])
+    parts = [one.columns if left is None else one.columns.taken(left) for one, left in zip(segments, rows, strict=True)]
+    columns = joined(parts)
     gone = frozenset[str]().union(*(segment.removed for segment in segments))
     return Segment(columns, gone.difference(columns.ids))
 

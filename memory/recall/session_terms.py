@@ -29,7 +29,7 @@ class SessionTerms:
     def __init__(self) -> None:
         self._keys: Ints = np.empty(0, dtype=np.int64)
         self._counts: NDArray[np.int32] = np.empty(0, dtype=np.int32)
-        self._many: list[tuple[Ints, Ints]] = []
+        self._many: list[tuple[Ints, NDArray[np.int32]]] = []
         self._few: dict[int, dict[int, int]] = {}
         self._size = 0
         self._lengths = Growing(np.int64)
@@ -44,7 +44,7 @@ class SessionTerms:
         np.add.at(self._lengths.values, sessions, sign)
         keys, counts = np.unique((terms << _SESSION_BITS) | sessions, return_counts=True)
         if len(keys) > _MANY:
-            self._many.append((keys, sign * counts))
+            self._many.append((keys, (sign * counts).astype(np.int32)))
             return
         for key, count in zip(keys.tolist(), (sign * counts).tolist(), strict=True):
             changes = self._few.setdefault(key >> _SESSION_BITS, {})

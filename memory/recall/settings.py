@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from memory.recall.confidence import among
 from memory.recall.query import check_count
 
 
@@ -20,6 +21,8 @@ class ConversationWeights:
     session: float = 0.4
     session_several: float = 0.25
     ends_asking: float = -0.12
+    echo: float = -1.0
+    """Of a question that was asked before in the same words."""
     first_person: float = 0.12
     time: float = 0.3
     time_number: float = 0.7
@@ -54,14 +57,25 @@ class Doubt:
     """Below what a recall says that nothing here may answer; each was set to refuse one in twenty wrongly.
 
     The first four bound how far the best candidate is about the question, with vectors and by words alone
-    (``confidence.about``); they suit the local embedder. *lead* bounds how far others' memories may be ahead.
+    (``confidence.about``); they suit the local embedder. Among few memories they are lower (``confidence.among``),
+    by the two *few*. *lead* bounds how far others' memories may be ahead.
     """
 
     conversation: float = 0.273
     conversation_words: float = 0.208
     document: float = 0.37
     document_words: float = 0.302
+    few: float = 0.26
+    few_documents: float = 0.1
     lead: float = -0.13
+
+    def of_conversation(self, count: int) -> tuple[float, float]:
+        """Return where doubt begins among *count* turns, with vectors and by words alone."""
+        return among(count, self.conversation, self.few), among(count, self.conversation_words, self.few)
+
+    def of_documents(self, count: int) -> tuple[float, float]:
+        """Return where doubt begins among *count* chunks, with vectors and by words alone."""
+        return among(count, self.document, self.few_documents), among(count, self.document_words, self.few_documents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,10 @@ GRID = 4000.0
 
 _ONE_THREAD = 250_000
 """Multiplications that BLAS libraries do without waking another thread."""
+_AMONG = 20_000
+"""Terms among which the nearest is looked for: their vectors take 20 MB."""
+_BLOCK = 1024
+"""Vectors made at once."""
 _UNASKED = -2
 """Stands for the form of a term whose vector was not asked for yet."""
 
@@ -36,6 +40,7 @@ class StemVectors:
         self._centre: Rows | None = None
         self._rows: Growing | None = None
         self._squares = Growing(np.int64)
+        self._slot = Growing(np.int32)
         self._form = Growing(np.int64)
         self._fresh = Growing(np.bool_)
 
@@ -71,10 +76,14 @@ class StemVectors:
         return np.asarray(self._of(terms)[0] / GRID)
 
     def nearest(self, queries: Rows) -> list[str]:
-        """Return the term nearest to each of *queries*; an empty text where none is near."""
-        cosines = self.cosines(queries, np.arange(len(self._stems)))
+        """Return the term nearest to each of *queries*; an empty text where none is near.
+
+        Of a large vocabulary the rarest terms are not looked at.
+        """
+        among = self._stems.commonest_terms(_AMONG)
+        cosines = self.cosines(queries, among)
         best = cosines.max(axis=0, initial=0.0)
-        ties = (np.flatnonzero(column == top) if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
+        ties = (among[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
         return [min((self._stems.name(int(at)) for at in tied), default="") for tied in ties]
 
     def _of(self, terms: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
@@ -82,17 +91,21 @@ class StemVectors:
         rows = self._up_to_date()
         missing = terms[~self._fresh.values[terms]]
         if len(missing):
-            self._make(rows, np.unique(missing))
-        return rows.values[terms], self._squares.values[terms]
+            missing = np.unique(missing)
+            for start in range(0, len(missing), _BLOCK):
+                self._make(rows, missing[start : start + _BLOCK])
+        slots = self._slot.values[terms]
+        return rows.values[slots], self._squares.values[slots]
 
     def _up_to_date(self) -> Growing:
         if self._rows is None:
-            first = self._made(["word"])
-            self._rows = Growing(np.float32, first.shape[1])
+            none = np.zeros_like(self._made(["word"]))  # the vector of what has none
+            self._rows = Growing(np.float32, none.shape[1])
+            self._rows.extend(none)
+            self._squares.append(0)
         lacking = len(self._stems) - len(self._fresh)
         if lacking > 0:
-            self._rows.extend(np.zeros((lacking, self._rows.values.shape[1]), dtype=np.float32))
-            self._squares.extend(np.zeros(lacking, dtype=np.int64))
+            self._slot.extend(np.zeros(lacking, dtype=np.int32))
             self._form.extend(np.full(lacking, _UNASKED))
             self._fresh.extend(np.zeros(lacking, dtype=np.bool_))
         for touched in self._stems.touched():
@@ -102,12 +115,17 @@ class StemVectors:
 
     def _make(self, rows: Growing, terms: NDArray[np.int64]) -> None:
         forms = np.array([self._stems.commonest(term) for term in terms.tolist()], dtype=np.int64)
-        moved = forms != self._form.values[terms]
-        if moved.any():
-            vectors = self._made([self._stems.written(form) for form in forms[moved].tolist()])
-            rows.values[terms[moved]] = vectors
-            self._squares.values[terms[moved]] = (vectors.astype(np.int64) ** 2).sum(axis=1)
-            self._form.values[terms[moved]] = forms[moved]
+        moved = terms[forms != self._form.values[terms]]
+        if len(moved):
+            vectors = self._made([self._stems.written(self._stems.commonest(term)) for term in moved.tolist()])
+            new = moved[self._slot.values[moved] == 0]
+            self._slot.values[new] = np.arange(len(rows), len(rows) + len(new))
+            rows.extend(np.zeros((len(new), vectors.shape[1]), dtype=np.float32))
+            self._squares.extend(np.zeros(len(new), dtype=np.int64))
+            slots = self._slot.values[moved]
+            rows.values[slots] = vectors
+            self._squares.values[slots] = (vectors.astype(np.int64) ** 2).sum(axis=1)
+        self._form.values[terms] = forms
         self._fresh.values[terms] = True
 
     def _made(self, words: Sequence[str]) -> Rows:

@@ -88,6 +88,15 @@ class Stems:
             return there[0] if there else -1
         return min(there, key=lambda surface: (-int(counts[surface]), self._forms[surface]))
 
+    def commonest_terms(self, count: int) -> NDArray[np.int64]:
+        """Return all terms, or, where there are more than *count*, those that occur more often than the rest."""
+        if len(self) <= count:
+            return np.arange(len(self))
+        often = np.zeros(len(self), dtype=np.int64)
+        np.add.at(often, self._term_of.values, self._counts.values)
+        rest = int(np.partition(often, len(often) - count - 1)[len(often) - count - 1])
+        return np.flatnonzero(often > rest)
+
     def written(self, surface: int) -> str:
         """Return the text of a surface form; an empty one for -1."""
         return self._forms[surface] if surface >= 0 else ""

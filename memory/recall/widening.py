@@ -1,4 +1,4 @@
-"""Hits with the turns around them: each memory once, inside what the hits leave of the token budget.
+"""Hits with the turns or passages around them: each memory once, inside what the hits leave of the token budget.
 
 The best hit is served first, its nearest turns before those farther away. What does not fit is named, and nothing
 beyond it on its side is shown, so that there are no gaps.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -17,19 +18,23 @@ from memory.recall.beside import Beside, beside
 from memory.recall.packing import OVER_BUDGET
 from memory.recall.places import Place
 from memory.recall.query import Query
-from memory.recall.reader import Reader
+from memory.recall.reader import Reader, asked_filters
+from memory.recall.standing import all_of
 from memory.records import Found, Hit, LeftOut, Memory
-from vectorstore import View
+from vectorstore import Filter, View
 
+T = TypeVar("T")
+Side: TypeAlias = Literal["before", "after"]
 NO_TURNS = "the turns around a hit are not known: this store has data and no lifecycle"
-OF_DOCUMENTS = "passages come without what stands around them: KnowledgeBase.retrieve(neighbours=...) gives that"
+OF_DOCUMENTS = "a passage has no exchange around it: around=1 gives the passages beside it"
 
 
 def widened(reader: Reader, view: View, places: Sequence[Place], query: Query, found: Found) -> Found:
-    """Return *found* with the turns around each hit of a conversation that ``query.around`` asks for.
+    """Return *found* with what stands around each hit as ``query.around`` asks: turns of its session, or passages of
+    its document, by their place in it.
 
-    A turn that is a hit itself, or stands at a better hit already, is not repeated. Turns that do not stand at the
-    time asked for, or do not pass the filters asked for, are passed over.
+    A turn or passage that is a hit itself, or stands at a better hit already, is not repeated. What does not stand at
+    the time asked for, or does not pass the filters asked for, is passed over.
     """
     taken = {(hit.namespace, hit.lane, hit.memory.id) for hit in found}
     room = _room(query, found)
@@ -52,14 +57,18 @@ def widened(reader: Reader, view: View, places: Sequence[Place], query: Query, f
             room = None if room is None else room - cost
             (before if side == "before" else after).append(memory)
         hits.append(replace(hit, before=tuple(reversed(before)), after=tuple(after)))
-    notes = (OF_DOCUMENTS,) if any(hit.lane == DOCUMENTS for hit in found) else ()
+    lost = query.around == "exchange" and any(hit.lane == DOCUMENTS for hit in found)
+    notes = (OF_DOCUMENTS,) if lost else ()
     return replace(found, hits=tuple(hits), left_out=tuple(left_out), notes=(*found.notes, *notes))
 
 
-def _near(reader: Reader, view: View, places: Sequence[Place], query: Query, hit: Hit) -> Iterator[tuple[str, Memory]]:
-    """Yield (side, memory) of the turns around *hit*, the nearest first."""
-    place = next((one for one in places if lane_of(one.name)[:2] == (hit.namespace, hit.lane)), None)
+def _near(reader: Reader, view: View, places: Sequence[Place], query: Query, hit: Hit) -> Iterator[tuple[Side, Memory]]:
+    """Yield (side, memory) of what stands around *hit*, the nearest first."""
+    place = next((one for one in places if _holds(view, one, hit)), None)
     if place is None:
+        return
+    if place.lane == DOCUMENTS:
+        yield from _passages(reader, view, place, query, hit)
         return
     passing = reader.passing(view, place, query)
     with reader.reading(view, place, query) as reading:
@@ -71,14 +80,48 @@ def _near(reader: Reader, view: View, places: Sequence[Place], query: Query, hit
 
         row = index.row(hit.memory.id)
         turns = beside(index, row, query.around, shown) if row >= 0 else Beside((), ())
-        sides = [(at, "before", row) for at, row in enumerate(reversed(turns.before))]
-        sides += [(at, "after", row) for at, row in enumerate(turns.after)]
-        sides.sort(key=lambda one: one[0])
-        named = [(side, index.ids[row]) for _, side, row in sides]
+        named = [(side, index.ids[row]) for side, row in _nearest_first(turns.before, turns.after)]
     entries = view.get([id for _, id in named], namespace=place.name)
     for (side, _), entry in zip(named, entries, strict=True):
         if entry is not None:
             yield side, from_entry(entry)
+
+
+def _passages(reader: Reader, view: View, place: Place, query: Query, hit: Hit) -> Iterator[tuple[Side, Memory]]:
+    """Yield (side, memory) of the passages around *hit* in its document, the nearest first."""
+    source = hit.memory.source
+    if source is None or source.document is None or not isinstance(query.around, int):
+        return
+    of_document: Filter = {"document": source.document}
+    with reader.reading(view, place, query) as reading:
+        ids = [id for id in reading.index.ids if id]
+        where = all_of([*reading.standing.conditions(reading.index), *asked_filters(query), of_document])
+    there = view.passing(ids, where=where, namespace=place.name)
+    entries = view.get([id for id, is_there in zip(ids, there, strict=True) if is_there], namespace=place.name)
+    passages = sorted((from_entry(entry) for entry in entries if entry is not None), key=_start)
+    at = next((at for at, one in enumerate(passages) if one.id == hit.memory.id), None)
+    if at is not None:
+        count = query.around
+        yield from _nearest_first(passages[max(0, at - count) : at], passages[at + 1 : at + 1 + count])
+
+
+def _holds(view: View, place: Place, hit: Hit) -> bool:
+    """Whether *hit* is of *place*: of one of several collections, the one that has it."""
+    if lane_of(place.name)[:2] != (hit.namespace, hit.lane):
+        return False
+    return place.lane != DOCUMENTS or view.get([hit.memory.id], namespace=place.name)[0] is not None
+
+
+def _nearest_first(before: Sequence[T], after: Sequence[T]) -> list[tuple[Side, T]]:
+    """Return what stands *before* and *after*, each in order, the nearest first, each with its side."""
+    sides: list[tuple[int, Side, T]] = [(at, "before", one) for at, one in enumerate(reversed(before))]
+    sides += [(at, "after", one) for at, one in enumerate(after)]
+    return [(side, one) for _, side, one in sorted(sides, key=lambda one: one[0])]
+
+
+def _start(passage: Memory) -> tuple[int, str]:
+    source = passage.source
+    return (source.start or 0 if source is not None else 0, passage.id)
 
 
 def _room(query: Query, found: Found) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from memory.errors import ArgumentError
 from memory.storage.protocol import HistoryStorage, StoredMessage
@@ -12,6 +12,9 @@ from memory.storage.summaries import Summary, SummaryStorage
 
 Worded: TypeAlias = Callable[[Sequence[StoredMessage]], Awaitable[Sequence[StoredMessage]]]
 """Gives stored messages the words in which they are shown, such as those that a quoting answer only points to."""
+
+Calling: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Gives a policy's function as it is to be called in this reading, such as one that counts what its model costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class Conversation:
     session: str
     namespace: str = ""
     worded: Worded | None = None
+    calling: Calling | None = None
 
     async def load(self, *, after: int = 0) -> list[StoredMessage]:
         """Return the messages numbered above *after*, oldest first, and of those before the system's."""

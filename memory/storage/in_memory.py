@@ -11,7 +11,7 @@ from typing import TypeAlias
 from memory.captions import beginning
 from memory.messages import Message, Role
 from memory.storage.protocol import SessionInfo, StoredMessage
-from memory.storage.retention import Retention, begins_at, idle_since
+from memory.storage.retention import Retention, begins_at, checked_retention, idle_since
 from memory.storage.rows import HistoryRow, ThreadedHistory
 from memory.storage.serialise import (
     all_to_json,
@@ -82,7 +82,7 @@ class InMemoryRows:
 
     def __init__(self, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         self._clock = clock
-        self._retention = retention
+        self._retention = checked_retention(retention)
         self._lock = threading.RLock()
         self._sessions: dict[tuple[str, str], _Session] = {}
 

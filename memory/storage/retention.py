@@ -49,6 +49,13 @@ class Retention:
             raise ArgumentError("idle", self.idle, "a timedelta above 0 is needed")
 
 
+def checked_retention(retention: object) -> Retention | None:
+    """Return *retention* if it can be one of a storage."""
+    if retention is not None and not isinstance(retention, Retention):
+        raise ArgumentError("retention", retention, "a Retention is needed, or None to keep everything")
+    return retention
+
+
 def idle_since(retention: Retention | None, now: datetime) -> datetime | None:
     """Return the time at or before which a session must have been used last to be over; None: none ever is."""
     if retention is None or retention.idle is None:

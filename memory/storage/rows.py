@@ -15,6 +15,7 @@ from typing import Protocol
 
 from memory.messages import Message, Role
 from memory.storage.protocol import SessionInfo, StoredMessage
+from memory.storage.serialise import check_sequences
 from memory.storage.summaries import Summary
 
 
@@ -169,7 +170,8 @@ class ThreadedHistory:
 
     async def delete(self, session: str, sequences: Iterable[int], *, namespace: str = "") -> int:
         """As ``HistoryStorage.delete``."""
-        return await asyncio.to_thread(self.rows.delete, session, sequences, namespace=namespace)
+        chosen = check_sequences(sequences)  # to the rows None means all of them, which only ``clear`` may mean
+        return await asyncio.to_thread(self.rows.delete, session, chosen, namespace=namespace)
 
     async def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""

@@ -127,6 +127,8 @@ def check_roles(roles: Iterable[Role] | None) -> tuple[str, ...]:
     """Return *roles* as they are looked for; all of them for None."""
     if roles is None:
         return _ROLES
+    if not isinstance(roles, Iterable):
+        raise ArgumentError("roles", roles, "a list of roles is needed, or None for all")
     chosen = (roles,) if isinstance(roles, str) else tuple(roles)
     for role in chosen:
         if role not in _ROLES:
@@ -134,12 +136,14 @@ def check_roles(roles: Iterable[Role] | None) -> tuple[str, ...]:
     return chosen
 
 
-def check_sequences(sequences: Iterable[int]) -> list[int]:
+def check_sequences(sequences: Iterable[int], argument: str = "sequences") -> list[int]:
     """Return *sequences* if all are sequence numbers."""
+    if isinstance(sequences, (str, bytes)) or not isinstance(sequences, Iterable):
+        raise ArgumentError(argument, sequences, "a list of sequence numbers is needed")
     chosen = list(sequences)
     for sequence in chosen:
         if isinstance(sequence, bool) or not isinstance(sequence, int):
-            raise ArgumentError("sequences", sequence, "sequence numbers are whole numbers")
+            raise ArgumentError(argument, sequence, "sequence numbers are whole numbers")
     return chosen
 
 

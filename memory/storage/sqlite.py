@@ -12,10 +12,11 @@ from typing import Any
 
 import apsw
 
+from memory.errors import ArgumentError
 from memory.messages import Message, Role
 from memory.storage import sqlite_bounds as bounds
 from memory.storage.protocol import SessionInfo, StoredMessage
-from memory.storage.retention import Retention
+from memory.storage.retention import Retention, checked_retention
 from memory.storage.rows import HistoryRow, ThreadedHistory
 from memory.storage.serialise import (
     all_to_json,
@@ -49,9 +50,11 @@ class SqliteRows:
     """``HistoryRows`` in a database's file."""
 
     def __init__(self, database: Database, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
+        if not isinstance(database, Database):
+            raise ArgumentError("database", database, "a vectorstore.sqlite.Database is needed, such as Database(path)")
         self._database = database
         self._clock = clock
-        self._retention = retention
+        self._retention = checked_retention(retention)
         database.attach(HistoryTables())
 
     def append(

@@ -70,13 +70,15 @@ def check_summary(summary: object, before: Summary | None, made_of: Sequence[int
         value = getattr(summary, name)
         if type(value) is not int or value < 1:
             raise ArgumentError(f"summary.{name}", value, "a whole number of at least 1 is needed")
-    numbers = check_sequences(made_of)
+    if before is not None and not isinstance(before, Summary):
+        raise ArgumentError("before", before, "the Summary that was there is needed, or None where there was none")
+    numbers = check_sequences(made_of, "made_of")
     earlier = 0 if before is None else before.through
     if before is not None and before.name != summary.name:
         raise ArgumentError("before", before, "must have the name of the summary that continues it")
     if not numbers or min(numbers) <= earlier or max(numbers) != summary.through:
         expected = f"the numbers of messages after {earlier}, the last of them {summary.through}, are needed"
-        raise ArgumentError("made_of", list(made_of), expected)
+        raise ArgumentError("made_of", numbers, expected)
     return summary, numbers
 
 

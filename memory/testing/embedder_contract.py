@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from memory.embedders.details import embed_detailed
 from memory.embedders.protocol import Embedder, EmbeddingKind
 from memory.errors import ArgumentError
 
@@ -81,6 +82,13 @@ class EmbedderContract:
         kept = first.copy()
         first[:] = 7
         assert (_embed(embedder, TEXTS[:1]) == kept).all()
+
+    def test_the_end_of_a_long_text_counts_or_is_told_as_cut(self, embedder: Embedder) -> None:
+        long = "word " * 20_000
+        answer = asyncio.run(embed_detailed(embedder, [long + TEXTS[0], "short", long + TEXTS[1]]))
+        if np.array_equal(answer.vectors[0], answer.vectors[2]):
+            assert set(answer.truncated) == {0, 2}
+        assert all(0 < one.kept < one.of for one in answer.truncated.values())
 
     @pytest.mark.parametrize("kind", ["document", "query"])
     def test_each_kind_is_taken_and_gives_the_same_space(self, embedder: Embedder, kind: EmbeddingKind) -> None:

@@ -119,6 +119,14 @@ class HistoryStorageContract:
         assert [one.message.text for one in found] == ["q1", "q2"]
         assert asyncio.run(history.load("s", roles=[])) == []
 
+    def test_roles_are_chosen_before_the_offset(self, history: HistoryStorage) -> None:
+        said = [Message.user("q1"), Message.assistant("a1"), Message.user("q2"), Message.assistant("a2")]
+        asyncio.run(history.append("s", [*said, Message.user("q3")]))
+        found = asyncio.run(history.load("s", roles=["user"], limit=1, offset=1))
+        assert [one.message.text for one in found] == ["q2"]
+        rest = asyncio.run(history.load("s", roles=["assistant", "user"], offset=1))
+        assert [one.message.text for one in rest] == ["q1", "a1", "q2", "a2"]
+
     def test_only_messages_after_a_number_are_looked_at(self, history: HistoryStorage) -> None:
         asyncio.run(history.append("s", [Message.user(str(i)) for i in range(1, 6)]))
 
@@ -146,8 +154,9 @@ class HistoryStorageContract:
             asyncio.run(history.load("s", offset=-1))
         with pytest.raises(ArgumentError, match="after"):
             asyncio.run(history.load("s", after=-1))
-        with pytest.raises(ArgumentError, match="roles"):
-            asyncio.run(history.load("s", roles=["robot"]))  # type: ignore[list-item]  # bad on purpose
+        for roles in (["robot"], [["user"]], 7):
+            with pytest.raises(ArgumentError, match="roles"):
+                asyncio.run(history.load("s", roles=roles))  # type: ignore[arg-type]  # bad on purpose
         for session in ("", "a\0b", "\ud800", "x" * 1025):
             with pytest.raises(ArgumentError, match="session"):
                 asyncio.run(history.append(session, [Message.user("x")]))
@@ -181,6 +190,13 @@ class HistoryStorageContract:
         assert asyncio.run(history.delete("s", [2, 2, 9])) == 1
         assert asyncio.run(history.delete("other", [1])) == 0
         assert [one.message.text for one in asyncio.run(history.load("s"))] == ["a", "c"]
+
+    @pytest.mark.parametrize("sequences", [None, 1, "1", ["1"], [True], [1.0]])
+    def test_what_is_no_list_of_numbers_deletes_nothing(self, history: HistoryStorage, sequences: object) -> None:
+        asyncio.run(history.append("s", [Message.user("a"), Message.user("b")]))
+        with pytest.raises(ArgumentError, match="sequences"):
+            asyncio.run(history.delete("s", sequences))  # type: ignore[arg-type]  # bad on purpose
+        assert len(asyncio.run(history.load("s"))) == 2
 
     def test_namespaces_and_sessions_do_not_see_each_other(self, history: HistoryStorage) -> None:
         asyncio.run(history.append("s", [Message.user("here")], namespace="a"))

@@ -47,7 +47,7 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
             raise ArgumentError(f"{argument}.{field}", getattr(memory, field), "True or False is needed")
     if memory.sequence is not None:
         whole(memory.sequence, f"{argument}.sequence")
-    return replace(
+    return _with(
         memory,
         importance=importance_given(memory.importance, f"{argument}.importance"),
         trust=trust_given(memory.trust, f"{argument}.trust"),
@@ -59,6 +59,12 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
         source=_source(memory.source, f"{argument}.source"),
         **_times(memory, zone, argument),
     )
+
+
+def _with(memory: Memory, **fields: Any) -> Memory:
+    """Return *memory* with *fields*; itself where it has them all, since a copy of a value is the value."""
+    changed = {name: value for name, value in fields.items() if getattr(memory, name) is not value}
+    return replace(memory, **changed) if changed else memory
 
 
 def plain_text(value: object, argument: str) -> str:
@@ -146,16 +152,16 @@ def trust_given(value: object, argument: str) -> Trust:
         raise ArgumentError(argument, value, f"one of {known} is needed") from error
 
 
-def _scopes(value: object, argument: str) -> dict[str, str]:
+def _scopes(value: object, argument: str) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
         raise ArgumentError(argument, value, "a mapping of names to texts is needed")
-    return {name(key, argument): name(inner, f"{argument}[{key!r}]") for key, inner in value.items()}
+    return value and {name(key, argument): name(inner, f"{argument}[{key!r}]") for key, inner in value.items()}
 
 
-def _metadata(value: object, argument: str) -> dict[str, Any]:
+def _metadata(value: object, argument: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
-    return {name(key, argument): _json(inner, f"{argument}[{key!r}]", _DEPTH) for key, inner in value.items()}
+    return value and {name(key, argument): _json(inner, f"{argument}[{key!r}]", _DEPTH) for key, inner in value.items()}
 
 
 def _json(value: Any, argument: str, depth: int) -> Any:

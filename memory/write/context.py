@@ -45,6 +45,11 @@ class WriteContext:
     """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""
     carried: list[Carried] = field(default_factory=list)
     """Other parts whose things an export carries; each adds itself here."""
+    _lasting: LifecycleStore | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Looked at once: to ask whether an object has all of a protocol reads each of its properties.
+        object.__setattr__(self, "_lasting", self.store if isinstance(self.store, LifecycleStore) else None)
 
     @property
     def under_way(self) -> UnderWay:
@@ -53,18 +58,18 @@ class WriteContext:
 
     def transaction(self) -> AbstractContextManager[None]:
         """One transaction over the store's whole file; on a data-only store each call stands alone."""
-        return self.store.transaction() if isinstance(self.store, LifecycleStore) else nullcontext()
+        return nullcontext() if self._lasting is None else self._lasting.transaction()
 
     def lifecycle(self, operation: str) -> LifecycleStore:
         """Return the store if it can do what *operation* needs, else refuse by name.
 
         It then takes the vectors that the file has now, whoever switched it to others.
         """
-        if not isinstance(self.store, LifecycleStore):
+        if self._lasting is None:
             reason = f"{type(self.store).__name__} lacks the lifecycle part (transaction, erase)"
             raise UnsupportedError(operation, reason)
         self.embedding.follow()
-        return self.store
+        return self._lasting
 
     def log(
         self, namespace: str, id: str, kind: str, actor: Actor, changes: Sequence[Change], *, undoes: str | None = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memory.codec import from_entry, to_entry, to_metadata
+from memory.codec import from_entry, text_of, to_entry, to_metadata
 from memory.errors import RejectedText
 from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.records import Actor, Change, Memory, Outcome, Report
@@ -70,7 +70,7 @@ async def correct(
             facts = None
         drafts = [draft, *(one for one in facts or () if isinstance(one, Draft))]
         ready = iter(await embedded(context, drafts, road.ready))
-        texts = [to_entry(one.memory).text for one in drafts]
+        texts = [text_of(one.memory) for one in drafts]
         await road.let_go(texts)
         draft = next(ready)
         facts = None if facts is None else [next(ready) if isinstance(one, Draft) else one for one in facts]

@@ -72,7 +72,8 @@ def _entitled(memory: Memory, sources: Sequence[Memory], known: Mapping[str, Mem
         check_may_change(memory.actor, old, "supersede")
     except NotTrusted as error:
         return Report(Outcome.REJECTED, "", str(error))
-    return replace(memory, trust=least([memory.trust, trust_of(memory.actor), *(one.trust for one in sources)]))
+    trust = least([memory.trust, trust_of(memory.actor), *(one.trust for one in sources)])
+    return memory if trust is memory.trust else replace(memory, trust=trust)
 
 
 def _superseded(memory: Memory) -> tuple[str, ...]:

@@ -79,7 +79,12 @@ def embedded(made: Embeddings, space: Space) -> Embedded:
 
 def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:
     """Return *made* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
-    rows = np.asarray(made.vectors, dtype=np.float32)
+    try:
+        rows = np.asarray(made.vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(
+            f"{len(texts)} texts gave {type(made.vectors).__name__}, not an array of numbers"
+        ) from error
     if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
         raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
     empty = {

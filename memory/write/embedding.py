@@ -20,12 +20,12 @@ from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import Embeddings, embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
-from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.protocol import Embedder, EmbeddingKind, checked_embedder
 from memory.embedders.space import named_for
 from memory.errors import EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.redaction import redacted
 from memory.write.embedded import NO_EMBEDDER, SWITCHED, Embedded, checked, embedded
-from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.embedding_settings import EmbeddingSettings, checked_settings
 from memory.write.probe_tables import SqliteProbes
 from memory.write.probes import InMemoryProbes, Probes, Rows
 from memory.write.under_way import UnderWay
@@ -59,14 +59,16 @@ class Embedding:
         settings: EmbeddingSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.settings = settings or EmbeddingSettings()
+        self.settings = checked_settings(settings)
         self.problem: str | None = None
         self.under_way = UnderWay()
         self._store = store
+        self._lasting = _lasting(store)
         self._clock = clock
         self._rests_until = -1.0
         self._trusted: Space | None = None
         if embedder is not None:
+            checked_embedder(embedder)
             if store.space is None and not isinstance(store, LifecycleStore):
                 reason = "a store without the lifecycle part needs its space when it is made"
                 raise UnsupportedError("embedder", reason)
@@ -93,7 +95,8 @@ class Embedding:
         try:
             made, space = await self._asked(self.embedder, texts, "document", patience)
         except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
-            _log.warning("embedding failed: %s", type(error).__name__)
+            if not isinstance(error, EmbedderMismatch):  # which is nobody's failure, and is in the item's line
+                _log.warning("embedding failed: %s", type(error).__name__)
             return Embedded.later(len(texts), self._failed(error))
         return embedded(made, space)
 
@@ -130,10 +133,8 @@ class Embedding:
 
     def follow(self) -> Space | None:
         """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
-        store, space = self._store, self._store.space
-        while isinstance(store, WrapperStore):  # what watches the calls of others has nothing to see here
-            store = store.wrapped
-        if space is None or not isinstance(store, LifecycleStore):
+        store, space = self._lasting, self._store.space
+        if space is None or store is None:
             return space
         try:
             store.search(np.eye(1, space.dimension, dtype=np.float32)[0], 0)
@@ -162,6 +163,10 @@ class Embedding:
         removed = self._cache.erase(texts) if self._cache is not None else 0
         return removed + forget_texts(self.embedder, texts)
 
+    def kept(self) -> int:
+        """Return how many bytes of vectors the file's cache holds, whether it is used now or not. In a thread."""
+        return 0 if self._cache is None else self._cache.size()
+
     def close(self) -> None:
         """Write down what the cache was asked for. In a thread."""
         if self._cache is not None and self.settings.cache_bytes:
@@ -188,6 +193,11 @@ class Embedding:
         try:
             async with self.under_way.embedding(patience) as limit:
                 made, space = await self._embed(embedder, texts, kind)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise EmbedderError("it cancelled itself") from error
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -226,6 +236,13 @@ class Embedding:
             _check_probes(embedder, self.probes.first(space.fingerprint, seen), seen)
             self._trusted = space
         return space
+
+
+def _lasting(store: VectorStore) -> LifecycleStore | None:
+    """Return *store* if its space can change, without what watches the calls of others: it has nothing to see here."""
+    while isinstance(store, WrapperStore):
+        store = store.wrapped
+    return store if isinstance(store, LifecycleStore) else None
 
 
 def _check_name(space: Space | None, embedder: Embedder) -> None:

@@ -37,3 +37,10 @@ class EmbeddingSettings:
             raise ArgumentError("cache_bytes", self.cache_bytes, "a number of bytes, at least 0, is needed")
         if self.mismatch not in ("raise", "words"):
             raise ArgumentError("mismatch", self.mismatch, "'raise' or 'words' is needed")
+
+
+def checked_settings(settings: object) -> EmbeddingSettings:
+    """Return *settings* if they are ``EmbeddingSettings``; None are the usual ones."""
+    if settings is not None and not isinstance(settings, EmbeddingSettings):
+        raise ArgumentError("embedding_settings", settings, "EmbeddingSettings are needed, or None")
+    return settings or EmbeddingSettings()

@@ -11,6 +11,7 @@ from typing import Final
 from memory.times import Clock, system_clock
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no letter that reads as another
+_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]
 _LENGTH: Final = 16
 _RANDOM_BITS: Final = 35
 _KEYED_LENGTH: Final = 20
@@ -51,4 +52,5 @@ def keyed_id(secret: bytes, namespace: str, key: str) -> str:
 
 
 def _digits(number: int, length: int) -> str:
-    return "".join(_ALPHABET[number >> 5 * place & 31] for place in reversed(range(length)))
+    """Return *number* in *length* digits, an even count of them."""
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(5 * (length - 2), -1, -10)])

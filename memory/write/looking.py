@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from memory.codec import to_entry
+from memory.codec import text_of
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Memory
 from memory.times import aware
@@ -59,7 +59,7 @@ class StoredMemories:
         embedder = self.context.embedding.embedder
         if embedder is None:
             return
-        texts = (to_entry(one).text for one in memories if may_embed(one, embedder))
+        texts = (text_of(one) for one in memories if may_embed(one, embedder))
         missing = [text for text in dict.fromkeys(texts) if text not in self.tried and text not in self.ready]
         if not missing:
             return
@@ -88,7 +88,7 @@ class StoredMemories:
         return sorted(seen, key=lambda one: (-one.similarity, one.memory.id))[:k]
 
     def _compared(self, memory: Memory) -> Compared:
-        made = self.ready.get(to_entry(memory).text)
+        made = self.ready.get(text_of(memory))
         return Compared(None if made is None else made.vectors[0], memory=memory)
 
     def _looked_up(self, memories: Sequence[Memory], k: int) -> dict[_Asked, list[Compared]]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory.codec import from_entry, to_entry
+from memory.codec import from_entry, text_of
 from memory.errors import ArgumentError
 from memory.lanes import archived_id
 from memory.records import Actor, Memory, Report
@@ -46,11 +46,11 @@ async def merge(
         road = Road.into(context, namespace, rules=rules, hidden=set(wanted))
         draft, _ = await drafted(road, before[0], merged, actor, argument="merged")
         (ready,) = await embedded(context, [draft], road.ready)
-        await road.let_go([to_entry(draft.memory).text])
+        await road.let_go([text_of(draft.memory)])
         try:
             return await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
         except RevisionConflict:  # one of them was changed meanwhile, or forgotten
-            await asyncio.to_thread(context.embedding.forget, [to_entry(draft.memory).text])
+            await asyncio.to_thread(context.embedding.forget, [text_of(draft.memory)])
             if attempt == ATTEMPTS - 1:
                 raise
             continue

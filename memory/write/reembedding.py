@@ -15,7 +15,7 @@ from itertools import islice
 from memory.embedders.details import embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, probe
-from memory.embedders.protocol import Embedder
+from memory.embedders.protocol import Embedder, checked_embedder
 from memory.embedders.space import marked, named_for
 from memory.errors import ArgumentError, EmbedderError
 from memory.write import pending
@@ -69,8 +69,9 @@ async def reembed(
     chosen = embedder if embedder is not None else context.embedding.embedder
     if chosen is None:
         raise ArgumentError("embedder", embedder, "the memory has none of its own, so the one to embed with is needed")
-    if not isinstance(chosen, Embedder):
-        raise ArgumentError("embedder", embedder, "an embedder is needed")
+    checked_embedder(chosen)
+    if on_progress is not None and not callable(on_progress):
+        raise ArgumentError("on_progress", on_progress, "a function of a ReembeddingProgress is needed")
     seen = await probe(chosen)
     before = await asyncio.to_thread(context.embedding.follow)
     if before is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
-from memory.codec import to_entry
+from memory.codec import text_of
 from memory.errors import ArgumentError, DuplicateKey
 from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
@@ -33,21 +35,48 @@ class _Unit:
         self.draft, self.line, self.made = None, line, ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A batch that only has to be stored: its *units*, and the *drafts* among them with their vectors, in order.
+
+    *unused* are texts that were embedded for looking and are not stored.
+    """
+
+    units: Sequence[_Unit]
+    drafts: Sequence[Draft]
+    unused: Sequence[str] = ()
+
+
+class _Storing:
+    """The batch that is being stored while the next one is made ready; *tell* gets its lines."""
+
+    def __init__(self, tell: Callable[[Sequence[Report | DuplicateKey]], None]) -> None:
+        self._tell = tell
+        self._task: asyncio.Task[list[Report | DuplicateKey]] | None = None
+
+    def start(self, work: Coroutine[Any, Any, list[Report | DuplicateKey]], begun: ExitStack) -> None:
+        """Begin *work*; *begun* is closed at its end."""
+        self._task = asyncio.create_task(work)
+        self._task.add_done_callback(lambda _: begun.close())
+
+    async def finish(self) -> None:
+        """Wait for its end and tell; where nothing is being stored, nothing."""
+        task, self._task = self._task, None
+        if task is not None:
+            self._tell(await task)
+
+    def leave(self) -> None:
+        """Nobody waits any more; what its thread has begun goes on."""
+        if self._task is not None:
+            self._task.cancel()
+
+
 @counted
 async def remember_batch(
     context: WriteContext, items: Sequence[object], namespace: str, names: Sequence[str]
 ) -> list[Report | DuplicateKey]:
     """Keep *items* in one transaction; *names* say what each is called in an error."""
-    memories = [checked(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
-    road = Road.into(context, namespace)
-    if road.stored is not None or await asyncio.to_thread(_linked, context, memories, namespace):
-        units = await _one_after_another(road, memories)
-    else:
-        allowed = await asyncio.to_thread(entitled, context, memories, namespace)
-        taken = iter(await road.each([one for one in allowed if isinstance(one, Memory)]))
-        units = [_unit(next(taken)) if isinstance(one, Memory) else _Unit(line=one) for one in allowed]
-    await _store(road, units)
-    return [unit.line for unit in units if unit.line is not None]
+    return await _stored(context, await _prepared(context, _checked(context, items, names), namespace), namespace)
 
 
 async def remember_stream(
@@ -56,18 +85,85 @@ async def remember_stream(
     namespace: str,
     on_progress: Callable[[int], None] | None,
 ) -> list[Report]:
-    """Keep *items* batch by batch, in bounded memory; a key used with another text is a line of its own."""
+    """Keep *items* batch by batch, in bounded memory; a key used with another text is a line of its own.
+
+    Of a list, the next batch is checked and embedded while one is stored, unless what becomes of it depends on what is
+    there. Another iterable is not read ahead of what is written.
+    """
     if isinstance(items, (str, bytes, Memory)) or not isinstance(items, Iterable):
         raise ArgumentError("items", items, "a list (or another iterable) of texts or memories is needed")
     reports: list[Report] = []
-    stream = iter(items)
-    while batch := list(islice(stream, BATCH)):
-        names = [f"items[{len(reports) + i}]" for i in range(len(batch))]
-        for line in await remember_batch(context, batch, namespace, names):
+
+    def tell(lines: Sequence[Report | DuplicateKey]) -> None:
+        for line in lines:
             reports.append(line if isinstance(line, Report) else Report(Outcome.REJECTED, line.id, str(line)))
         if on_progress is not None:
             on_progress(len(reports))
+
+    ahead = isinstance(items, Sequence) and not context.rules.policies
+    stream, taken, storing = iter(items), 0, _Storing(tell)
+    try:
+        while batch := list(islice(stream, BATCH)):
+            names = [f"items[{taken + i}]" for i in range(len(batch))]
+            taken += len(batch)
+            with ExitStack() as begun:
+                begun.enter_context(context.under_way.write())
+                memories = _checked(context, batch, names)
+                if any(named_by(one) for one in memories):
+                    await storing.finish()
+                ready = await _prepared(context, memories, namespace)
+                await storing.finish()
+                storing.start(_stored(context, ready, namespace), begun.pop_all())
+            if not ahead:
+                await storing.finish()
+        await storing.finish()
+    except Exception:  # of what comes after it: what is being stored is stored all the same
+        await storing.finish()
+        raise
+    finally:
+        storing.leave()
     return reports
+
+
+def _checked(context: WriteContext, items: Sequence[object], names: Sequence[str]) -> list[Memory]:
+    return [checked(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
+
+
+async def _prepared(context: WriteContext, memories: Sequence[Memory], namespace: str) -> _Ready:
+    """Judge, name and embed *memories*; nothing is written yet."""
+    road, named = Road.into(context, namespace), any(named_by(one) for one in memories)  # then the store is read
+    if road.stored is not None or (named and await asyncio.to_thread(_linked, context, memories, namespace)):
+        units = await _one_after_another(road, memories)
+    else:
+        if named:
+            allowed = await asyncio.to_thread(entitled, context, memories, namespace)
+        else:
+            allowed = entitled(context, memories, namespace)
+        taken = iter(await road.each([one for one in allowed if isinstance(one, Memory)]))
+        units = [_unit(next(taken)) if isinstance(one, Memory) else _Unit(line=one) for one in allowed]
+    asked = [unit for unit in units if unit.draft is not None]
+    mains = [unit.draft for unit in asked if unit.draft is not None]
+    if any(one.named or one.memory.key is not None for one in mains):
+        # what is known already is not embedded again; put() looks once more, inside its transaction
+        for place, line in (await asyncio.to_thread(known, context, mains, namespace)).items():
+            asked[place].settle(line)
+    every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
+    unused = road.unused(text_of(one.memory) for one in every)
+    return _Ready(units, await embedded(context, every, road.ready), unused)
+
+
+async def _stored(context: WriteContext, ready: _Ready, namespace: str) -> list[Report | DuplicateKey]:
+    """Write a batch; return the line of each item."""
+    lines = iter(await asyncio.to_thread(put, context, ready.drafts, namespace) if ready.drafts else ())
+    if ready.unused:  # nobody could forget it by what is stored
+        await asyncio.to_thread(context.embedding.forget, ready.unused)
+    for unit in ready.units:
+        if unit.draft is not None:
+            unit.line = next(lines)
+        made = [next(lines) if isinstance(one, Draft) else one for one in unit.made]
+        if made and isinstance(unit.line, Report):
+            unit.line = replace(unit.line, made=tuple(one for one in made if isinstance(one, Report)))
+    return [unit.line for unit in ready.units if unit.line is not None]
 
 
 def _linked(context: WriteContext, memories: Sequence[Memory], namespace: str) -> bool:
@@ -119,23 +215,3 @@ async def _is_known(context: WriteContext, one: Draft, namespace: str) -> bool:
 def _unit(taken: Taken) -> _Unit:
     (main,), made = taken.own, tuple(one for one, _ in taken.made)
     return _Unit(line=main, made=made) if isinstance(main, Report) else _Unit(draft=main, made=made)
-
-
-async def _store(road: Road, units: Sequence[_Unit]) -> None:
-    context, namespace = road.context, road.namespace
-    asked = [unit for unit in units if unit.draft is not None]
-    mains = [unit.draft for unit in asked if unit.draft is not None]
-    if any(one.named or one.memory.key is not None for one in mains):
-        # what is known already is not embedded again; put() looks once more, inside its transaction
-        for place, line in (await asyncio.to_thread(known, context, mains, namespace)).items():
-            asked[place].settle(line)
-    every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
-    if every:
-        lines = iter(await asyncio.to_thread(put, context, await embedded(context, every, road.ready), namespace))
-    await road.let_go(to_entry(one.memory).text for one in every)
-    for unit in units:
-        if unit.draft is not None:
-            unit.line = next(lines)
-        made = [next(lines) if isinstance(one, Draft) else one for one in unit.made]
-        if made and isinstance(unit.line, Report):
-            unit.line = replace(unit.line, made=tuple(one for one in made if isinstance(one, Report)))

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from memory.codec import to_entry
-from memory.records import Memory, Report
+from memory.codec import text_of
+from memory.records import Memory, Outcome, Report
 from memory.write.context import WriteContext
 from memory.write.embedded import Embedded
 from memory.write.judging import Judged, Rules, judge_each, judge_turn
@@ -62,11 +62,15 @@ class Road:
         """Answers for texts that were embedded on the way."""
         return MappingProxyType({}) if self.stored is None else self.stored.ready
 
+    def unused(self, stored: Iterable[str]) -> list[str]:
+        """Return the texts that were embedded on the way and are not *stored*."""
+        tried = () if self.stored is None else self.stored.tried
+        kept = set(stored) if tried else frozenset()
+        return [text for text in tried if text not in kept]
+
     async def let_go(self, stored: Iterable[str]) -> None:
         """Let the embedder's cache forget what was embedded on the way and is not *stored*: nobody could later."""
-        kept = set(stored)
-        unused = [] if self.stored is None else [text for text in self.stored.tried if text not in kept]
-        if unused:
+        if unused := self.unused(stored):
             await asyncio.to_thread(self.context.embedding.forget, unused)
 
     async def judged(self, memories: Sequence[Memory]) -> tuple[list[Judged], list[Judged]]:
@@ -103,6 +107,8 @@ class Road:
         if memory is None:
             return Report(judged.outcome, judged.of or "", judged.reason, of=judged.of)
         made = draft(self.context, memory, self.namespace)
+        if judged.outcome is Outcome.STORED and not judged.reason and judged.of is None:
+            return made
         return replace(made, outcome=judged.outcome, reason=judged.reason, spans=judged.spans, of=judged.of)
 
 
@@ -113,7 +119,7 @@ async def embedded(
 
     What is sensitive is not given to a remote embedder. *ready* are answers, of a text each, that were had before.
     """
-    texts = [to_entry(one.memory).text for one in drafts]
+    texts = [text_of(one.memory) for one in drafts]
     may = [may_embed(one.memory, context.embedding.embedder) for one in drafts]
     asked = [place for place, text in enumerate(texts) if may[place] and text not in ready]
     made = await context.embedding.vectors([texts[place] for place in asked])

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from memory.errors import NotTrusted
-from memory.records import Actor, Memory, Trust
+from memory.records import Actor, Memory, Operation, Trust
 from memory.write.checking import actor_named
 
 _MOST_FIRST: Final = tuple(Trust)
@@ -54,6 +54,13 @@ def check_may_change(
     for memory in memories:
         if not may_change(actor, memory, approved_by=approved_by):
             raise NotTrusted(memory.id, operation, actor, memory.trust)
+
+
+def check_may_undo(actor: Actor, done: Operation, *, approved_by: Actor | None = None) -> None:
+    """Raise ``NotTrusted`` where *done* was decided by somebody who is trusted more than *actor*."""
+    decided = trust_of(done.actor)
+    if not may_change(actor, Memory("", trust=decided), approved_by=approved_by):
+        raise NotTrusted(done.id, "undo", actor, decided, "operation")
 
 
 def trust_after(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> Trust:

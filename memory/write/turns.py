@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from memory.captions import captions, stand_in
-from memory.codec import to_entry
+from memory.codec import text_of, to_entry
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
 from memory.messages import Message
@@ -109,7 +109,7 @@ async def remember_turn(
     ]
     every = [one for one in (*lines, *(one for one, _ in taken.made)) if isinstance(one, Draft)]
     ready = iter(await embedded(context, every, road.ready))
-    await road.let_go(to_entry(one.memory).text for one in every)
+    await road.let_go(text_of(one.memory) for one in every)
     lines = [next(ready) if isinstance(one, Draft) else one for one in lines]
     said = [place for place, one in enumerate(given) if isinstance(one, Memory)]
     made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in taken.made]

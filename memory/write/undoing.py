@@ -1,7 +1,8 @@
 """Undoing: the exact inverse of an operation, as an operation of its own; undoing that does it again.
 
 All of an operation is taken back or none of it, in one transaction. It is refused where a later operation that still
-stands changed the same memory or the same field, and where what it needs was erased.
+stands changed the same memory or the same field, and where what it needs was erased. Of an import, passages of
+documents stay, as messages do: they come and go by ingesting and forgetting, and have no versions.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from memory.times import aware
 from memory.write.checking import actor_named, name
 from memory.write.context import WriteContext
 from memory.write.marking import MARKS, given, hide, patched
-from memory.write.operations import unknown_operation
-from memory.write.trust import check_may_change
+from memory.write.operations import IMPORT, NO_MEMORY, unknown_operation
+from memory.write.trust import check_may_change, check_may_undo
 from memory.write.versions import archived, brought_back, retired, unversioned
 from vectorstore import Entry, LifecycleStore
 
@@ -27,7 +28,6 @@ _PAGE = 20
 _EVERYTHING = "*"
 _CONTENT = "content"
 FORGET = "forget"
-_IMPORT = "import"
 _NEVER = {
     "restore": "what was brought back can be forgotten again",
     "export": "a file that was written elsewhere is not taken back",
@@ -47,14 +47,16 @@ def undo(
         if operation is None:
             raise unknown_operation(id)
         _check_open(operation)
+        check_may_undo(actor, operation, approved_by=approved_by)
         log = _Log(context, namespace)
         if log.root(operation).kind == FORGET:
             raise CannotUndo(operation.id, "what was brought back is forgotten again by forget")
-        for change in operation.changes:
+        wanted = _of_memories(context, operation, log.root(operation), namespace)
+        for change in wanted:
             log.check_last(operation, change)
         made, now = context.operation_ids(), aware(context.clock(), context.zone)
         inverse = _Inverse(context, store, namespace, operation, log.root(operation), made, actor, approved_by, now)
-        changes = tuple(inverse.of(change) for change in operation.changes)
+        changes = tuple(inverse.of(change) for change in wanted)
         done = Operation(made, "undo", actor, now, changes, undoes=id)
         context.operations.add(namespace, done)
         context.operations.undone(namespace, id, made)
@@ -70,6 +72,26 @@ def _check_open(operation: Operation) -> None:
         raise CannotUndo(operation.id, f"it was taken back by {operation.undone_by}; undo that to do it again")
     if operation.kind == FORGET:
         raise CannotUndo(operation.id, "what was forgotten is gone for good")
+    if any(change.id == NO_MEMORY for change in operation.changes):
+        raise CannotUndo(operation.id, "what was here before it is gone for good; what it brought can be forgotten")
+
+
+def _of_memories(context: WriteContext, operation: Operation, root: Operation, namespace: str) -> tuple[Change, ...]:
+    """Return the changes that can be taken back: of an import, those of passages cannot."""
+    if root.kind != IMPORT:
+        return operation.changes
+    lane = store_namespace(namespace, CONVERSATION)
+    ids = [change.id for change in operation.changes if not change.gone]
+    passages = {one for one, entry in zip(ids, context.store.get(ids, namespace=lane), strict=True) if entry is None}
+    passages -= context.tombstones.which(lane, passages)
+    unknown = sorted(
+        passages - {*context.find(sorted(passages), namespace)}
+    )  # taken back since, or a passage that went
+    passages -= {entry.id.rpartition("@")[0] for entry in context.versions(unknown, namespace)}
+    wanted = tuple(change for change in operation.changes if change.id not in passages)
+    if not wanted:
+        raise CannotUndo(operation.id, "it brought passages of documents alone; forget the documents")
+    return wanted
 
 
 class _Log:
@@ -161,7 +183,7 @@ class _Inverse:
 
     def _gone(self, here: Entry) -> Change:
         """A memory that was made: into the archive, and with it what an import brought of its past."""
-        past = self.context.versions([here.id], self.namespace) if self.root.kind == _IMPORT else []
+        past = self.context.versions([here.id], self.namespace) if self.root.kind == IMPORT else []
         brought = [one.id for one in past if not one.metadata.get("withdrawn")]
         self._withdraw(brought, withdrawn=True)
         self._archive(here)

@@ -13,9 +13,9 @@ from typing import Any, Final
 from memory.codec import from_entry, to_entry
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
-from memory.records import Memory
+from memory.records import Change, Memory
 from memory.write.context import WriteContext
-from vectorstore import Entry
+from vectorstore import Entry, Metadata
 
 ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
 UNVERSIONED: Final = ("pinned", "disabled", "tags", "importance", "expires_at")
@@ -66,6 +66,13 @@ def brought_back(entry: Entry, id: str, **fields: Any) -> Entry:
 def unversioned(memory: Memory) -> dict[str, Any]:
     """Return those fields of *memory* that have no versions."""
     return {name: getattr(memory, name) for name in UNVERSIONED}
+
+
+def remarked(before: Entry, new: Metadata) -> Change:
+    """Return the change for the log where *before* was replaced: with those unversioned fields that differ in *new*."""
+    names = [one for one in (*UNVERSIONED, "expires_at_offset") if before.metadata.get(one) != new.get(one)]
+    old, now = ({one: fields.get(one) for one in names} for fields in (before.metadata, new))
+    return Change(before.id, before.revision, old=old, new=now)
 
 
 def archived(context: WriteContext, id: str, revision: int, namespace: str) -> Entry | None:

@@ -14,7 +14,7 @@ from memory.times import aware
 from memory.write.context import WriteContext
 from memory.write.embedded import SWITCHED
 from memory.write.operations import least_trusted
-from vectorstore import RevisionConflict, Space, Vector
+from vectorstore import Entry, RevisionConflict, Space, Vector
 
 _ATTEMPTS = 5
 
@@ -37,14 +37,18 @@ class Draft:
     named: bool = False
     """Whether the caller chose the id; a forgotten one is then not brought back."""
 
-    def report(self) -> Report:
-        """Return the line for it as stored."""
+    def entry(self, operation: str | None) -> Entry:
+        """Return it as it is stored by *operation*."""
+        return to_entry(self.memory, vector=self.vector, no_vector=self.no_vector, operation=operation)
+
+    def report(self, operation: str | None = None) -> Report:
+        """Return the line for it as stored, by *operation* or by the one that its memory names."""
         return Report(
             self.outcome,
             self.memory.id,
             self.reason,
             self.deferred,
-            self.memory.operation,
+            operation or self.memory.operation,
             of=self.of,
             spans=self.spans,
             kept=None if self.truncated is None else self.truncated.kept,
@@ -100,12 +104,18 @@ def current(context: WriteContext, drafts: Sequence[Draft]) -> list[Draft]:
 
 def logged(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
     """Put one operation for new memories into the log; return them with its id."""
+    operation = _log(context, kind, drafts, namespace)
+    return [replace(one, memory=replace(one.memory, operation=operation)) for one in drafts]
+
+
+def _log(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> str | None:
+    """Put one operation for new memories into the log; return its id, None where there are none."""
     if not drafts:
-        return []
+        return None
     operation = context.operation_ids()
     actor = least_trusted(one.memory.actor for one in drafts)
     context.log(namespace, operation, kind, actor, [Change(one.memory.id) for one in drafts])
-    return [replace(one, memory=replace(one.memory, operation=operation)) for one in drafts]
+    return operation
 
 
 def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[Report | DuplicateKey]:
@@ -115,21 +125,18 @@ def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[
         try:
             with context.transaction():
                 settled = known(context, drafts, namespace)
-                written = {place: one for place, one in enumerate(drafts) if place not in settled}
-                written = dict(
-                    zip(written, logged(context, "remember", list(written.values()), namespace), strict=True)
-                )
-                written = dict(zip(written, current(context, list(written.values())), strict=True))
-                fresh = list(written.values())
+                fresh = current(context, [one for place, one in enumerate(drafts) if place not in settled])
+                operation = _log(context, "remember", fresh, namespace)
                 keyed = [one.memory.id for one in fresh if one.memory.key is not None and not one.named]
                 if keyed:
                     context.tombstones.lift(lane, keyed)
                 context.store.upsert(
-                    [to_entry(one.memory, vector=one.vector, no_vector=one.no_vector) for one in fresh],
+                    [one.entry(operation) for one in fresh],
                     namespace=lane,
                     expect={one.memory.id: 0 for one in fresh},
                 )
-            return [settled.get(place) or written[place].report() for place in range(len(drafts))]
+            reports = (one.report(operation) for one in fresh)
+            return [settled.get(place) or next(reports) for place in range(len(drafts))]
         except RevisionConflict:  # without a transaction, another writer may have used the same key meanwhile
             if attempt == _ATTEMPTS - 1:
                 raise

@@ -21,7 +21,7 @@ MEMORY_KEYS = {
     "id", "text", "kind", "role", "speaker", "session", "sequence", "tags", "key", "importance", "pinned", "trust",
     "actor", "occurred_at", "recorded_at", "retired_at", "valid_from", "valid_to", "expires_at", "source", "title",
     "page", "heading", "start", "end", "metadata", "revision", "disabled", "withdrawn", "derived_from", "supersedes",
-    "operation",
+    "operation", "scopes", "sensitive", "caption",
 }  # fmt: skip
 CITATION_KEYS = {
     "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
@@ -196,9 +196,22 @@ def test_ask_quotes_with_citations_and_stores_nothing(mneme: Mneme, notes: Path)
 
 
 def test_ask_says_when_there_is_nothing(mneme: Mneme) -> None:
+    towns = ("Oslo", "Graz", "Leeds", "Turin", "Lyon", "Porto", "Bergen")
+    said = [f"The {animal} of {town} sleeps." for town in towns for animal in ("cat", "dog", "horse")]
+    for line in said:
+        mneme.json("remember", line)
+    answer = mneme.json("ask", "Who won the election?")
+    assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
+
+
+def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(mneme: Mneme) -> None:
     mneme.json("remember", "The cat sleeps on the sofa.")
     answer = mneme.json("ask", "Who won the election in Portugal?")
-    assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
+    assert answer["answer"].splitlines() == [
+        "Nothing here seems to be about this; the nearest is:",
+        "“The cat sleeps on the sofa.” [1]",
+    ]
+    assert answer["abstain"] == "nothing"
 
 
 # ingest, documents
@@ -282,11 +295,17 @@ def test_a_correction_takes_its_place_and_the_old_version_stays_in_the_history(m
     assert mneme("correct", id, "The plumber comes on Monday.").out == f"corrected {id}\n"
     assert mneme.json("memories", "show", id)["text"] == "The plumber comes on Monday."
     lines = mneme("memories", "history", id).out.splitlines()
-    assert [line.split("  ")[1] for line in lines[:2]] == [
+    assert [line.split("  ")[1] for line in lines[:3]] == [
         "The plumber comes on Monday.",
         "The plumber comes on Friday.",
+        f"as {id}@1",
     ]
-    assert [line.split("  ")[3] for line in lines[2:]] == ["correct by user", "remember by user"]
+    assert [line.split("  ")[3] for line in lines[3:]] == ["correct by user", "remember by user"]
+    assert mneme("memories", "show", f"{id}@1").out.startswith("The plumber comes on Friday.\n")
+    again = mneme("correct", id, "The plumber comes on Monday.")
+    assert (again.code, again.out, again.err) == (0, f"nothing to change: {id}\n", "")
+    told = mneme("correct", id, "The plumber's password is hunter2222!")
+    assert told.out == f"corrected {id}: redacted 1 span (secret: password)\n"
     assert set(mneme.json("memories", "history", id)["versions"][0]) == MEMORY_KEYS
 
 
@@ -325,7 +344,7 @@ def test_memories_are_listed_page_by_page(mneme: Mneme) -> None:
     assert ([one["id"] for one in rest["memories"]], rest["next"]) == (ids[2:], None)
     done = mneme("memories", "list", "--limit", "2")
     assert len(done.out.splitlines()) == 3
-    assert f"2 of 4; go on with: mneme memories list --after {ids[1]}" in done.err
+    assert f"2 of 4; go on with: mneme memories list --limit 2 --after {ids[1]}" in done.err
 
 
 def test_memories_alone_is_memories_list(mneme: Mneme) -> None:
@@ -335,8 +354,9 @@ def test_memories_alone_is_memories_list(mneme: Mneme) -> None:
 
 
 def test_show_tells_everything_about_one(mneme: Mneme) -> None:
-    id = mneme.json("remember", "A fact.", "--tag", "a", "--tag", "b")["id"]
+    id = mneme.json("remember", "A fact.", "--tag", "a", "--tag", "b", "--scope", "project=x", "--pin")["id"]
     done = mneme("memories", "show", id)
+    assert {"  scopes: project=x", "  pinned: yes"} <= set(done.out.splitlines())
     assert done.out.splitlines()[0] == "A fact."
     assert "  tags: a, b" in done.out.splitlines()
     assert set(mneme.json("memories", "show", id)) == MEMORY_KEYS
@@ -380,8 +400,38 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     run(["--help"])
     listing = capsys.readouterr().out.split("Commands:\n")[1].splitlines()
     commands = [line.split()[0] for line in listing if line.strip()]
-    assert len(commands) == 17
+    assert len(commands) == 18
     assert not any(line.endswith("...") for line in listing)
     for command in commands:
         assert run([command, "--help"]) == 0
         assert capsys.readouterr().out.startswith(f"Usage: mneme {command} ")
+
+
+# config
+
+
+def test_config_tells_each_setting_and_where_it_comes_from_and_never_a_key(
+    mneme: Mneme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-quite-secret")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://name:password@localhost:8080/v1")
+    monkeypatch.setenv("MNEME_LANGUAGE", "de")
+    answer = mneme.json("config")
+    assert set(answer) == {"path", "settings"}
+    settings = answer["settings"]
+    assert settings["memory"] == {"value": str(mneme.path), "from": "--memory", "variable": "MNEME_MEMORY"}
+    assert settings["language"] == {"value": "de", "from": "MNEME_LANGUAGE", "variable": "MNEME_LANGUAGE"}
+    assert (settings["api_key"]["value"], settings["base_url"]["value"]) == ("set", "http://localhost:8080/v1")
+    assert (settings["window"]["value"], settings["window"]["from"]) == ("all", "default")
+    shown = mneme("config").out
+    assert "quite-secret" not in shown
+    assert "password" not in shown
+    assert not mneme.path.exists()
+
+
+def test_the_language_of_a_memory_is_given_once_and_told_by_doctor(mneme: Mneme) -> None:
+    assert mneme("--language", "de", "remember", "Die Katze schläft.").code == 0
+    assert "language: german" in mneme("doctor").out
+    refused = mneme("--language", "en", "recall", "Katze")
+    assert (refused.code, refused.out) == (2, "")
+    assert "was begun in german" in refused.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 
 from agent.assistant.cli.app import run
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
+from memory.write.operation_tables import OperationTables, m001_tables
+from vectorstore.sqlite import migrating
+from vectorstore.types import Finding
 
 CLOSED = "http://127.0.0.1:9/v1"
 
@@ -56,6 +60,55 @@ def test_a_changed_row_is_named(doctor, path: Path) -> None:
     assert code == 3
     assert not checks["content"]["fine"]
     assert checks["content"]["remedy"] == "restore a backup"
+
+
+@pytest.fixture
+def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on the program is a newer one: its log of operations has one more step."""
+
+    def m002_noisier(connection) -> None:
+        connection.execute("UPDATE operations SET kind = kind || '!'")
+
+    monkeypatch.setattr(OperationTables, "migrations", (m001_tables, m002_noisier))
+
+
+def test_a_file_too_large_to_be_verified_at_once_is_verified_and_its_copy_removed(
+    doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrating, "VERIFIED_AT_ONCE", 0)
+    assert run(["--memory", str(path), "recall", "key"]) == 0
+    (copy,) = path.parent.glob("*.backup")
+    code, checks = doctor()
+    assert code == 0
+    assert checks["upgrade"]["seen"] == f"it went well; the copy from before it was removed: {copy}"
+    assert not copy.exists()
+    assert "upgrade" not in doctor()[1]
+
+
+def test_a_copy_from_before_an_upgrade_that_went_wrong_stays_and_is_told(
+    doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OperationTables, "verify", lambda *_: [Finding("operations", "planted")])
+    assert run(["--memory", str(path), "recall", "key"]) == 0
+    (copy,) = path.parent.glob("*.backup")
+    code, checks = doctor()
+    assert code == 3
+    assert "planted" in checks["content"]["seen"]
+    assert checks["upgrade"]["seen"].endswith(f"stays: {copy}")
+    assert copy.exists()
+
+
+def test_without_room_for_a_copy_a_user_can_go_on_without_one(
+    doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    room = shutil.disk_usage(path.parent)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
+    assert run(["--memory", str(path), "recall", "key"]) == 3
+    assert "no room for a copy" in (said := capsys.readouterr().err)
+    assert "mneme doctor --without-copy" in said
+    assert run(["--memory", str(path), "doctor", "--without-copy"]) == 3  # which says that the disk is nearly full
+    assert run(["--memory", str(path), "recall", "key"]) == 0
+    assert list(path.parent.glob("*.backup")) == []
 
 
 def test_a_file_that_is_no_memory_is_told_and_left_alone(doctor, tmp_path: Path) -> None:

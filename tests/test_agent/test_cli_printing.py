@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.cli.output import counted, print_json, say
+from agent.assistant.cli.output import counted, day, minute, print_json, say
 from agent.assistant.cli.printable import one_line, safe_json, visible
 from agent.assistant.cli.tables import print_table
 
@@ -102,6 +102,24 @@ def test_a_table_on_a_terminal_fits_its_width(monkeypatch: pytest.MonkeyPatch) -
     lines = written.getvalue().decode().splitlines()
     assert [line.count("…") for line in lines] == [0, 2, 0]
     assert lines[0].index("text") == lines[2].index("short")
+
+
+def test_ids_are_whole_on_a_terminal_and_an_empty_column_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Terminal(written, encoding="utf-8"))
+    monkeypatch.setenv("COLUMNS", "80")
+    session, other = "c301d64a-f69d-4573-b681-5ac4824b0cd9", "8"
+    rows = [(session, "2026-11-22 04:47", "", "2", "word " * 20), (other, "2026-11-22 04:47", "", "12", "")]
+    print_table(("session", "used last", "who", "messages", "begins"), rows, whole=1)
+    lines = written.getvalue().decode().splitlines()
+    assert lines[0].split() == ["session", "used", "last", "messages", "begins"]
+    assert lines[1].startswith(session)
+    assert max(map(len, lines)) <= 80
+
+
+def test_times_at_the_ends_of_the_calendar_are_printed() -> None:
+    ends = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))), datetime(9999, 12, 31, 23, tzinfo=UTC)
+    assert [(day(one)[:4], minute(one)[:4]) for one in ends] == [("0001", "0001"), ("9999", "9999")]
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")])

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import apsw
 import pytest
 
 from agent.assistant.cli.app import run
@@ -173,6 +174,33 @@ def test_a_model_changed_under_its_name_is_told_and_mended(server, mneme, tmp_pa
     assert doctor.code == 2
     assert mneme("reembed", "--json").json["switched"]
     assert mneme("doctor").code == 0
+
+
+def test_a_text_that_comes_again_is_not_sent_again_where_a_cache_is_set(server, mneme, tmp_path, monkeypatch) -> None:
+    text = "The archive is in Turin."
+    first = mneme("remember", text, "--json").json
+    mneme("--namespace", "other", "remember", text)
+    assert server.texts == [text, text]
+    monkeypatch.setenv("MNEME_EMBEDDING_CACHE", "5")
+    for namespace in ("a", "b", "c"):
+        assert mneme("--namespace", namespace, "remember", text).code == 0
+    assert server.texts == [text] * 3
+    assert "embedding cache" in mneme("doctor").out
+    assert " MB of vectors of at most 5.0 MB" in mneme("doctor").out
+    monkeypatch.delenv("MNEME_EMBEDDING_CACHE")
+    assert " MB of vectors from before, and not used" in mneme("doctor").out
+    kept = "SELECT COUNT(*) FROM embedding_cache WHERE kind = 'document'"
+    assert apsw.Connection(str(tmp_path / "m.db")).execute(kept).get == 1
+    assert mneme("forget", first["id"], "--yes").code == 0
+    assert apsw.Connection(str(tmp_path / "m.db")).execute(kept).get == 0
+
+
+@pytest.mark.parametrize("size", ["-1", "much", "1.5"])
+def test_a_cache_of_no_size_is_a_configuration_error(mneme, monkeypatch, size: str) -> None:
+    monkeypatch.setenv("MNEME_EMBEDDING_CACHE", size)
+    done = mneme("memories", "stats")
+    assert done.code == 2
+    assert "embedding_cache (from MNEME_EMBEDDING_CACHE)" in done.err
 
 
 def test_without_an_embedder_there_is_nothing_to_embed_with(mneme, monkeypatch) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent.assistant.cli.app import run
+from agent.assistant.cli.output import minute
 
 Mneme = Callable[..., tuple[int, str, str]]
 
@@ -162,8 +165,66 @@ def test_history_tells_versions_and_operations(mneme):
     assert [one["kind"] for one in told["operations"]] == ["undo", "correct", "remember"]
     lines = mneme("memories", "history", id)[1].splitlines()
     assert lines[1].endswith("Ana lives in Faro.  (taken back)")
-    assert lines[3].endswith(f"undo by user  (takes back {operation})")
-    assert lines[4].endswith(f"correct by user  (taken back by {undone})")
+    assert lines[2] == f"  as {told['versions'][1]['id']}"
+    assert lines[5].endswith(f"undo by user  (takes back {operation})")
+    assert lines[6].endswith(f"correct by user  (taken back by {undone})")
+
+
+def test_history_tells_what_each_operation_changed_and_when_a_version_held(mneme):
+    def here(text: str) -> str:
+        return minute(datetime.fromisoformat(text))
+
+    id = kept(mneme, "Ana lives in Porto.", "--tag", "home", "--importance", "0.5")
+    other = kept(mneme, "Ana has a cat.")
+    mneme("memories", "tag", id, other, "--tag", "city", "--tag", "sea")
+    tagged = mneme("memories", "untag", id, "--tag", "home")[2].split()[-1]
+    mneme("memories", "importance", id, "--set", "0.75")
+    mneme("memories", "importance", id, "--set", "none")
+    mneme("memories", "expire", id, "--at", "2099-05-01T12:00+00:00")
+    mneme("memories", "expire", id, "--at", "never")
+    mneme("undo", tagged)
+    mneme("correct", id, "Ana lives in Faro.", "--valid-from", "2025-03-01", "--valid-to", "2099-01-01")
+    mneme("memories", "merge", id, other, "--text", "Ana lives in Faro with a cat.")
+    lines = mneme("memories", "history", id)[1].splitlines()
+    held = f"holds from {here('2025-03-01')} until {here('2099-01-01')}"
+    assert [line.endswith(held) for line in lines if line.startswith(f"  as {id}@")] == [True, False]
+    did = [line.split("  ")[3].partition(" by user")[::2] for line in lines if " by user" in line]
+    assert did == [
+        ("merge", f": with {other}"),
+        ("correct", ""),
+        ("undo", ": tags +home"),
+        ("expire", f": expires never (was {here('2099-05-01T12:00+00:00')})"),
+        ("expire", f": expires {here('2099-05-01T12:00+00:00')}"),
+        ("importance", ": importance none (was 0.75)"),
+        ("importance", ": importance 0.75 (was 0.5)"),
+        ("untag", ": tags -home"),
+        ("tag", ": tags +city +sea"),
+        ("remember", ""),
+    ]
+    assert f"merge by user: into {id}" in mneme("memories", "history", other)[1]
+
+
+def test_the_log_of_a_memory_that_nothing_is_known_of_says_so(mneme):
+    kept(mneme, "Ana lives in Porto.")
+    assert mneme("memories", "operations", "--memory", "nope")[1] == "Nothing is known of a memory nope.\n"
+    assert mneme("memories", "operations", "--namespace", "x")[0] == 2
+    assert mneme("--namespace", "ben", "memories", "operations")[1] == "Nothing was done yet.\n"
+
+
+def test_the_first_and_the_last_year_are_times_too(mneme):
+    id = kept(mneme, "Ana lives in Porto.")
+    for moment in ("0001-01-01", "9999-12-31T23:59:59", "0001-01-01T00:00+14:00"):
+        assert mneme("memories", "list", "--as-of", moment, "--known-at", moment)[0] == 0
+        assert mneme("memories", "expire", id, "--at", moment)[0] == 0
+    assert answered(mneme, "memories", "show", id)["expires_at"].startswith("0001-01-01")
+
+
+@pytest.mark.parametrize("command", [["memories"], ["sessions"], []])
+def test_what_each_command_does_is_said_whole_at_eighty_columns(mneme, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    out = mneme(*command, "--help")[1]
+    assert [line for line in out.splitlines() if line.endswith("...") and "Usage" not in line] == []
+    assert max(map(len, out.splitlines())) <= 80
 
 
 def test_the_log_is_listed_page_by_page_without_words(mneme):
@@ -196,9 +257,38 @@ def test_a_list_keeps_to_what_is_asked_and_pages_by_time(mneme):
     assert (page["total"], page["memories"][0]["id"]) == (2, new)
     assert ids("--order", "newest", "--after", page["next"]) == [old]
     _, out, err = mneme("memories", "list", "--order", "newest", "--limit", "1")
-    assert f"go on with: mneme memories list --order newest --after {page['next']}" in err
+    assert f"go on with: mneme memories list --order newest --limit 1 --after {page['next']}" in err
     assert "fact pinned" in out
     assert mneme("memories", "list", "--tag", "none")[1] == "Nothing like that is remembered.\n"
+
+
+def test_the_next_page_is_named_with_all_that_was_asked(mneme):
+    for number in range(3):
+        kept(
+            mneme,
+            f"It's note {number}.",
+            "--kind",
+            "my note",
+            "--scope",
+            "project=garden",
+            "--at",
+            f"2024-05-0{number + 1}",
+        )
+    kept(mneme, "It's a note.", "--kind", "my note", "--scope", "project=work")
+    asked = ["--kind", "my note", "--kind", "x", "--scope", "project=garden", "--contains", "it's", "--not-pinned"]
+    asked += ["--since", "2024-01-01", "--where", '{"actor": "user"}', "--order", "newest", "--limit", "1"]
+    seen = []
+    arguments = ["memories", "list", *asked]
+    while True:
+        _, out, err = mneme(*arguments)
+        seen.append(out.splitlines()[1].split("  ")[-1])
+        if "go on with: mneme " not in err:
+            break
+        arguments = shlex.split(err.partition("go on with: mneme ")[2])
+    assert seen == ["It's note 2.", "It's note 1.", "It's note 0."]
+    assert answered(mneme, "memories", "list", "--scope", "project=work")["memories"][0]["scopes"] == {
+        "project": "work"
+    }
 
 
 def test_a_list_of_another_time_shows_what_held_then(mneme):

@@ -45,6 +45,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
 def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: Path) -> None:
     values = {"offline": "1", "token_budget": "700", "embedder": "local", "memory": str(tmp_path / "a.db")}
     values |= {"base_url": "http://localhost:1/v1", "embedding_base_url": "http://localhost:2/v1"}
+    values |= {"embedding_cache": "700"}
     values |= {"anthropic_base_url": "http://localhost:3", "window": "turns:3", "trace": "1"}
     values |= {"secrets": "reject", "share_sensitive": "1", "minimum_length": "700", "near_duplicates": "fold"}
     given_value = values.get(name, "given")
@@ -93,7 +94,9 @@ def test_a_bad_setting_is_named_with_its_origin_and_what_would_be_right(environ:
 def test_an_unknown_setting_in_the_file_is_refused_and_the_known_ones_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('modle = "gpt"\n')
-    with pytest.raises(ConfigurationError, match=r"modle.*no such setting.*memory, namespace, offline, model"):
+    with pytest.raises(
+        ConfigurationError, match=r"modle.*no such setting.*memory, namespace, offline, language, model"
+    ):
         load(file=path)
 
 

@@ -9,7 +9,7 @@ from agent.conversing import NOWHERE, SessionReader
 from agent.events import MemoryRecalled, Warned
 from agent.providers.quoting import QuotingProvider
 from agent.testing import Reply, ScriptedProvider
-from memory import FixedWindow, InMemoryHistory, LongTermMemory, Message, SummaryWindow, Trust
+from memory import FixedWindow, InMemoryHistory, KeepAll, LongTermMemory, Message, SummaryWindow, Trust
 from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
@@ -80,6 +80,45 @@ async def test_places_are_those_of_the_session_and_a_summary_has_none(memory) ->
     assert read.last_of_the_user(3) == ["Question 3"]
     assert (await SessionReader(memory, None, None, limit=3).read("s")).sequences == (6, 7, 8)
     assert (await SessionReader(None, None, None).read("s")).messages == ()
+
+
+@pytest.mark.parametrize("window", [KeepAll(), FixedWindow(messages=500), None], ids=repr)
+async def test_a_window_is_given_as_much_of_a_long_conversation_as_it_shows(window) -> None:
+    history = InMemoryHistory()
+    await history.append("s", said(250))
+    with ScriptedProvider(Reply("Hello")) as provider:
+        agent = Agent(provider, history=history, window=window, token_budget=None)
+        result = await agent.run("Go on", session="s")
+    assert [one.text for one in provider.requests[0].messages] == [*(one.text for one in said(250)), "Go on"]
+    assert (result.dropped, result.notes) == (0, ())
+
+
+async def test_as_much_is_shown_as_the_budget_has_room_for(memory) -> None:
+    await memory.conversations.append("s", said(250))
+    with ScriptedProvider(Reply("Hello")) as provider:
+        agent = Agent(provider, memory=memory, token_budget=100_000, recall=0)
+        await agent.run("Go on", session="s", store=False)
+    assert len(provider.requests[0].messages) == 501
+
+
+async def test_what_is_too_old_to_be_looked_at_is_noted(memory) -> None:
+    await memory.conversations.append("s", said(250))
+    with ScriptedProvider(Reply("Hello")) as provider:
+        agent = Agent(provider, memory=memory, window=FixedWindow(messages=20), recall=0)
+        result = await agent.run("Go on", session="s", store=False)
+    assert len(provider.requests[0].messages) == 21
+    assert "of this conversation, nothing before its message 301 was looked at" in result.notes
+
+
+async def test_system_text_is_shown_however_long_ago_it_was_said(memory) -> None:
+    await memory.conversations.append("s", [Message.system("Speak of ships alone."), *said(250)])
+    read = await SessionReader(memory, None, None, limit=4, bound=FixedWindow(messages=2)).read("s")
+    assert (read.messages[0].text, read.sequences) == ("Speak of ships alone.", (1, 498, 499, 500, 501))
+    with ScriptedProvider(Reply("Hello")) as provider:
+        agent = Agent(provider, memory=memory, window=FixedWindow(messages=2), recall=0)
+        await agent.run("Go on", session="s", store=False)
+    sent = provider.requests[0]
+    assert "Speak of ships alone." in sent.system + "".join(one.text for one in sent.messages)
 
 
 async def test_quoting_answers_have_todays_words_in_a_window_with_a_summary_too(memory) -> None:

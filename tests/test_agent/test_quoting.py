@@ -15,6 +15,7 @@ from agent.providers.protocol import Provider, Request
 from agent.providers.questions import is_question
 from agent.providers.quoting import DOUBTFUL, NOTHING, OTHER, QuotingProvider
 from memory import Message
+from vectorstore import Analyser
 
 
 def item(number: int, text: str, score: float = 1.0, **fields) -> ContextItem:
@@ -194,3 +195,23 @@ def test_statements_are_told(text: str) -> None:
 def test_any_text_can_be_told_in_one_pass() -> None:
     for text in ("and " * 20_000, "?" * 50_000, " " * 50_000, "when " * 20_000, "list " + "x " * 20_000):
         assert isinstance(is_question(text), bool)
+
+
+@pytest.mark.parametrize(("searched", "shown"), [(3, True), (20, True), (21, False), (None, False)])
+def test_among_few_memories_the_nearest_is_shown_in_doubt_whatever_its_words(searched: int | None, shown: bool) -> None:
+    nuts = item(1, "My sister is allergic to nuts.")
+    response = answer("What must I not cook for her?", nuts, abstain="nothing", searched=searched)
+    assert response.text == (f"{DOUBTFUL}\n“{nuts.text}” [1]" if shown else NOTHING)
+
+
+def test_words_are_compared_in_the_language_of_the_memory() -> None:
+    asked, house = "Wer wohnt in den Häusern?", item(1, "Das gelbe Haus gehört Ana.")
+    english = answer(asked, house, abstain="nothing", searched=100)
+    german = answer(asked, house, abstain="nothing", searched=100, analyser=Analyser("german"))
+    assert english.text == NOTHING
+    assert german.text == f"{DOUBTFUL}\n“{house.text}” [1]"
+
+
+def test_what_asked_for_something_without_a_mark_is_no_answer_either() -> None:
+    asked, told = item(1, "Tell me about Karim", 2.0), item(2, "Karim runs marathons.", 1.5)
+    assert [one.id for one in answer("Does Karim do sports?", asked, told).citations] == ["m2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from agent.agent import Agent
 from agent.assistant.config import Settings, load_configuration
 from agent.assistant.wiring import make_window, open_assistant
-from agent.errors import ArgumentError, ConfigurationError, ProviderError
+from agent.errors import ArgumentError, ConfigurationError, LimitReached, ProviderError
+from agent.ledger import Prices, RunLimits
 from agent.providers.quoting import QuotingProvider
-from agent.results import Ending
+from agent.results import Ending, Usage
 from agent.summarising import summariser
 from agent.testing import OpenAIServer, Reply, ScriptedProvider
 from memory import (
@@ -61,6 +63,18 @@ async def test_the_model_sees_a_summary_of_what_left_the_window(with_memory: boo
     assert rest == ["answer 2", "fourth"]
     storage = memory.conversations if memory is not None else history
     assert len(await storage.load("s")) == 8
+
+
+async def test_what_left_the_window_comes_back_when_it_is_asked_for() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    with ScriptedProvider(*map(Reply, "abcd")) as provider:
+        agent = Agent(provider, memory=memory, window=FixedWindow(turns=1))
+        await turns(agent, "My passport lies in the green drawer.", "Nice weather.", "Is it noon?")
+        result = await agent.run("Where does my passport lie?", session="s")
+    *history, prompt = words(provider)
+    assert history == ["Is it noon?", "c"]
+    assert "My passport lies in the green drawer." in prompt
+    assert "My passport lies in the green drawer." in [item.text for item in result.memories]
 
 
 async def test_a_summary_that_fails_is_noted_and_the_run_goes_on() -> None:
@@ -137,6 +151,74 @@ async def test_a_long_conversation_is_summed_up_part_by_part() -> None:
 async def test_a_model_that_fails_is_an_error_of_the_provider() -> None:
     with ScriptedProvider(Reply(error=ProviderError("away"))) as provider, pytest.raises(ProviderError):
         await summariser(provider)("", [Message.user("a")])
+
+
+async def test_what_a_summary_costs_is_part_of_the_runs_usage_calls_and_cost() -> None:
+    spent = Usage(input=100, output=20, cache_read=30, reasoning=7)
+    model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES", usage=spent))
+    window = SummaryWindow(FixedWindow(turns=1), summariser(minutes))
+    agent = Agent(model, history=InMemoryHistory(), window=window, prices=Prices(1_000_000, 0))
+    await turns(agent, "first", "second")
+    result = await agent.run("third", session="s")
+    assert result.usage == Usage(input=10, output=5) + spent
+    assert (result.calls, result.cost) == (2, 110.0)
+    assert "MINUTES" in words(model)[0]
+
+
+async def test_a_summary_that_breaks_off_has_cost_what_was_used_until_then() -> None:
+    broken = Reply("MIN", usage=Usage(input=100, output=2), error=ProviderError("away"))
+    model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(broken)
+    agent = Agent(model, history=InMemoryHistory(), window=SummaryWindow(FixedWindow(turns=1), summariser(minutes)))
+    await turns(agent, "first", "second")
+    result = await agent.run("third", session="s")
+    assert (result.usage, result.calls) == (Usage(input=110, output=7), 2)
+    assert any("could not be made" in note for note in result.notes)
+
+
+async def test_a_summary_is_not_made_with_the_call_that_the_answer_needs() -> None:
+    model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES"))
+    window = SummaryWindow(FixedWindow(turns=1), summariser(minutes))
+    agent = Agent(model, history=InMemoryHistory(), window=window, limits=RunLimits(calls=1))
+    await turns(agent, "first", "second")
+    result = await agent.run("third", session="s")
+    assert (result.text, result.calls, minutes.requests) == ("c", 1, [])
+    assert any("the limit of 1 calls of models has none to spare" in note for note in result.notes)
+
+
+async def test_the_tokens_of_a_summary_count_towards_the_limits_of_a_run() -> None:
+    model, minutes = ScriptedProvider(*map(Reply, "ab")), ScriptedProvider(Reply("MINUTES", usage=Usage(input=900)))
+    window = SummaryWindow(FixedWindow(turns=1), summariser(minutes))
+    agent = Agent(model, history=InMemoryHistory(), window=window, limits=RunLimits(tokens=500))
+    await turns(agent, "first", "second")
+    with pytest.raises(LimitReached) as caught:
+        await agent.run("third", session="s")
+    assert caught.value.result.usage == Usage(input=900)
+
+
+async def test_runs_at_once_count_each_its_own_summary() -> None:
+    history = InMemoryHistory()
+    for session in ("s", "t"):
+        await history.append(session, [Message.user(text) for text in "abc"])
+    minutes = ScriptedProvider(Reply("one", usage=Usage(input=7)), Reply("two", usage=Usage(input=7)))
+    window = SummaryWindow(FixedWindow(messages=1), summariser(minutes))
+    agent = Agent(ScriptedProvider(Reply("a"), Reply("b")), history=history, window=window)
+    results = await asyncio.gather(agent.run("one", session="s"), agent.run("two", session="t"))
+    assert [one.usage for one in results] == [Usage(input=17, output=5)] * 2
+
+
+async def test_a_function_of_ones_own_sums_up_as_ever_and_its_cost_is_its_own() -> None:
+    model = ScriptedProvider(*map(Reply, "abc"))
+    agent = Agent(model, history=InMemoryHistory(), window=SummaryWindow(FixedWindow(turns=1), told))
+    await turns(agent, "first", "second")
+    result = await agent.run("third", session="s")
+    assert (result.usage, result.calls) == (Usage(input=10, output=5), 1)
+    assert "first a" in words(model)[0]
+
+
+@pytest.mark.parametrize("window", ["turns", FixedWindow, 3])
+def test_a_window_that_is_no_policy_is_refused(window: object) -> None:
+    with pytest.raises(ArgumentError, match="window"):
+        Agent(QuotingProvider(), window=window)  # type: ignore[arg-type]  # bad on purpose
 
 
 @pytest.mark.parametrize("options", [{"provider": "gpt"}, {"words": 0}, {"words": True}])

@@ -23,7 +23,7 @@ from agent.providers.openai_compatible import OpenAICompatibleProvider
 from agent.providers.quoting import QuotingProvider
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LocalEmbedder, Memory, OpenAICompatibleEmbedder, run_sync
-from vectorstore import NotAStore
+from vectorstore import ArgumentError, NotAStore
 
 
 @pytest.fixture
@@ -211,3 +211,30 @@ def test_one_client_serves_several_event_loops() -> None:
         agent = Agent(provider)
         assert [asyncio.run(agent.run("Say.")).text for _ in range(2)] == ["One.", "Two."]
     asyncio.run(client.aclose())
+
+
+def test_a_new_file_keeps_the_language_that_is_set_and_another_one_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    place = open_settings_memory(Settings(memory=path, language="de"))
+    assert place.memory.store.analyser.language == "german"
+    run_sync(place.close())
+    for language in (None, "german", "de-AT"):
+        again = open_settings_memory(Settings(memory=path, language=language))
+        assert again.memory.store.analyser.language == "german"
+        run_sync(again.close())
+    with pytest.raises(ConfigurationError, match=r"language es: .*m\.db was begun in german.*leave the language out"):
+        open_settings_memory(Settings(memory=path, language="es"))
+
+
+def test_an_unknown_language_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="language: one of arabic"):
+        open_settings_memory(Settings(memory=tmp_path / "m.db", language="klingon"))
+    assert not (tmp_path / "m.db").exists()
+
+
+def test_quotes_are_chosen_in_the_language_of_the_memory(tmp_path: Path) -> None:
+    assistant = open_assistant(Settings(memory=tmp_path / "m.db", language="de"))
+    run_sync(assistant.place.memory.remember("Die Ferienhäuser am See sind rot."))
+    said = run_sync(assistant.agent.run("Welche Farbe hat das Ferienhaus?", store=False))
+    assert said.text == "“Die Ferienhäuser am See sind rot.” [1]"
+    run_sync(assistant.close())

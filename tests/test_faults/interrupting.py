@@ -117,7 +117,15 @@ class Compaction(Switch):
 
 
 class Migration(Switch):
-    """The file is of an older version; opening it brings every row to a newer one, in two steps."""
+    """The file is of an older version; opening it brings every row to a newer one, in two steps, and copies it before.
+
+    A copy that was begun or made is named by the file; when it was opened again and closed there is none any more.
+    """
+
+    def restore(self) -> None:
+        super().restore()
+        for left in self._left():
+            left.unlink()
 
     def change(self, store: Any) -> None:
         """Nothing: it is the opening that migrates."""
@@ -128,11 +136,28 @@ class Migration(Switch):
         _opened_with(m002_length, m003_filled, path=self.path)
 
     def wrong(self, must: str = "") -> list[str]:
+        wrong = self._unnamed()
+        return wrong + self._wrong(must) + [f"{left.name} is left" for left in self._left()]
+
+    def _left(self) -> list[Path]:
+        """What stands beside the file and is not SQLite's."""
+        return [*self.path.parent.glob(".mneme-*"), *self.path.parent.glob("*.backup")]
+
+    def _unnamed(self) -> list[str]:
+        """Copies, whole or not, of which the file says nothing."""
+        connection = apsw.Connection(str(self.path))
+        try:
+            told = str(connection.execute("SELECT name, value FROM file_facts").fetchall())
+        finally:
+            connection.close()
+        named = [left.name.removeprefix(".mneme-").split(".part")[0] for left in self._left()]
+        return [f"{name} is not named" for name in named if name not in told]
+
+    def _wrong(self, must: str) -> list[str]:
         version = self._version()
         if version == len(_OLD) and must != "new":
             wrong = Switch.wrong(self)
-            with closing(STORES["sound"](self.path)):
-                pass
+            wrong += [f"the old version left {left.name}" for left in self._left()]
             _opened_with(m002_length, m003_filled, path=self.path)
         elif version == len(_OLD) + 2:
             wrong = []
@@ -141,6 +166,7 @@ class Migration(Switch):
                 wrong.append("an older Mneme opened it")
             except NewerFile:
                 pass
+            _opened_with(m002_length, m003_filled, path=self.path)
         else:
             return [f"the tables have version {version}"]
         self.found = "old" if version == len(_OLD) else "new"

@@ -32,7 +32,7 @@ def power_losses(folder: str, seed: int, batches: int, moments: int, states: int
     recorder.on = False
     broken: list[str] = []
     disk, done, lost = SimulatedDisk(), 0, 0
-    for cut in _moments(recorder.events, rng, moments):
+    for cut in moments_of(recorder.events, rng, moments):
         for event in recorder.events[done:cut]:
             disk.happen(event)
         done = cut
@@ -72,7 +72,7 @@ def _record(recorder: Recorder, workload: Workload, batches: int) -> dict[str, A
     return expected
 
 
-def _moments(events: list[Event], rng: random.Random, count: int) -> list[int]:
+def moments_of(events: list[Event], rng: random.Random, count: int) -> list[int]:
     """Moments anywhere, and as many right after something was acknowledged or named."""
     telling = [at + 1 for at, event in enumerate(events) if event[0] in ("done", "link", "rename", "unlink", "sync")]
     chosen = [rng.randint(1, len(events)) for _ in range(count // 2)]
@@ -144,6 +144,6 @@ PLANTS: Mapping[str, Callable[[], None]] = {
     "": lambda: None,
     "commits without a sync": _unsynced("off"),
     "commits with a sync at checkpoints only": _unsynced("normal"),
-    "forgets to flush the folder": _without("_flush_folder"),
+    "forgets to flush the folder": _without("flush_folder"),
     "forgets to flush a file before it is put in place": _without("_flush"),
 }

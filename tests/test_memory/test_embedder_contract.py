@@ -133,6 +133,11 @@ class ChangesItsName(Planted):
         return await SOUND.embed(texts, kind)
 
 
+class ReadsOnlyTheBeginning(Planted):
+    async def embed(self, texts: Sequence[str], kind: Any = "document") -> Any:
+        return await SOUND.embed([text[:50_000] for text in texts], kind)
+
+
 def calls() -> Iterator[tuple[str, Callable[[Any], None]]]:
     """Yield each test of the contract with each of its parameters, as a function of an embedder."""
     for name, test in inspect.getmembers(EmbedderContract, inspect.isfunction):

@@ -312,6 +312,16 @@ def test_what_passes_is_tried_again_after_the_wait_that_was_asked_for_and_no_lon
     assert waits == [7.0, 0.75]
 
 
+@pytest.mark.parametrize("make", [OllamaEmbedder, OpenAICompatibleEmbedder])
+def test_what_passes_is_tried_again_where_no_client_is_given_too(server: Server, make: Any) -> None:
+    server.status = lambda number: (503, {"retry-after-ms": "1"}) if number == 1 else None
+    options = {"base_url": server.url} if make is OllamaEmbedder else {}
+    embedder = make(*([server.url + "/v1"] if not options else []), "toy", **options)
+    assert run_sync(embedder.embed(["one"])).any()
+    assert len(server.requests) == 2
+    run_sync(embedder.aclose())
+
+
 @BOTH
 def test_offline_nothing_is_sent_beyond_this_machine(server: Server, make: Any) -> None:
     kind = OllamaEmbedder if make is ollama else OpenAICompatibleEmbedder

@@ -16,6 +16,7 @@ from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.probe import PROBES, agree, nearness, probe
 from memory.embedders.space import marked, named_for
+from memory.embedders.texts import cut
 from memory.errors import ArgumentError, EmbedderError
 from memory.runtime import run_sync
 from memory.testing.embedder_contract import EmbedderContract
@@ -68,6 +69,12 @@ class TestAwaitedFunctionOfMany(FunctionContract):
 
 class TestAwaitedFunctionOfOne(FunctionContract):
     takes, function = "text", staticmethod(one_later)
+
+
+class TestFunctionThatIsGivenTheBeginningAlone(EmbedderContract):
+    @pytest.fixture
+    def embedder(self) -> FunctionEmbedder:
+        return FunctionEmbedder(many, fingerprint="mine/1", max_tokens=5000)
 
 
 class TestFallbackWhoseFirstIsDown(EmbedderContract):
@@ -141,9 +148,82 @@ def test_what_is_no_vectors_is_an_embedder_error(answer: Any, named: str) -> Non
         run_sync(FunctionEmbedder(answer, fingerprint="f").embed(["a", "b"]))
 
 
+def test_a_length_that_changes_between_calls_is_refused() -> None:
+    lengths = iter([3, 4])
+    embedder = FunctionEmbedder(lambda texts: np.ones((len(texts), next(lengths))), fingerprint="f")
+    run_sync(embedder.embed(["a"]))
+    with pytest.raises(EmbedderError, match="4 numbers where 3"):
+        run_sync(embedder.embed(["b"]))
+    assert embedder.dimension == 3
+
+
+def test_a_length_that_was_named_is_held_to() -> None:
+    with pytest.raises(EmbedderError, match="32 numbers where 3"):
+        run_sync(FunctionEmbedder(many, fingerprint="f", dimension=3).embed(["a"]))
+
+
+@pytest.mark.parametrize(("takes", "most"), [("texts", 1), ("texts", 3), ("text", 2)])
+def test_no_more_calls_of_a_function_are_under_way_than_allowed(takes: Any, most: int) -> None:
+    now: list[int] = [0]
+    seen: list[int] = []
+
+    async def function(argument: Any) -> Any:
+        now[0] += 1
+        seen.append(now[0])
+        await asyncio.sleep(0.002)
+        now[0] -= 1
+        return one(argument) if takes == "text" else many(argument)
+
+    embedder = FunctionEmbedder(function, fingerprint="f", takes=takes, batch_texts=2, concurrency=most)
+    run_sync(embedder.embed([f"note {number}" for number in range(16)]))
+    assert max(seen) == most
+
+
+def test_a_function_is_given_no_more_texts_at_once_than_allowed() -> None:
+    given: list[int] = []
+
+    def function(texts: list[str]) -> Any:
+        given.append(len(texts))
+        return many(texts)
+
+    run_sync(FunctionEmbedder(function, fingerprint="f", batch_texts=3).embed([f"note {n}" for n in range(8)]))
+    assert given == [3, 3, 2]
+
+
+def test_what_a_function_does_not_read_is_cut_and_told_as_cut() -> None:
+    class Words:
+        name, exact = "words", True
+
+        def count(self, text: str) -> int:
+            return len(text.split())
+
+    given: list[str] = []
+
+    def function(texts: list[str]) -> Any:
+        given.extend(texts)
+        return many(texts)
+
+    embedder = FunctionEmbedder(function, fingerprint="f", max_tokens=3, counter=Words())
+    texts = ["one two three", "one two three four five", "", "one two three four five"]
+    answer = run_sync(embedder.embed_detailed(texts))
+    assert [text.split() for text in given] == [["one", "two", "three"], ["one", "two", "three"]]
+    assert answer.truncated == {1: Truncation(3, 5), 3: Truncation(3, 5)}
+    assert answer.vectors[1:].any(axis=1).tolist() == [True, False, True]
+    assert not run_sync(FunctionEmbedder(function, fingerprint="f").embed_detailed(texts)).truncated
+
+
+def test_a_text_is_cut_to_what_fits_and_no_shorter() -> None:
+    for limit in (1, 2, 7, 49, 50, 99):
+        assert cut("x" * 100, limit, len) == "x" * limit
+    assert cut("x" * 100, 100, len) == cut("x" * 100, None, len) == "x" * 100
+    assert cut("ab", 1, lambda text: 5 * len(text)) == "a", "something of a text is always given"
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": 5, "counter": len}, "counter"),
         ({"function": 7}, "function"),
         ({"queries": 7}, "queries"),
         ({"fingerprint": " "}, "fingerprint"),
@@ -173,6 +253,16 @@ def test_the_next_is_asked_where_one_fails_and_the_first_again_when_it_is_back()
 def test_all_of_them_failing_is_the_last_ones_error() -> None:
     with pytest.raises(EmbedderError, match="it is down"):
         run_sync(FallbackEmbedder(Member(down=True), Member(down=True)).embed(["a"]))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "remote"), [(False, False, False), (False, True, True), (True, False, True)]
+)
+def test_texts_may_leave_this_machine_where_any_of_them_sends_them(first: bool, second: bool, remote: bool) -> None:
+    members = [Member(), Member()]
+    for member, where in zip(members, (first, second), strict=True):
+        member.remote = where  # type: ignore[attr-defined]  # what an embedder may say of itself
+    assert FallbackEmbedder(*members).remote is remote
 
 
 def test_an_embedder_of_another_fingerprint_is_no_fallback() -> None:
@@ -221,6 +311,15 @@ def test_the_probes_of_one_model_agree_and_those_of_another_do_not() -> None:
     assert not agree(mine, np.roll(mine, 1, axis=1))
     assert not agree(mine, run_sync(probe(HashingEmbedder(dimension=16))))
     assert nearness(mine, mine[:1]) == -1
+
+
+@pytest.mark.parametrize("place", range(len(PROBES)))
+def test_one_probe_that_is_answered_otherwise_is_enough(place: int) -> None:
+    mine = run_sync(probe(HASHING))
+    other = mine.copy()
+    other[place] = np.roll(other[place], 1)
+    assert not agree(mine, other)
+    assert nearness(mine, other) < 0.9
 
 
 def test_a_marked_space_is_still_named_for_its_embedder() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.opening import open_memory
+from memory.rag.knowledge_base import KnowledgeBase
 from memory.records import Memory
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
@@ -131,6 +133,30 @@ def test_a_model_changed_under_the_same_name_is_noticed_and_nothing_of_it_is_sto
     run(back.close())
 
 
+def test_a_length_that_changes_in_a_run_is_noticed_and_nothing_of_it_is_stored(tmp_path: Path) -> None:
+    class Shrinking(Model):
+        length = 64
+
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            vectors = (await super().embed(texts, kind))[:, : self.length]
+            return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+    model = Shrinking()
+    memory = opened(tmp_path, model)
+    run(memory.remember("The archive is in Turin."))
+    model.length = 32
+    report = run(memory.remember("The library is in Milan."))
+    assert "32 dimensions" in report.deferred
+    assert vector_of(memory, report.id) is None
+    found = run(memory.recall("Where is the library?"))
+    assert found[0].memory.id == report.id
+    assert any("words alone" in note for note in found.notes)
+    model.length = 64
+    assert run(memory.flush()) == 1
+    assert vector_of(memory, report.id).shape == (64,)
+    run(memory.close())
+
+
 def test_noise_in_the_last_places_is_the_same_model(tmp_path: Path) -> None:
     class Noisy(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
@@ -215,6 +241,77 @@ def test_a_refused_text_waits_with_its_reason_and_the_others_have_vectors(tmp_pa
     run(memory.close())
 
 
+WRONG: dict[str, Callable[[np.ndarray], Any]] = {
+    "one vector too few": lambda vectors: vectors[:-1],
+    "one too many": lambda vectors: np.concatenate([vectors, vectors[:1]]),
+    "not a number": lambda vectors: np.where(np.arange(vectors.shape[1]) == 3, np.nan, vectors),
+    "infinite": lambda vectors: np.where(np.arange(vectors.shape[1]) == 3, np.inf, vectors),
+    "another length": lambda vectors: vectors[:, :32],
+    "one vector for all": lambda vectors: vectors[0],
+    "zeros": np.zeros_like,
+    "no vectors": lambda vectors: None,
+    "words": lambda vectors: [["a"] * 64] * len(vectors),
+}
+ZEROS_ANEW = ("zeros", "reembed")
+"""It leaves the text without a vector and says why; a test of its own."""
+
+
+ROADS = ("remember", "remember_many", "flush", "correct", "reembed")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "road"), [(one, road) for one in WRONG for road in ROADS if (one, road) != ZEROS_ANEW]
+)
+def test_what_is_wrong_is_never_stored_and_fails_no_write(tmp_path: Path, wrong: str, road: str) -> None:
+    class Lying(Model):
+        wrong: Callable[[np.ndarray], Any] | None = None
+
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> Any:
+            vectors = await super().embed(texts, kind)
+            return vectors if self.wrong is None or tuple(texts) == PROBES else self.wrong(vectors)
+
+    model = Lying()
+    memory = opened(tmp_path, model)
+    first = run(memory.remember("The archive is in Turin."))
+    model.wrong = WRONG[wrong]
+    texts = ["The library is in Milan.", "The museum is in Genoa."]
+    if road == "reembed":
+        with pytest.raises(EmbedderError):  # and the vectors in use stay
+            run(memory.reembed(again=True))
+        run(memory.abandon_reembedding())
+    elif road == "correct":
+        run(memory.correct(first.id, texts[0]))
+    elif road == "remember":
+        assert run(memory.remember(texts[0])).deferred
+    else:
+        assert all(one.deferred for one in run(memory.remember_many(texts)))
+        assert road != "flush" or run(memory.flush()) == 0
+    entries = list(memory.store.scan(namespace=LANE))
+    kept = [entry.vector for entry in entries if entry.vector is not None]
+    assert all(vector.shape == (64,) and np.isfinite(vector).all() and vector.any() for vector in kept)
+    assert len(kept) == (road != "correct")
+    model.wrong = None
+    assert run(memory.flush()) == len(entries) - len(kept)
+    assert run(memory.pending()) == 0
+    run(memory.close())
+
+
+def test_zeros_are_not_stored_by_embedding_anew_either(tmp_path: Path) -> None:
+    class Blank(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            vectors = await super().embed(texts, kind)
+            return vectors if tuple(texts) == PROBES else np.zeros_like(vectors)
+
+    memory = opened(tmp_path, Model())
+    run(memory.remember("The archive is in Turin."))
+    done = run(memory.reembed(Blank("blank/1")))
+    assert (done.embedded, done.without, done.switched) == (0, 1, True)
+    (entry,) = memory.store.scan(namespace=LANE)
+    assert (entry.vector, entry.no_vector) == (None, "the embedder refused it: it gave a vector of zeros")
+    assert run(memory.reembed(Model("model/2"))).embedded == 1
+    run(memory.close())
+
+
 def test_zeros_for_words_are_never_stored(tmp_path: Path) -> None:
     class Empty(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
@@ -247,6 +344,20 @@ def test_a_text_that_always_fails_does_not_keep_the_others_waiting(tmp_path: Pat
     assert run(again.flush()) == 40
     assert run(again.pending()) == 1
     run(again.close())
+
+
+def test_flushing_gives_up_where_one_text_after_the_other_fails(tmp_path: Path) -> None:
+    model = Model()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    run(memory.remember_many(["x", *(f"poison {number:03}" for number in range(100))]))
+    model.fails = None
+    model.asked.clear()
+    assert run(memory.flush()) == 1
+    alone = {text for text in model.asked if model.asked.count(text) > 2}
+    assert len(alone) <= 2 * 16
+    assert run(memory.pending()) == 100
+    run(memory.close())
 
 
 def test_flushing_stops_soon_when_the_embedder_is_down() -> None:
@@ -294,6 +405,23 @@ def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() ->
     assert len(model.asked) == asked
     model.hangs, now[0] = False, 31.0
     assert run(embedding.vectors(["three"])).deferred is None
+
+
+def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of_it(tmp_path: Path) -> None:
+    over = threading.Event()
+    returned: list[bool] = []
+
+    def hung(texts: list[str]) -> Any:
+        returned.append(over.wait(10))
+        return [[1.0]] * len(texts)
+
+    memory = opened(tmp_path, FunctionEmbedder(hung, fingerprint="hung/1"), write_patience=0.05, per_text=0.0)
+    report = run(memory.remember("The archive is in Turin."))  # the loop that waited for it is closed by now
+    assert (report.outcome, returned) == ("stored", [])
+    assert "no answer within" in report.deferred
+    run(memory.close(wait=0.05))
+    assert returned == []
+    over.set()
 
 
 def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
@@ -402,6 +530,74 @@ def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: 
     run(again.close())
 
 
+def test_closing_with_an_embedder_that_fails_keeps_everything_and_does_not_ask_for_ever(tmp_path: Path) -> None:
+    failing = Model()
+    failing.fails = "down"
+    memory = opened(tmp_path, failing)
+    run(memory.remember_many([f"note {number}" for number in range(40)]))
+    before = len(failing.asked)
+    run(memory.close(wait=60))
+    assert len(failing.asked) - before <= 2 * 40
+    memory = opened(tmp_path, Model())
+    assert run(memory.count()) == run(memory.pending()) == 40
+    run(memory.close(wait=60))
+    memory = opened(tmp_path, Model())
+    assert run(memory.pending()) == 0
+    run(memory.close())
+
+
+def test_what_waits_is_counted_and_embedded_by_namespace(tmp_path: Path) -> None:
+    model = Model()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    for namespace, count in (("a", 2), ("b", 3)):
+        run(memory.remember_many([f"note {number}" for number in range(count)], namespace=namespace))
+    assert [run(memory.pending(namespace=one)) for one in ("a", "b", "c", None)] == [2, 3, 0, 5]
+    assert run(memory.flush()) == 0
+    assert "down" in (memory.embedding.problem or "")
+    model.fails = None
+    assert run(memory.flush(namespace="a")) == 2
+    assert [run(memory.pending(namespace=one)) for one in ("a", "b", None)] == [0, 3, 3]
+    assert memory.embedding.problem is None
+    run(memory.close())
+
+
+def test_an_embedder_that_cancels_itself_fails_no_write_and_no_question(tmp_path: Path) -> None:
+    class Cancelling(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            if self.hangs:
+                raise asyncio.CancelledError
+            return await super().embed(texts, kind)
+
+    model = Cancelling()
+    memory = opened(tmp_path, model)
+    run(memory.remember("the first note"))
+    model.hangs = True
+    report = run(memory.remember("the second note"))
+    assert (report.outcome, report.deferred) == ("stored", "the embedder failed: it cancelled itself")
+    found = run(memory.recall("second"))
+    assert found[0].memory.text == "the second note"
+    assert "it cancelled itself" in " ".join(found.notes)
+    run(memory.close())
+
+
+def test_a_write_that_is_cancelled_from_outside_is_cancelled(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    model.hangs = True
+
+    async def given_up() -> None:
+        writing = asyncio.ensure_future(memory.embedding.vectors(["a note"]))
+        await until(lambda: bool(model.asked))
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+
+    run(given_up())
+    assert memory.embedding.problem is None
+    run(memory.close())
+
+
 @pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), True, "1"])
 def test_an_unusable_wait_is_an_argument_error(wait: Any) -> None:
     memory = LongTermMemory(open_store("numpy:"))
@@ -469,3 +665,30 @@ def test_the_line_of_an_item_says_how_much_of_its_text_the_vector_holds() -> Non
     corrected = run(memory.correct(short.id, "a long correction"))
     assert [(one.kept, one.total) for one in (single, long, said, corrected)] == [(3, 9)] * 4
     assert [(one.kept, one.total) for one in (short, answered)] == [(None, None)] * 2
+
+
+def test_every_way_of_writing_says_how_much_of_a_text_the_vector_holds(tmp_path: Path) -> None:
+    class Words:
+        name, exact = "words", True
+
+        def count(self, text: str) -> int:
+            return len(text.split())
+
+    async def hashed(texts: list[str]) -> np.ndarray:
+        return await HASHING.embed(texts)
+
+    embedder = FunctionEmbedder(hashed, fingerprint="short/1", max_tokens=5, counter=Words())
+    memory = opened(tmp_path, embedder)
+    long = "one two three four five six seven"
+    single = run(memory.remember(long))
+    said, answered = run(memory.remember_turn("s", [Message.user(f"{long} eight"), Message.assistant("yes")]))
+    both = run(memory.remember_many([f"{long} eight nine", "short"]))
+    corrected = run(memory.correct(single.id, f"{long} eight nine ten"))
+    told = [(one.kept, one.total) for one in (single, said, answered, *both, corrected)]
+    assert told == [(5, 7), (5, 8), (None, None), (5, 9), (None, None), (5, 10)]
+    assert str(single) == "stored, truncated (kept 5 of 7 tokens)"
+    (tmp_path / "notes.md").write_text("# Notes\n\n" + "word " * 40)
+    (line,) = run(KnowledgeBase(memory).ingest(tmp_path / "notes.md")).lines
+    assert "1 chunk is longer than the embedder reads: the beginning alone is in the vector" in line.notes
+    assert run(memory.reembed(again=True)).truncated == 5
+    run(memory.close())

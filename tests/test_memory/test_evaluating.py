@@ -183,7 +183,7 @@ def test_nothing_in_the_memory_is_changed(memory):
 
 
 def test_another_namespace_is_neither_asked_about_nor_searched(memory):
-    with pytest.raises(ArgumentError, match="holds 0 memories, of which 0 can be asked about"):
+    with pytest.raises(ArgumentError, match=r"too few to ask about.* and 0 do; remember or ingest more, got 0"):
         run_sync(evaluate(memory, namespace="ana"))
 
 

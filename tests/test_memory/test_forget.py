@@ -165,6 +165,18 @@ def test_what_was_derived_from_it_alone_goes_down_the_line(memory):
     assert texts(memory) == ["the second thing", "from both"]
 
 
+def test_what_goes_with_it_goes_with_its_own_versions_and_messages(memory, store):
+    first, second = turn(memory, Message.user("I have a dog."), Message.assistant(f"A dog: {SECRET}"))
+    made = remembered(memory, "has a pet", derived_from=(first,))
+    run(memory.correct(made, "has an animal"))
+    run(memory.correct(second, f"So: {SECRET}"))
+    target = remembered(memory, SECRET)
+    receipt = run(memory.forget([first, target]))
+    assert (receipt.derived, receipt.also, receipt.versions, receipt.messages) == ((made,), (second,), 2, 2)
+    assert store.count(namespace=store_namespace("", ARCHIVE)) == 0
+    assert said(memory) == []
+
+
 def test_forgetting_all_sources_takes_what_came_of_them(memory):
     a, b = remembered(memory, "the first thing"), remembered(memory, "the second thing")
     both = remembered(memory, "from both", derived_from=(a, b))

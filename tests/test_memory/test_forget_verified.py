@@ -18,7 +18,9 @@ from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.receipts import read_receipt, receipt_text
 from memory.records import Forgotten, Memory, Unreached
+from memory.write.operation_tables import OperationTables, m001_tables
 from vectorstore import open_store
+from vectorstore.types import Finding
 
 SECRET = "the locker code is 44173921-zebra"
 NOW = datetime(2026, 6, 1, 8, 30, 15, 123456, tzinfo=UTC)
@@ -259,6 +261,46 @@ def test_a_stranger_in_the_place_of_a_backup_is_left_and_said(memory, tmp_path):
     assert (tmp_path / "a.db").exists()
     assert receipt.unreached[0].note.startswith("not removed")
     assert not receipt.unreached[0].removed
+
+
+@pytest.fixture
+def newer(monkeypatch):
+    """From here on the program is a newer one, whose log of operations has one more step."""
+
+    def m002_noisier(connection):
+        connection.execute("UPDATE operations SET kind = kind || '!'")
+
+    monkeypatch.setattr(OperationTables, "migrations", (m001_tables, m002_noisier))
+
+
+def reopened(memory, path):
+    run(memory.close())
+    return LongTermMemory(open_store(f"sqlite:///{path}"), clock=lambda: NOW)
+
+
+def test_a_copy_from_before_a_migration_that_went_wrong_is_named_until_it_is_removed(
+    memory, newer, tmp_path, monkeypatch
+):
+    first, second = remembered(memory, SECRET), remembered(memory, "another")
+    monkeypatch.setattr(OperationTables, "verify", lambda *_: [Finding("operations", "planted")])
+    again = reopened(memory, tmp_path / "m.db")
+    receipt = run(again.forget([first]))
+    (copy,) = receipt.unreached
+    assert (copy.kind, Path(copy.path).name) == ("backup", "m.db.before-operations-1-to-2.backup")
+    assert places(run(again.verify_forgotten(receipt, [SECRET]))) == [(Path(copy.path).name, "text 0 is in its bytes")]
+    assert run(again.forget([second], remove_backups=True)).unreached[0].removed
+    assert run(again.verify_forgotten(receipt, [SECRET])).gone
+    assert [one.name for one in tmp_path.glob("*.backup")] == []
+    run(again.close())
+
+
+def test_a_copy_from_before_a_migration_that_went_well_is_gone_before_anything_is_forgotten(memory, newer, tmp_path):
+    first = remembered(memory, SECRET)
+    again = reopened(memory, tmp_path / "m.db")
+    receipt = run(again.forget([first]))
+    assert receipt.unreached == ()
+    assert run(again.verify_forgotten(receipt, [SECRET])).gone
+    run(again.close())
 
 
 # --- other parts

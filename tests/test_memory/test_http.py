@@ -386,6 +386,10 @@ def test_redaction_keeps_plain_words() -> None:
         ("https://u:p@h.example:8/v1/x?k=1#f", "https://h.example:8/v1/x"),
         ("http://[::1]:9/a", "http://[::1]:9/a"),
         ("http://h:port/", "(unreadable address)"),
+        ("localhost:11434/v1?k=1", "localhost:11434/v1"),
+        ("me:secret@h/v1", "(unreadable address)"),
+        ("h/v1", "h/v1"),
+        ("", ""),
     ],
 )
 def test_a_shown_address_has_no_secrets(url: str, shown: str) -> None:

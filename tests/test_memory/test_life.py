@@ -2,6 +2,7 @@
 
 The model knows no archive and no versions in place. What there is now, and what held at a time, it tells by playing the
 operations that stand, in their order; what was known at a time, from a list of periods that is only ever appended to.
+What was forgotten is in no history, and on disk in no byte of the file.
 
 ``--life full`` plays twenty times as many.
 """
@@ -101,6 +102,10 @@ class Model:
     deeds: list[Deed] = field(default_factory=list)
     periods: list[Period] = field(default_factory=list)
     marks: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    said: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """By session: what was said, each with its memory."""
+    gone: set[str] = field(default_factory=set)
+    """Texts that were forgotten."""
     lives: int = 0
 
     def standing(self) -> list[Deed]:
@@ -230,7 +235,10 @@ class Model:
         return found
 
     def forget(self, memories: list[str]) -> None:
+        self.gone |= {one.content["text"] for one in self.periods if one.memory in memories}
         self.periods = [one for one in self.periods if one.memory not in memories]
+        for session, said in self.said.items():
+            self.said[session] = [(memory, text) for memory, text in said if memory not in memories]
 
 
 def valid(content: dict[str, Any], at: datetime) -> bool:
@@ -263,11 +271,17 @@ class Life(RuleBasedStateMachine):
     def teardown(self) -> None:
         assert self.memory.store.verify() == []
         run_sync(self.memory.close())
+        self.no_byte_is_left()
         self.folder.cleanup()
+
+    def no_byte_is_left(self) -> None:
+        there = b"".join(path.read_bytes() for path in Path(self.folder.name).iterdir())
+        left = [text for text in self.model.gone if text.split()[-1].encode() in there]
+        assert left == [], f"forgotten, and in the file: {left}"
 
     def text(self) -> str:
         self.words += 1
-        return f"{WORD} {self.words:06d}"
+        return f"{WORD} n{self.words:06d}x"
 
     def pick(self, number: int) -> str:
         """One that is there, by its place: ids are drawn at random, and a run must be repeatable."""
@@ -331,6 +345,7 @@ class Life(RuleBasedStateMachine):
         messages = [Message.user(made[0]["text"]), Message.assistant(made[1]["text"])]
         reports = run_sync(self.memory.remember_turn(f"s{self.sessions}", messages))
         effects = {report.id: one for report, one in zip(reports, made, strict=True)}
+        self.model.said[f"s{self.sessions}"] = [(id, one["text"]) for id, one in effects.items()]
         self.done("remember", effects, reports[0].operation)
 
     # changing
@@ -487,6 +502,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         run_sync(self.memory.close())
+        self.no_byte_is_left()
         self.memory = self.opened()
         assert run_sync(self.memory.complete()) == 0
 
@@ -549,6 +565,13 @@ class Life(RuleBasedStateMachine):
         ]
         for one, deed in zip(listed, reversed(self.model.deeds), strict=True):
             assert to_text(one.at) == to_text(deed.at)
+
+    @precondition(lambda self: self.model.said)
+    @rule(number=PICK)
+    def what_was_said_agrees(self, number: int) -> None:
+        session = list(self.model.said)[number % len(self.model.said)]
+        said = run_sync(self.memory.conversations.load(session))
+        assert [(one.memory, one.message.text) for one in said] == self.model.said[session]
 
     @rule()
     def counts_agree(self) -> None:

@@ -14,6 +14,7 @@ from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Trust
 from memory.lanes import DOCUMENTS, store_namespace
 from memory.write.ids import TimeOrderedIds
 from vectorstore import Entry, open_store
+from vectorstore.sqlite import rows
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -122,6 +123,31 @@ def test_by_time_is_when_it_was_said_or_else_written_and_newest_is_oldest_revers
     assert texts(memory, order="oldest") == oldest
     assert texts(memory, order="newest") == oldest[::-1]
     assert texts(memory) == ["said at the same time", *oldest[:1:-1], "said long ago"]
+
+
+@pytest.mark.parametrize("order", ["id", "oldest", "newest"])
+def test_a_page_reads_as_many_rows_in_a_large_memory_as_in_a_small_one(tmp_path, monkeypatch, order):
+    parsed = []
+    entry_of = rows.entry_of
+    monkeypatch.setattr(rows, "entry_of", lambda row: parsed.append(row) or entry_of(row))
+    counts = []
+    for size in (400, 4000):
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / f'{size}.db'}"), clock=Hand())
+        said = (NOW - (number * 7919 % size) * DAY for number in range(size))
+        run_sync(memory.remember_many(Memory(f"m{at}", occurred_at=at) for at in said))
+        page = run_sync(memory.list(order=order, limit=20))
+        parsed.clear()
+        again = run_sync(memory.list(order=order, limit=20))
+        behind = run_sync(memory.list(order=order, limit=20, after=page.next))
+        counts.append(len(parsed))
+        assert [one.id for one in again] == [one.id for one in page]
+        days = [one.occurred_at for one in (*page, *behind)]
+        if order != "id":
+            assert days == [
+                NOW - day * DAY for day in (range(40) if order == "newest" else range(size - 1, size - 41, -1))
+            ]
+        run_sync(memory.close())
+    assert counts[0] == counts[1] <= 600
 
 
 @pytest.mark.parametrize("order", ["id", "oldest", "newest"])

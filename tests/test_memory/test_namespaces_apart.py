@@ -1,8 +1,9 @@
 """Two namespaces never meet: the same calls give the same bytes whether another namespace is empty, full or at work.
 
-Each script is drawn from a seed and covers every public call that takes a namespace. It runs in two copies of one
-file (or two stores in memory): in one nothing else is there; in the other a second namespace was filled before, with
-the same ids, keys, sessions and documents, and goes on writing between the calls. Answers and error texts are compared.
+Each script is drawn from a seed and covers every public call of the package that is about one namespace: the list of
+them is made from the face, so that a new one cannot be left out. It runs in two copies of one file (or two stores in
+memory): in one nothing else is there; in the other a second namespace was filled before, with the same ids, keys,
+sessions and documents, and goes on writing between the calls. Answers and error texts are compared.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import asyncio
 import inspect
 import random
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+import memory as memory_face
 from memory import (
+    Conversation,
     FixedWindow,
     HashingEmbedder,
     KnowledgeBase,
@@ -28,10 +32,13 @@ from memory import (
     MemoryLayerError,
     Message,
     ShortTermMemory,
+    Summary,
     SummaryWindow,
+    evaluate,
 )
 from memory.embedders.space import embedder_space
 from memory.portable.report import Mode
+from memory.storage.rows import ThreadedHistory
 from vectorstore import VectorStoreError, open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -84,6 +91,14 @@ class World:
 Call = Callable[[LongTermMemory, str], Awaitable[Any]]
 
 
+async def summed_up(where: Any, *place: str) -> object:
+    """Keep a summary of the first message, in the place of the one before."""
+    given = {"namespace": place[1]} if place else {}
+    before = await where.summary(*place[:1], "tale", **given)
+    summary = Summary("tale", f"{before and before.text}, and so on", 1, 1, NOW)
+    return await where.keep_summary(*place[:1], summary, before=before, made_of=[1], **given)
+
+
 def sentence(rng: random.Random) -> str:
     return f"The {rng.choice(WORDS)} stands near the {rng.choice(WORDS)} of {rng.choice(('Ana', 'Ben'))}."
 
@@ -114,58 +129,83 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
     async def imported(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
         return await exported(memory, namespace), await memory.import_(file, mode=mode, namespace=namespace)
 
+    async def cited(memory: LongTermMemory, namespace: str) -> object:
+        kept, question = knowledge(memory, namespace), f"Where is the {word}?"
+        return await kept.cite(question, await kept.retrieve(question))
+
+    async def forgotten_and_proved(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
+        receipt = await memory.forget(more[:1], namespace=namespace)
+        proof = await memory.verify_forgotten(receipt)  # without the words: their bytes are the whole file's
+        return receipt, replace(proof, files=())  # the two files have different names
+
     file, mode = documents.with_name("export.jsonl"), rng.choice(get_args(Mode))
     calls: list[tuple[str, Call]] = [
-        ("remember", lambda m, n: m.remember(item, namespace=n)),
-        ("remember", lambda m, n: m.remember(keyed, namespace=n)),
-        ("remember_many", lambda m, n: m.remember_many([text, item, keyed], namespace=n)),
-        ("remember_turn", lambda m, n: m.remember_turn(session, said, namespace=n)),
-        ("recall", lambda m, n: m.recall(f"Where is the {word}?", namespace=n, explain=True)),
-        ("recall", lambda m, n: m.recall(f"What about the {word} of Ana?", 3, namespace=[n], tags=(word,))),
-        ("recall", lambda m, n: m.recall(f"Where was the {word}?", namespace=n, as_of=day, token_budget=60)),
-        ("why_not", lambda m, n: m.why_not(f"Where is the {word}?", id, namespace=n)),
-        ("get", lambda m, n: m.get([id, "i1", "nowhere"], namespace=n)),
-        ("correct", lambda m, n: m.correct(id, text, namespace=n)),
-        ("history", lambda m, n: m.history(id, namespace=n)),
-        ("merge", lambda m, n: m.merge(more, text, namespace=n)),
-        ("pin", lambda m, n: m.pin(more, namespace=n)),
-        ("unpin", lambda m, n: m.unpin([id], namespace=n)),
-        ("disable", lambda m, n: m.disable([id], namespace=n)),
-        ("enable", lambda m, n: m.enable([id], namespace=n)),
-        ("tag", lambda m, n: m.tag([id], [word], namespace=n)),
-        ("untag", lambda m, n: m.untag([id], [word], namespace=n)),
-        ("set_importance", lambda m, n: m.set_importance([id], 0.5, namespace=n)),
-        ("expire", lambda m, n: m.expire([id], day, namespace=n)),
-        ("end", lambda m, n: m.end(id, day, namespace=n)),
-        ("undo", lambda m, n: m.undo(operation, namespace=n)),
-        ("operations", lambda m, n: m.operations(namespace=n)),
-        ("operations", lambda m, n: m.operations(memory=id, before=operation, namespace=n)),
-        ("list", lambda m, n: m.list(namespace=n, order="newest", tags=(word,))),
-        ("list", lambda m, n: m.list(namespace=n, limit=3)),
-        ("pinned", lambda m, n: m.pinned(namespace=n)),
-        ("count", lambda m, n: m.count(namespace=n)),
-        ("stats", lambda m, n: m.stats(namespace=n)),
-        ("pending", lambda m, n: m.pending(namespace=n)),
-        ("flush", lambda m, n: m.flush(namespace=n)),
-        ("forget", lambda m, n: m.forget([id], namespace=n)),
-        ("forget", lambda m, n: m.forget(query=f"the {word}", k=2, namespace=n, dry_run=True)),
-        ("forget", lambda m, n: m.forget(session=session, namespace=n, grace=timedelta(days=1))),
-        ("restore_forgotten", lambda m, n: m.restore_forgotten(operation, namespace=n)),
-        ("forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=not sweeping)),
-        ("export", exported),
-        ("import_", imported),
-        ("ingest", lambda m, n: knowledge(m, n).ingest([documents])),
-        ("documents", lambda m, n: knowledge(m, n).documents()),
-        ("retrieve", lambda m, n: knowledge(m, n).retrieve(f"Where is the {word}?", neighbours=1)),
-        ("remove", lambda m, n: knowledge(m, n).remove("notes.md")),
-        ("append", lambda m, n: window(m, n).append(*said)),
-        ("load", lambda m, n: window(m, n).load(limit=4)),
-        ("window", lambda m, n: window(m, n).window()),
-        ("summary", lambda m, n: m.conversations.summary(session, "summary", namespace=n)),
-        ("clear", lambda m, n: window(m, n).clear()),
-        ("sessions", lambda m, n: m.conversations.sessions(namespace=n)),
-        ("replace", lambda m, n: m.conversations.replace(session, said, namespace=n)),
-        ("delete", lambda m, n: m.conversations.delete(session, [1, 2], namespace=n)),
+        ("LongTermMemory.remember", lambda m, n: m.remember(item, namespace=n)),
+        ("LongTermMemory.remember", lambda m, n: m.remember(keyed, namespace=n)),
+        ("LongTermMemory.remember_many", lambda m, n: m.remember_many([text, item, keyed], namespace=n)),
+        ("LongTermMemory.remember_turn", lambda m, n: m.remember_turn(session, said, namespace=n)),
+        ("LongTermMemory.recall", lambda m, n: m.recall(f"Where is the {word}?", namespace=n, explain=True)),
+        (
+            "LongTermMemory.recall",
+            lambda m, n: m.recall(f"What about the {word} of Ana?", 3, namespace=[n], tags=(word,)),
+        ),
+        (
+            "LongTermMemory.recall",
+            lambda m, n: m.recall(f"Where was the {word}?", namespace=n, as_of=day, token_budget=60),
+        ),
+        ("LongTermMemory.why_not", lambda m, n: m.why_not(f"Where is the {word}?", id, namespace=n)),
+        ("LongTermMemory.get", lambda m, n: m.get([id, "i1", "nowhere"], namespace=n)),
+        ("LongTermMemory.correct", lambda m, n: m.correct(id, text, namespace=n)),
+        ("LongTermMemory.history", lambda m, n: m.history(id, namespace=n)),
+        ("LongTermMemory.merge", lambda m, n: m.merge(more, text, namespace=n)),
+        ("LongTermMemory.pin", lambda m, n: m.pin(more, namespace=n)),
+        ("LongTermMemory.unpin", lambda m, n: m.unpin([id], namespace=n)),
+        ("LongTermMemory.disable", lambda m, n: m.disable([id], namespace=n)),
+        ("LongTermMemory.enable", lambda m, n: m.enable([id], namespace=n)),
+        ("LongTermMemory.tag", lambda m, n: m.tag([id], [word], namespace=n)),
+        ("LongTermMemory.untag", lambda m, n: m.untag([id], [word], namespace=n)),
+        ("LongTermMemory.set_importance", lambda m, n: m.set_importance([id], 0.5, namespace=n)),
+        ("LongTermMemory.expire", lambda m, n: m.expire([id], day, namespace=n)),
+        ("LongTermMemory.end", lambda m, n: m.end(id, day, namespace=n)),
+        ("LongTermMemory.undo", lambda m, n: m.undo(operation, namespace=n)),
+        ("LongTermMemory.operations", lambda m, n: m.operations(namespace=n)),
+        ("LongTermMemory.operations", lambda m, n: m.operations(memory=id, before=operation, namespace=n)),
+        ("LongTermMemory.list", lambda m, n: m.list(namespace=n, order="newest", tags=(word,))),
+        ("LongTermMemory.list", lambda m, n: m.list(namespace=n, limit=3)),
+        ("LongTermMemory.pinned", lambda m, n: m.pinned(namespace=n)),
+        ("LongTermMemory.count", lambda m, n: m.count(namespace=n)),
+        ("LongTermMemory.stats", lambda m, n: m.stats(namespace=n)),
+        ("LongTermMemory.pending", lambda m, n: m.pending(namespace=n)),
+        ("LongTermMemory.flush", lambda m, n: m.flush(namespace=n)),
+        ("LongTermMemory.forget", lambda m, n: m.forget([id], namespace=n)),
+        ("LongTermMemory.forget", lambda m, n: m.forget(query=f"the {word}", k=2, namespace=n, dry_run=True)),
+        ("LongTermMemory.forget", lambda m, n: m.forget(session=session, namespace=n, grace=timedelta(days=1))),
+        ("LongTermMemory.verify_forgotten", forgotten_and_proved),
+        ("LongTermMemory.restore_forgotten", lambda m, n: m.restore_forgotten(operation, namespace=n)),
+        ("LongTermMemory.forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=not sweeping)),
+        ("evaluate", lambda m, n: evaluate(m, namespace=n, questions=4, k=2)),
+        ("LongTermMemory.export", exported),
+        ("LongTermMemory.import_", imported),
+        ("KnowledgeBase.ingest", lambda m, n: knowledge(m, n).ingest([documents])),
+        ("KnowledgeBase.documents", lambda m, n: knowledge(m, n).documents()),
+        ("KnowledgeBase.retrieve", lambda m, n: knowledge(m, n).retrieve(f"Where is the {word}?", neighbours=1)),
+        ("KnowledgeBase.cite", cited),
+        ("KnowledgeBase.remove", lambda m, n: knowledge(m, n).remove("notes.md")),
+        ("ShortTermMemory.append", lambda m, n: window(m, n).append(*said)),
+        ("ShortTermMemory.load", lambda m, n: window(m, n).load(limit=4)),
+        ("ShortTermMemory.window", lambda m, n: window(m, n).window()),
+        ("history.summary", lambda m, n: m.conversations.summary(session, "summary", namespace=n)),
+        ("ShortTermMemory.clear", lambda m, n: window(m, n).clear()),
+        ("history.sessions", lambda m, n: m.conversations.sessions(namespace=n)),
+        ("history.append", lambda m, n: m.conversations.append(session, said, namespace=n)),
+        ("history.load", lambda m, n: m.conversations.load(session, namespace=n, limit=3, roles=["user"])),
+        ("history.clear", lambda m, n: m.conversations.clear(session, namespace=n)),
+        ("history.keep_summary", lambda m, n: summed_up(m.conversations, session, n)),
+        ("Conversation.load", lambda m, n: Conversation(m.conversations, session, n).load(after=1)),
+        ("Conversation.summary", lambda m, n: Conversation(m.conversations, session, n).summary("tale")),
+        ("Conversation.keep_summary", lambda m, n: summed_up(Conversation(m.conversations, session, n))),
+        ("history.replace", lambda m, n: m.conversations.replace(session, said, namespace=n)),
+        ("history.delete", lambda m, n: m.conversations.delete(session, [1, 2], namespace=n)),
     ]
     return rng.choice(calls)
 
@@ -224,18 +264,67 @@ def test_what_another_namespace_holds_or_does_changes_no_answer(
         assert one == other, f"seed {seed}, call {place}"
 
 
-def test_every_public_call_with_a_namespace_is_in_the_scripts(tmp_path: Path) -> None:
+OF_THE_FILE = {
+    "LongTermMemory.abandon_reembedding": "vectors are the file's",
+    "LongTermMemory.close": "ends the use of the file",
+    "LongTermMemory.complete": "the owner's: it catches up with every history, and answers with a number for the file",
+    "LongTermMemory.complete_now": "as complete",
+    "LongTermMemory.erase_due": "the owner's: it ends every time of grace that is over, and counts them",
+    "LongTermMemory.reembed": "vectors are the file's",
+    "LongTermMemory.reembedding": "vectors are the file's",
+    "history.namespaces": "the owner's list of them",
+}
+"""Public calls that are not about one namespace, each with the reason."""
+
+
+def calls_of(face: Mapping[str, object]) -> set[str]:
+    """Return every public call of *face* that may be about a namespace: it takes one, or its class is bound to one."""
+    found = set()
+    for name, one in face.items():
+        if inspect.isfunction(one):
+            found |= {name} if _takes_namespace(one) else set()
+        elif inspect.isclass(one) and not getattr(one, "_is_protocol", False):
+            bound = one is LongTermMemory or _takes_namespace(one)
+            history = "history" if issubclass(one, ThreadedHistory) else name
+            methods = {n: m for n, m in inspect.getmembers(one, inspect.isfunction) if not n.startswith("_")}
+            every = bound or history == "history"
+            found |= {f"{history}.{n}" for n, method in methods.items() if every or _takes_namespace(method)}
+    return found
+
+
+def _takes_namespace(one: Callable[..., Any]) -> bool:
+    try:
+        return "namespace" in inspect.signature(one).parameters
+    except ValueError:  # an exception, or another class that Python has built
+        return False
+
+
+def uncovered(face: Mapping[str, object], documents: Path) -> set[str]:
     rng = random.Random(0)
-    covered = {drawn(rng, tmp_path)[0] for _ in range(5000)}
-    named = {
-        name
-        for name, method in inspect.getmembers(LongTermMemory, inspect.isfunction)
-        if not name.startswith("_") and "namespace" in inspect.signature(method).parameters
-    }
-    of_one = {
-        name
-        for kind in (KnowledgeBase, ShortTermMemory)
-        for name, method in inspect.getmembers(kind, inspect.isfunction)
-        if not name.startswith("_")
-    }
-    assert named | of_one - {"cite", "close"} <= covered
+    return calls_of(face) - {drawn(rng, documents)[0] for _ in range(5000)} - set(OF_THE_FILE)
+
+
+FACE = {name: getattr(memory_face, name) for name in memory_face.__all__}
+
+
+def test_every_public_call_of_the_package_is_in_the_scripts(tmp_path: Path) -> None:
+    assert uncovered(FACE, tmp_path) == set()
+
+
+def test_what_is_said_to_be_of_the_file_is_a_public_call() -> None:
+    assert set(OF_THE_FILE) <= calls_of(FACE)
+
+
+def test_a_new_call_that_is_in_no_script_is_noticed(tmp_path: Path) -> None:
+    class Shelf:
+        def __init__(self, memory: LongTermMemory, namespace: str = "") -> None: ...
+        def books(self) -> None: ...
+
+    class Board:
+        def notes(self, *, namespace: str = "") -> None: ...
+        def size(self) -> None: ...
+
+    def tidy(memory: LongTermMemory, *, namespace: str = "") -> None: ...
+
+    face = {**FACE, "Shelf": Shelf, "Board": Board, "tidy": tidy}
+    assert uncovered(face, tmp_path) == {"Shelf.books", "Board.notes", "tidy"}

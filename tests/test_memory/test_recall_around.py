@@ -10,7 +10,7 @@ import pytest
 from memory.codec import to_entry
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
-from memory.records import Found, Hit, Memory, Source
+from memory.records import Found, Hit, Memory, Source, Trust
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 
@@ -110,11 +110,60 @@ def test_a_memory_of_no_session_stands_alone(memory):
     assert (hit.before, hit.after, found.notes[:-1]) == ((), (), ())
 
 
-def test_of_documents_it_is_said_that_nothing_stands_around(memory):
-    passage = Memory("Silicate paint is breathable.", id="d", kind="document", source=Source(document="paint.md"))
-    memory.store.upsert([to_entry(passage)], namespace="/documents/shelf")
-    _, found = ask(memory, "silicate paint", k=4, around=1)
-    assert any("neighbours" in note for note in found.notes)
+SHELF = ("Paint comes in tins.", "Oil paint smells.", "Silicate is breathable.", "Lime wash is cheap.", "Wax is last.")
+
+
+def passages(document: str, *, shelf: str) -> list[Memory]:
+    return [
+        Memory(
+            text,
+            id=f"{shelf}-{document}-{9 - at}",
+            kind="document",
+            source=Source(document=document, start=at * 10, end=at * 10 + 9),
+            trust=Trust.DOCUMENT,
+        )
+        for at, text in enumerate(SHELF)
+    ]
+
+
+def shelved(memory: LongTermMemory, document: str, *, shelf: str) -> None:
+    entries = [to_entry(one) for one in passages(document, shelf=shelf)]
+    memory.store.upsert(entries, namespace=f"/documents/{shelf}")
+
+
+def test_a_passage_comes_with_those_beside_it_in_its_own_document_in_order(memory):
+    for shelf in ("one", "two"):
+        for document in ("paint.md", "other.md"):
+            shelved(memory, document, shelf=shelf)
+    _, found = ask(memory, "breathable silicate", lanes=["documents"], around=2)
+    (hit,) = found
+    assert [one.text for one in hit.before] == list(SHELF[:2])
+    assert [one.text for one in hit.after] == list(SHELF[3:])
+    around = (*hit.before, *hit.after)
+    assert {one.id.rpartition("-")[0] for one in around} == {hit.memory.id.rpartition("-")[0]}
+    assert {one.source.document for one in around} == {hit.memory.source.document}
+
+
+def test_passages_at_the_ends_and_hits_themselves_are_not_repeated(memory):
+    shelved(memory, "paint.md", shelf="one")
+    found = run(memory.recall("Paint in tins, oil paint", 2, lanes=["documents"], around=1))
+    beside = {hit.memory.text: (hit.before, [one.text for one in hit.after]) for hit in found}
+    assert beside == {SHELF[0]: ((), []), SHELF[1]: ((), [SHELF[2]])}
+
+
+def test_passages_around_count_in_the_budget(memory):
+    shelved(memory, "paint.md", shelf="one")
+    _, found = ask(memory, "breathable silicate", lanes=["documents"], around=1, token_budget=6)
+    (hit,) = found
+    assert ([one.text for one in hit.before], hit.after) == ([SHELF[1]], ())
+    assert found.left_out
+
+
+def test_of_a_passage_it_is_said_that_it_has_no_exchange(memory):
+    shelved(memory, "paint.md", shelf="one")
+    hit, found = ask(memory, "breathable silicate", lanes=["documents"], around="exchange")
+    assert (hit.before, hit.after) == ((), ())
+    assert any("no exchange" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("around", [-1, "all", 1.5, True, None])

@@ -57,6 +57,25 @@ def test_what_others_say_or_what_happened_twice_is_no_change(memory):
     assert [hit.outdated_by for hit in hits] == [None] * len(hits)
 
 
+@pytest.mark.parametrize(
+    ("question", "old", "new"),
+    [
+        ("Where does the key of the cellar hang?", "The key of the cellar hangs in the hall.",
+         "The key of the attic hangs in the kitchen."),
+        ("Where does my friend Anna live?", "My friend Anna lives in Rome.", "My friend Ben lives in Oslo."),
+        ("What is the number of box A7?", "The number of box A7 is 49.", "The number of box A10 is 70."),
+        ("Where does the key of the cellar hang?", "The key of the cellar hangs in the hall.",
+         "The key of the attic now hangs in the kitchen."),
+    ],
+)  # fmt: skip
+def test_a_later_statement_of_another_thing_is_no_change(memory, question: str, old: str, new: str):
+    asked_for = told(memory, 50, old)
+    told(memory, 10, new)
+    hits = run(memory.recall(question))
+    assert hits[0].memory.id == asked_for
+    assert [hit.outdated_by for hit in hits] == [None] * len(hits)
+
+
 def test_a_statement_holds_from_when_it_says_and_not_from_when_it_was_told(memory):
     told(memory, 50, "The rent of the flat is nine hundred.")
     at = NOW - timedelta(days=5)

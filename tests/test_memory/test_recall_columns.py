@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memory.recall.columns import VALUES, Columns, columns_of, joined
 from memory.recall.packed import Damaged, packed, unpacked
 from memory.recall.rows import Row
-from memory.recall.segments import Segment, latest, merged, without
+from memory.recall.segments import Segment, lasting, merged, without
 
 STOPS = {"the", "of"}
 WORDS = st.sampled_from(["Apple", "apples", "the", "river", "Rivers", "of", "stone", "\u6771\u4eac", "x\0y"])
@@ -132,12 +132,14 @@ def test_the_last_segment_that_speaks_of_a_memory_decides(told_of: list, dropped
         segments.append(Segment(columns_of(given_rows, term_of), frozenset(gone)))
         expected = {id: row for id, row in expected.items() if id not in gone}
         expected |= {row["id"]: row for row in plain(segments[-1].columns)}
-    found = [row for columns in latest(segments) for row in plain(columns)]
-    assert {row["id"]: row for row in found} == expected
-    assert len(found) == len(expected)
+    left = lasting([(segment.columns.ids, segment.removed) for segment in segments])
+    every = [range(len(one.columns)) if rows is None else rows for one, rows in zip(segments, left, strict=True)]
+    lasts = [(at, int(row)) for at, rows in enumerate(every) for row in rows]
+    assert sorted(segments[at].columns.ids[row] for at, row in lasts) == sorted(expected)
     whole = merged(segments)
     assert {row["id"]: row for row in plain(whole.columns)} == expected
+    assert len(whole.columns) == len(expected)
     assert not whole.removed & expected.keys()
-    left = without(whole, dropped)
-    assert {row["id"] for row in plain(left.columns)} == expected.keys() - dropped
-    assert not left.removed & dropped
+    rest = without(whole, dropped)
+    assert {row["id"] for row in plain(rest.columns)} == expected.keys() - dropped
+    assert not rest.removed & dropped

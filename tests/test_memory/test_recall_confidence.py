@@ -10,7 +10,7 @@ import pytest
 
 from memory.embedders.hashing import HashingEmbedder
 from memory.long_term import LongTermMemory
-from memory.recall.confidence import DOUBTFUL, about, judged, of_words, on_scale
+from memory.recall.confidence import DOUBTFUL, about, among, judged, of_words, on_scale
 from memory.recall.scored import Scored
 from memory.records import Found, Memory
 from memory.runtime import run_sync as run
@@ -131,3 +131,46 @@ def test_a_name_that_was_never_heard_weighs_more_than_a_word_that_was_not():
     assert confidence("Did the sister of Quentin sell candles?") < confidence(
         "Did the sister of somebody sell candles?"
     )
+
+
+def test_doubt_begins_lower_among_few_memories_and_nowhere_above_the_bound_of_many():
+    bounds = [among(count, 0.3, 0.25) for count in (0, 1, 2, 10, 79, 80, 10_000)]
+    assert bounds[0] == bounds[1] < 0 < bounds[3]
+    assert bounds[1:] == sorted(bounds[1:])
+    assert bounds[-1] == bounds[-2] == 0.3
+
+
+def test_a_bound_below_zero_leaves_room_for_doubt():
+    none, weak = shares(0.0), shares(0.1)
+    sure = about(weak, weak, weak, more=0.0, bounds=(-0.02, -0.02))
+    doubted = about(weak, weak, weak, more=-0.15, bounds=(-0.02, -0.02))
+    assert 0 < doubted < DOUBTFUL < sure
+    assert about(none, none, none, more=0.0, bounds=(-0.02, -0.02)) == 0.0
+
+
+def test_what_a_small_memory_holds_is_found_without_doubt_and_what_it_lacks_is_not():
+    held = memory(embedder=HashingEmbedder(dimension=256))
+    run(held.remember("My sister is allergic to nuts."))
+    assert run(held.recall("Which allergy does my sister have?")).abstain is None
+    assert run(held.recall("When does the train leave?")).abstain == "nothing"
+    run(held.close())
+
+
+def test_a_question_that_was_asked_before_is_no_evidence_and_comes_after_what_is():
+    held = memory(embedder=HashingEmbedder(dimension=256))
+    run(held.remember_many([*turns(), Memory("When does the train to Rome leave?", kind="turn", key="q1")]))
+    run(held.remember(Memory("What am I allergic to?", kind="turn", session="s", sequence=9, key="q2")))
+    assert run(held.recall("When does the train to Rome leave?")).abstain == "nothing"
+    found = run(held.recall("What am I allergic to?", explain=True))
+    assert found[0].memory.text == "I am allergic to walnuts."
+    (asked,) = [hit for hit in found if hit.memory.text == "What am I allergic to?"]
+    assert asked.parts["echo"] < 0
+    run(held.close())
+
+
+def test_a_recall_says_among_how_many_it_looked(tmp_path: Path):
+    held = memory(f"sqlite:///{tmp_path}/m.db")
+    assert run(held.recall("Anything?")).searched == 0
+    run(held.remember_many(turns()))
+    assert run(held.recall("Who learns the cello?", k=1)).searched == len(TALK)
+    run(held.close())

@@ -135,6 +135,13 @@ def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
     assert none.cosines(query("apple"), held.of("apple")).tolist() == [[0.0]]
 
 
+def test_of_a_large_vocabulary_only_the_commonest_terms_are_looked_at() -> None:
+    held = Held()
+    held.count(["apple"] * 3 + ["pear"] * 2 + ["plum"] * 2 + ["fig"])
+    names = {count: sorted(map(held.stems.name, held.stems.commonest_terms(count).tolist())) for count in (1, 2, 3, 9)}
+    assert names == {1: ["apple"], 2: ["apple"], 3: ["apple", "pear", "plum"], 9: ["", "apple", "fig", "pear", "plum"]}
+
+
 def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
     asked: list[str] = []
 

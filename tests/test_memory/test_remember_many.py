@@ -1,6 +1,8 @@
 """``remember_many`` is ``remember`` on each: the same lines and memories, whatever the policies and the embedder."""
 
+import asyncio
 import itertools
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -26,7 +28,7 @@ from memory import (
     run_sync,
 )
 from memory.write import remembering
-from vectorstore import open_store
+from vectorstore import WrapperStore, open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TEXTS = [
@@ -214,6 +216,99 @@ def test_items_stream_in_bounded_batches():
     reports = run_sync(memory.remember_many(stream(), on_progress=lambda done: held.append(len(taken) - done)))
     assert len(reports) == 700
     assert held == [0, 0, 0]  # nothing is read ahead of what is written
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    items=st.lists(item, max_size=9),
+    policies=st.lists(st.sampled_from(sorted(POLICIES)), max_size=1),
+    embedder=st.sampled_from(sorted(EMBEDDERS)),
+    batch=st.sampled_from([1, 2, 3]),
+)
+def test_a_list_whose_next_batch_is_made_ready_early_is_as_many_singles(items, policies, embedder, batch):
+    many, single = (opened(policies, EMBEDDERS[embedder]) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(remembering, "BATCH", batch)
+        reports = run_sync(many.remember_many(items))
+    assert [plain(one) for one in reports] == [plain(one) for one in one_by_one(single, items)]
+    assert state(many) == state(single)
+
+
+class Telling(Letters):
+    """An embedder that says when it was asked for "b"."""
+
+    def __init__(self, asked):
+        self.asked = asked
+
+    async def embed(self, texts, kind="document"):
+        if "b" in texts:
+            self.asked.set()
+        return await super().embed(texts, kind)
+
+
+class Slow(WrapperStore):
+    """A store that stores nothing until something has happened, or ten seconds have gone by."""
+
+    def __init__(self, wrapped, wanted):
+        super().__init__(wrapped)
+        self.wanted, self.waited, self.stored = wanted, [], threading.Event()
+
+    def upsert(self, entries, **options):
+        self.waited.append(self.wanted.wait(10))
+        count = super().upsert(entries, **options)
+        self.stored.set()
+        return count
+
+
+def test_while_one_batch_of_a_list_is_stored_the_next_is_embedded(monkeypatch):
+    monkeypatch.setattr(remembering, "BATCH", 1)
+    asked = threading.Event()
+    store = Slow(open_store("numpy:"), asked)
+    reports = run_sync(LongTermMemory(store, embedder=Telling(asked)).remember_many(["a", "b"]))
+    assert store.waited == [True, True]
+    assert [one.deferred for one in reports] == [None, None]
+
+
+@pytest.mark.parametrize("kind", [list, iter])
+def test_what_follows_a_progress_that_fails_is_not_stored(kind, monkeypatch):
+    monkeypatch.setattr(remembering, "BATCH", 1)
+    memory = opened([], Letters())
+
+    def stop(done):
+        if done == 2:
+            raise OSError("no more room on the screen")
+
+    with pytest.raises(OSError, match="no more room"):
+        run_sync(memory.remember_many(kind(["a", "b", "c", "d"]), on_progress=stop))
+    assert {one.text for one in run_sync(memory.list())} == {"a", "b"}
+
+
+def test_what_is_stored_while_a_bad_item_is_found_is_told(monkeypatch):
+    monkeypatch.setattr(remembering, "BATCH", 2)
+    memory, seen = opened([], Letters()), []
+    with pytest.raises(ArgumentError, match=r"items\[5\]"):
+        run_sync(memory.remember_many(["a", "b", "c", "d", "e", " "], on_progress=seen.append))
+    assert seen == [2, 4]
+    assert len(run_sync(memory.list())) == 4
+
+
+def test_a_call_that_is_cancelled_stores_no_batch_that_it_had_not_begun_to_store(monkeypatch):
+    monkeypatch.setattr(remembering, "BATCH", 1)
+    asked, stop = threading.Event(), threading.Event()
+    store = Slow(open_store("numpy:"), stop)
+    memory = LongTermMemory(store, embedder=Telling(asked))
+
+    async def cancelled():
+        writing = asyncio.create_task(memory.remember_many(["a", "b", "c"]))
+        assert await asyncio.to_thread(asked.wait, 10)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        stop.set()
+        assert await asyncio.to_thread(store.stored.wait, 10)
+        return await memory.list()
+
+    assert [one.text for one in run_sync(cancelled())] == ["a"]
 
 
 def test_an_empty_stream_is_no_error():

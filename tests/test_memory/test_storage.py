@@ -4,6 +4,9 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+import threading
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -134,6 +137,42 @@ def test_history_survives_the_file_being_closed(tmp_path):
     assert [one.message.text for one in asyncio.run(history.load("s"))] == ["a"]
     assert asyncio.run(history.append("s", said("b"))) == [2]
     second.close()
+
+
+class Halting(list[Message]):
+    """A list that lets others go first before it is read for the second time, which is when it is stored."""
+
+    def __init__(self, messages: list[Message], turn: threading.Event) -> None:
+        super().__init__(messages)
+        self._turn, self._read = turn, 0
+
+    def __iter__(self) -> Iterator[Message]:
+        self._read += 1
+        if self._read == 2:
+            self._turn.wait(0.2)
+        return super().__iter__()
+
+
+def test_a_writer_in_the_middle_of_its_work_shares_no_number_with_another():
+    rows = InMemoryHistory().rows
+    gone_first = threading.Event()
+    given = {}
+
+    def slow():
+        given["slow"] = rows.append("s", Halting(said("a", "b"), gone_first))
+
+    def quick():
+        given["quick"] = rows.append("s", said("c", "d"))
+        gone_first.set()
+
+    threads = [threading.Thread(target=slow), threading.Thread(target=quick)]
+    threads[0].start()
+    time.sleep(0.05)  # so that the slow one is the first to begin
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert sorted(given["slow"] + given["quick"]) == [1, 2, 3, 4]
+    assert len(rows.load("s")) == 4
 
 
 def test_two_objects_on_one_file_never_give_the_same_number(tmp_path):

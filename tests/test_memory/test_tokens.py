@@ -138,6 +138,35 @@ def test_a_fetch_that_never_answers_is_given_up_and_not_tried_again(
             counter.count("some words")
 
 
+def test_counting_goes_on_when_the_limit_is_over_and_not_when_the_fetch_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    over = threading.Event()
+
+    def fetch(encoding: str, outcome: list[object]) -> None:
+        over.wait(5)
+        outcome.append("it came after all")
+
+    monkeypatch.setattr(tiktoken_counter, "_fetch", fetch)
+    with pytest.raises(TokenizerUnavailable, match=r"did not arrive within 0\.05 s"):
+        TiktokenCounter(limit=0.05, cache=tmp_path).load()
+    over.set()
+
+
+def test_the_fallback_decides_once() -> None:
+    class Absent(TiktokenCounter):
+        tries = 0
+
+        def load(self) -> None:
+            self.tries += 1
+            raise TokenizerUnavailable("none here")
+
+    absent = Absent()
+    counter = FallbackCounter(absent, EstimatingCounter())
+    assert [counter.count("a"), counter.count("b"), counter.exact] == [1, 1, False]
+    assert absent.tries == 1
+
+
 def test_the_default_counter_estimates_where_the_network_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -292,6 +292,28 @@ def test_who_is_trusted_less_changes_nothing_unless_somebody_approves(memory):
     assert get(memory, one).trust == "assistant"
 
 
+def test_what_the_user_decided_is_not_taken_back_by_who_is_trusted_less(memory):
+    noted = run_sync(memory.remember(Memory("A note.", trust="tool", actor="tool"))).id
+    disabled = run_sync(memory.disable(noted)).id
+    forgotten = run_sync(memory.forget([noted], grace=timedelta(days=90))).operation
+    for actor in ("assistant", "tool", "document"):
+        with pytest.raises(NotTrusted, match=rf"operation {forgotten} is the user's"):
+            run_sync(memory.undo(forgotten, actor=actor))
+        with pytest.raises(NotTrusted, match=forgotten):
+            run_sync(memory.restore_forgotten(forgotten, actor=actor, approved_by="assistant"))
+    assert get(memory, noted) is None
+    run_sync(memory.undo(forgotten, actor="tool", approved_by="user"))
+    with pytest.raises(NotTrusted, match=rf"operation {disabled} is the user's: undo by tool"):
+        run_sync(memory.undo(disabled, actor="tool"))
+    own = run_sync(memory.tag(noted, ["x"], actor="tool")).id
+    assert run_sync(memory.undo(own, actor="tool")).actor == "tool"
+    mine = run_sync(memory.remember("I live in Lisbon.")).id
+    gone = run_sync(memory.forget([mine], grace=timedelta(days=90))).operation
+    with pytest.raises(NotTrusted):
+        run_sync(memory.restore_forgotten(gone, actor="assistant"))
+    assert run_sync(memory.restore_forgotten(gone, actor="assistant", approved_by="user")).actor == "assistant"
+
+
 def test_an_undo_is_of_its_own_namespace_and_names_what_it_does_not_know(memory):
     report = run_sync(memory.remember("mine", namespace="a"))
     with pytest.raises(ArgumentError, match="operation"):

@@ -83,6 +83,15 @@ def test_each_message_that_left_the_window_is_found_by_recall(memory: LongTermMe
         assert fact in recalled(memory, question), question
 
 
+def test_what_the_assistant_said_is_found_when_it_left_the_window(memory: LongTermMemory) -> None:
+    for fact in FACTS:
+        run(memory.remember_turn("s", [Message.user("Tell me something."), Message.assistant(fact)]))
+    window = run(ShortTermMemory(memory.conversations, policy=FixedWindow(turns=1), session="s").window())
+    assert [message.text for message in window.messages][1:] == [FACTS[-1]]
+    for fact, question in zip(FACTS[:-1], QUESTIONS[:-1], strict=True):
+        assert fact in recalled(memory, question), question
+
+
 def test_each_message_that_left_the_history_is_found_by_recall(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
     keeping = Retention(messages=2, unremembered="keep")

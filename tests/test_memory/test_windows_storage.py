@@ -215,6 +215,19 @@ def test_a_file_of_the_first_version_shows_all_it_has(tmp_path: Path) -> None:
         assert database.verify() == []
 
 
+def test_a_file_of_the_first_version_is_copied_whole_and_the_copy_goes_when_the_tables_are_right(
+    tmp_path: Path,
+) -> None:
+    earlier_file(tmp_path / "m.db")
+    with Database(tmp_path / "m.db") as database:
+        history = SqliteHistory(database)
+        (copy,) = database.migration_copies()
+        assert dict(copy.parts) == {"history": (1, 2)}
+        assert salvage(copy.path, tmp_path / "saved.db", components=[HistoryTables()]) == 2
+        asyncio.run(history.append("s", said("new"), namespace="n"))
+        assert not Path(copy.path).exists()
+
+
 def test_a_file_of_the_first_version_can_be_salvaged_unopened(tmp_path: Path) -> None:
     earlier_file(tmp_path / "m.db")
     assert salvage(tmp_path / "m.db", tmp_path / "saved.db", components=[HistoryTables()]) == 2

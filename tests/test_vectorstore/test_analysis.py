@@ -7,6 +7,7 @@ import random
 import re
 import threading
 import unicodedata
+from collections.abc import Iterator
 
 import pytest
 import Stemmer
@@ -246,13 +247,28 @@ def test_threads_may_share_an_analyser() -> None:
     assert found == expected
 
 
-def test_the_quick_way_to_split_one_line_splits_as_the_general_one() -> None:
-    seed = 4
+def lines(characters: str, *, longest: int, seed: int) -> Iterator[str]:
+    """Yield lines drawn from *characters*."""
     print("seed", seed)
     chance = random.Random(seed)
-    split = 0
     for _ in range(20_000):
-        line = "".join(chance.choices("ab1.!?…؟।\"'”’»)] \t\x1c\xa0\u3000-", k=chance.randrange(14)))
+        yield "".join(chance.choices(characters, k=chance.randrange(longest)))
+
+
+def test_words_that_are_known_by_themselves_give_what_the_whole_text_gives() -> None:
+    several = 0
+    for line in lines("aBc1.!?\"']),-_+#/@: \t\x1c\n", longest=20, seed=5):
+        # A letter that is not ASCII, in a line of its own, takes the general way; its own term is then left out.
+        general = ENGLISH.sentences(line + "\n\nzürich")[:-1]
+        assert ENGLISH.sentences(line) == general
+        assert ENGLISH.terms(line) == [term for sentence in general for term in sentence]
+        several += len(general) > 1
+    assert several > 1000
+
+
+def test_the_quick_way_to_split_one_line_splits_as_the_general_one() -> None:
+    split = 0
+    for line in lines("ab1.!?…؟।\"'”’»)] \t\x1c\xa0\u3000-", longest=14, seed=4):
         general = vectorstore.analysis._SENTENCE.split(line)
         assert vectorstore.analysis._SENTENCE_OF_ONE_LINE.split(line) == general
         split += len(general) > 1

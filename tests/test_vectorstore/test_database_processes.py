@@ -147,12 +147,12 @@ def killed(*_):
 setattr(placing, sys.argv[2], killed)
 Database(path, components=[Rows()])
 """
-    for step in ("_flush", "_put", "_flush_folder"):
+    for step in ("_flush", "_put", "flush_folder"):
         path = tmp_path / step / "m.db"
         process = start(program, path, step)
         process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL
-        assert path.exists() == (step == "_flush_folder")
+        assert path.exists() == (step == "flush_folder")
         with Database(path) as database:
             assert database.verify() == []
 

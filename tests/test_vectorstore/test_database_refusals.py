@@ -271,3 +271,29 @@ def test_a_folder_that_may_not_be_written_is_named(protected):
     program = "try:\n    Database(path + '2')\nexcept StorageUnwritable as error:\n    print(error)"
     assert "no permission" in as_somebody_else(program, protected)
     assert [path.name for path in protected.parent.iterdir()] == ["m.db"]
+
+
+MIGRATING = """
+class Part:
+    name, migrations = "part", (None, lambda connection: connection.execute("UPDATE t SET a = 2"))
+try:
+    Database(path, components=[Part()])
+except StorageUnwritable as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user who writes")
+def test_a_folder_in_which_an_older_file_cannot_be_copied_is_named_with_the_way_on(protected):
+    protected.chmod(0o666)
+    with Database(protected) as owner:
+        with owner.write() as connection:
+            connection.execute("INSERT INTO components VALUES ('part', 1)")
+        for beside in protected.parent.iterdir():
+            beside.chmod(0o666)
+        said = as_somebody_else(MIGRATING, protected)
+        assert "no permission" in said
+        assert "migrate_without_copy" in said
+        with owner.read() as connection:
+            assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
+        assert owner.backups() == {}

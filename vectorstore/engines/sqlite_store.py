@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vectorstore.analysis import Analyser
 from vectorstore.checking import (
     batches,
-    check_entry,
+    check_entries,
     check_expect,
     check_fields,
     check_ids,
@@ -34,7 +34,8 @@ from vectorstore.core.view import CoreView
 from vectorstore.engines.sqlite_spaces import SqliteSpaces, agreed
 from vectorstore.errors import ArgumentError
 from vectorstore.filters import All, parse
-from vectorstore.sqlite import rows
+from vectorstore.scanning import Place, check_order, check_place
+from vectorstore.sqlite import ordered, rows
 from vectorstore.sqlite.database import Database
 from vectorstore.sqlite.query import every
 from vectorstore.sqlite.reader import SqliteReader
@@ -112,7 +113,7 @@ class SqliteStore(SqliteSpaces):
         for start, batch in batches(entries):
             space = self._space_for(batch)
             with self._checking():
-                checked = [check_entry(entry, f"entries[{start + i}]", space) for i, entry in enumerate(batch)]
+                checked = check_entries(batch, start, space)
             with self._writer(name, space) as writer:
                 written += writer.write(last_of_each(checked), wanted, self.analyser)
             for one in checked:
@@ -251,6 +252,19 @@ class SqliteStore(SqliteSpaces):
                 at = page[-1].id
 
         return pages()
+
+    def scan_by(
+        self,
+        fields: Sequence[str],
+        *,
+        reverse: bool = False,
+        where: Filter | None = None,
+        namespace: str = "",
+        after: Place | None = None,
+    ) -> Iterator[Entry]:
+        """As ``OrderedStore.scan_by``; the first call for *fields* makes an index, which each write then keeps."""
+        name, node = check_namespace(namespace), parse(where)
+        return ordered.scan(self.database, name, check_order(fields), node, check_place(after), reverse=reverse)
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""

@@ -12,48 +12,59 @@ from vectorstore.errors import NotAStore, VectorStoreError
 from vectorstore.sqlite.border import border
 from vectorstore.sqlite.connection import Access, open_connection
 from vectorstore.sqlite.examining import check_file, is_missing
-from vectorstore.sqlite.frame import fact, put_fact
-from vectorstore.sqlite.query import every
+from vectorstore.sqlite.frame import drop_fact, fact, facts, put_fact
+from vectorstore.sqlite.wiping import half_wiped, wipe
 
-_PREFIX: Final = "backup "
+_KIND: Final = "backup "
 
 
 def record_backup(connection: apsw.Connection, path: Path, at: str) -> None:
     """Record that a copy is made at *path*."""
-    put_fact(connection, _PREFIX + str(path), at)
+    put_fact(connection, _KIND + str(path), at)
 
 
 def recorded_backups(connection: apsw.Connection) -> dict[str, str]:
     """Return the paths of the copies with when they were made, in order of path."""
-    rows = every(connection, "SELECT name, value FROM file_facts WHERE name >= ? AND name < ?", (_PREFIX, "backup!"))
-    return {str(name)[len(_PREFIX) :]: str(at) for name, at in sorted(rows)}
+    return facts(connection, _KIND)
 
 
 def drop_record(connection: apsw.Connection, path: str) -> None:
     """Take the record of a copy away."""
-    connection.execute("DELETE FROM file_facts WHERE name = ?", (_PREFIX + path,))
+    drop_fact(connection, _KIND + path)
 
 
-def remove_copy(path: Path, *, of: str, original: Path) -> bool:
+def remove_copy(path: Path, *, of: str, original: Path, only_untouched: bool = False) -> bool:
     """Remove the file at *path* if it is a copy of the file whose identity is *of*; say whether it was there.
 
-    Anything else that stands there by now (another file, a link, the *original* itself) is left, and raises.
+    Anything else that stands there by now (another file, a link, the *original* itself) is left, and raises. So does,
+    with *only_untouched*, a copy that does not name itself any more: it was opened, and serves as a memory.
     """
     if not os.path.lexists(path):
         return False
     is_missing(path)
     if path == original or path.samefile(original):
         raise NotAStore(str(path), "it is the memory itself and not a copy of it")
-    check_file(path)
+    try:
+        check_file(path)
+    except NotAStore:
+        if not half_wiped(path, of=of):
+            raise
+    else:
+        _check_copy(path, of, only_untouched=only_untouched)
+    wipe(path, of=of)
+    return True
+
+
+def _check_copy(path: Path, of: str, *, only_untouched: bool) -> None:
     connection = open_connection(path, Access.FROZEN, busy_timeout=0)
     try:
         with border(path, connection):
-            identity = fact(connection, "identity")
+            identity, itself = fact(connection, "identity"), fact(connection, _KIND + str(path))
     except VectorStoreError as error:
         raise NotAStore(str(path), "it cannot be read, so it is not known to be a copy of this memory") from error
     finally:
         connection.close()
     if identity != of:
         raise NotAStore(str(path), "it is another memory and not a copy of this one")
-    path.unlink()
-    return True
+    if only_untouched and (itself is None or path.with_name(path.name + "-wal").exists()):
+        raise NotAStore(str(path), "it was opened since it was made, and may hold more than this memory")

@@ -100,9 +100,16 @@ def _of_the_disk(error: apsw.Error, path: Path, connection: apsw.Connection | No
         return NotAStore(str(path), "it is a link; name the file it points to")
     if isinstance(error, apsw.IOError) and _code(error) in _READING:
         return DamageError(f"{path}: cannot be read back from the disk ({error})")
-    number = 0 if connection is None else connection.system_errno
+    number = _reason_of_the_system(connection)
     reason = f"{error}: {os.strerror(number)}" if number else str(error)
     return _of_the_system(number, path, reason)
+
+
+def _reason_of_the_system(connection: apsw.Connection | None) -> int:
+    try:
+        return 0 if connection is None else connection.system_errno
+    except apsw.ConnectionClosedError:  # it was closing that failed
+        return 0
 
 
 def _of_the_system(number: int, path: Path, reason: str) -> VectorStoreError:

@@ -25,8 +25,10 @@ _PAGES: Final = 1024
 """Pages copied in one step."""
 
 
-def back_up(source: apsw.Connection, path: Path, *, token: Token) -> None:
-    """Copy the state that *source* reads to *path*. It counts once its pages were checked."""
+def back_up(
+    source: apsw.Connection, path: Path, *, token: Token, finish: Callable[[apsw.Connection], object] | None = None
+) -> None:
+    """Copy the state that *source* reads to *path*; *finish* may change it. It counts once its pages were checked."""
     with system_border(path), placed_whole(path, token=token) as private:
         target = open_connection(private, Access.WRITE, busy_timeout=0)
         try:
@@ -36,6 +38,8 @@ def back_up(source: apsw.Connection, path: Path, *, token: Token) -> None:
                 with target.backup("main", source, "main") as copying:
                     while not copying.done:
                         copying.step(_PAGES)
+                if finish is not None:
+                    finish(target)
         finally:
             target.close()
         _check_pages(private, path)

@@ -21,6 +21,7 @@ from vectorstore.core.forward import SENTENCE_END, ForwardBlock
 from vectorstore.errors import DamageError
 from vectorstore.sqlite.checksums import added
 from vectorstore.sqlite.query import each, every, first, only
+from vectorstore.sqlite.recent import RecentRows
 from vectorstore.sqlite.rows import vectors_of
 from vectorstore.types import Finding, Space
 
@@ -39,11 +40,12 @@ class Loaded:
 
 
 class Cores:
-    """The cores of one store by namespace. *fields* become columns."""
+    """The cores of one store by namespace. *fields* become columns. *recent* are rows as the cores have them."""
 
     def __init__(self, *, space: Space | None, fields: Sequence[str]) -> None:
         self.space = space
         self.fields = tuple(fields)
+        self.recent = RecentRows()
         self._loaded: dict[str, Loaded] = {}
 
     def fresh(self, connection: apsw.Connection, name: str) -> Loaded | None:
@@ -57,6 +59,7 @@ class Cores:
         key, revision, pruned, entries = row
         loaded = self._loaded.get(name)
         if loaded is not None and (loaded.key != key or not pruned <= loaded.revision <= revision):
+            self.forget(name)
             loaded = None
         try:
             if loaded is None:
@@ -65,12 +68,13 @@ class Cores:
             elif loaded.revision != revision:
                 self._catch_up(connection, loaded, revision, entries)
         except BaseException:
-            self._loaded.pop(name, None)  # it is not what the file holds
+            self.forget(name)  # it is not what the file holds
             raise
         return loaded
 
     def forget(self, name: str | None = None) -> None:
         """Drop the core of a namespace, or all of them."""
+        self.recent.clear()
         if name is None:
             self._loaded.clear()
         else:
@@ -140,6 +144,7 @@ class Cores:
             "SELECT DISTINCT key FROM changes WHERE namespace = ? AND revision > ?",
             (loaded.key, loaded.revision),
         )
+        self.recent.forget(key for (key,) in changed)
         if len(changed) > max(100, _RELOAD_SHARE * entries):
             fields = Core(space=self.space, fields=self.fields)
             loaded.core, loaded.next_term = fields, 1

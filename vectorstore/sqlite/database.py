@@ -24,7 +24,9 @@ from vectorstore.sqlite.component import Component
 from vectorstore.sqlite.copying import back_up, salvage_file
 from vectorstore.sqlite.creation import create_file
 from vectorstore.sqlite.examining import checked_path, is_missing
-from vectorstore.sqlite.frame import Birth, check_known, migrate, total_version, versions
+from vectorstore.sqlite.frame import Birth, check_known, total_version, versions
+from vectorstore.sqlite.migrating import Migrator
+from vectorstore.sqlite.migration_copies import MigrationCopy, drop_copy, permit_without_copy, recorded_copies
 from vectorstore.sqlite.opening import open_file
 from vectorstore.sqlite.placing import Token
 from vectorstore.sqlite.transactions import Transactions
@@ -67,10 +69,14 @@ class Database:
         opened = open_file(self.path, components, read_only=read_only, busy_timeout=timeout)
         self._birth, self._access = opened.birth, opened.reading
         self._transactions = Transactions(self.path, opened, check=self._check_versions, busy_timeout=timeout)
+        self._migrator = Migrator(
+            self.path, self._transactions, identity=self.identity, now=lambda: self._clock().isoformat(), token=token
+        )
         try:
             for component in components:
                 self.attach(component)
             if not self.read_only:
+                self._migrator.look()
                 self._transactions.finish_erasure(wait=0.0)
         except BaseException:
             self.close()
@@ -91,6 +97,11 @@ class Database:
 
         Inside this thread's ``write()`` it is part of that. Attaching again is harmless. Tables of a newer
         Mneme raise ``NewerFile`` and are left as they are.
+
+        Before tables of an older Mneme are changed in a file that holds rows, a checked copy of the file is made beside
+        it and recorded (``migration_copies``); not inside ``write()``, where that raises ``UnsupportedError``. It is
+        removed when the result has been verified: before the next ``write()`` or at closing in a file of up to 128 MB,
+        else by ``verify``. No room for it raises ``StorageFull``, and changes nothing.
         """
         known = self._components.get(component.name)
         if known is not None:
@@ -104,9 +115,11 @@ class Database:
             if found.get(component.name) == len(component.migrations):
                 self._components[component.name] = component
                 return
-        with self.write() as connection:
-            migrate(connection, component, self.path)
+        self._migrator.bring_up(component)
+        if self.in_write():
             self.on_commit(lambda: self._components.setdefault(component.name, component))
+        else:
+            self._components.setdefault(component.name, component)
 
     def read(self) -> AbstractContextManager[apsw.Connection]:
         """Open a block with a connection in one transaction for reading: all that is read in it is one state.
@@ -124,6 +137,8 @@ class Database:
         An error undoes all of it. A block inside a block of the same thread joins it: the outermost commits,
         and an error that leaves the inner one undoes that part alone. Threads take turns.
         """
+        if wait:
+            self._settle()
         return self._transactions.write(wait=wait)
 
     def in_write(self) -> bool:
@@ -212,19 +227,40 @@ class Database:
 
         What stands at *path* and is no copy of this file raises ``NotAStore`` and is left.
         """
-        if path not in self.backups():
-            raise ArgumentError("path", path, "the path of a recorded backup of this file is needed")
         removed = False
-        with system_border(Path(path)):
-            removed = backups.remove_copy(Path(path), of=self.identity, original=self.path)
-        with self.write() as connection:
-            backups.drop_record(connection, path)
+        with self._transactions.write() as connection:  # so that nobody is making it at this moment
+            if path not in backups.recorded_backups(connection):
+                raise ArgumentError("path", path, "the path of a recorded backup of this file is needed")
+            with system_border(Path(path)):
+                removed = backups.remove_copy(Path(path), of=self.identity, original=self.path)
+            drop_copy(connection, path)
         return removed
 
+    def migration_copies(self) -> list[MigrationCopy]:
+        """Return the recorded copies from before migrations, in order of path; they are among ``backups``, too."""
+        with self.read() as connection:
+            return recorded_copies(connection)
+
+    def migrate_without_copy(self) -> None:
+        """Let the parts that the file has, in their present versions, be migrated without a copy before; recorded.
+
+        For a disk without room. Call it on the file opened without components, then open it with them.
+        """
+        at = self._clock().isoformat()
+        with self.write() as connection:
+            permit_without_copy(connection, versions(connection), at)
+
     def verify(self) -> list[Finding]:
-        """Check pages, references, header and every component's tables; an empty list means all is well."""
+        """Check pages, references, header and every component's tables; an empty list means all is well.
+
+        Then copies from before migrations are removed, unless one of their parts is not attached here.
+        """
         with self.read() if self.in_write() else self._transactions.read_fresh() as connection:
-            return verify_file(connection, [*self._components.values()])
+            findings = verify_file(connection, [*self._components.values()])
+            copies = [] if findings else self._migrator.verifiable(connection, self._components)
+        if not self.in_write() and not self.read_only:
+            self._migrator.let_go(copies)
+        return findings
 
     def rebuild(self) -> None:
         """Make indexes and every component's derived tables again, in one transaction."""
@@ -251,6 +287,7 @@ class Database:
         It waits for other threads' blocks. One that outlasts the busy timeout, or that this thread is inside
         of, ends as it would have and then releases the file.
         """
+        self._settle()
         self._transactions.close()
 
     def __enter__(self) -> Self:
@@ -274,6 +311,10 @@ class Database:
             birth = Birth(self._token(16).hex(), self._clock().isoformat())
             with suppress(FileExistsError):  # another process was first: its file is opened
                 create_file(self.path, components, birth, token=self._token)
+
+    def _settle(self) -> None:
+        if self._migrator.waits(self._components) and not self.in_write() and not self._transactions.reading:
+            self._migrator.settle(self._components)
 
     def _check_versions(self, connection: apsw.Connection) -> None:
         # A process with a newer Mneme may have migrated the file meanwhile.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Set
 from itertools import islice
 
@@ -10,7 +9,7 @@ import apsw
 import numpy as np
 
 from vectorstore.core.forward import distinct_numbers
-from vectorstore.sqlite.query import each, every
+from vectorstore.sqlite.query import as_json, each, every
 
 _PAGE = 1000
 
@@ -33,7 +32,7 @@ class Dictionary:
             self._connection,
             "SELECT t.term, t.number FROM json_each(?) AS wanted"
             " CROSS JOIN terms AS t ON t.namespace = ? AND t.term = wanted.value",
-            (json.dumps(wanted, ensure_ascii=False), self._namespace),
+            (as_json(wanted), self._namespace),
         )
         self.numbers.update(dict(known))
         fresh = [term for term in wanted if term not in self.numbers]

@@ -1,7 +1,7 @@
 """What the file keeps of itself: whose it is, its identity, and which version each component's tables have.
 
 components   name, version: how many of the component's migrations ran
-file_facts   identity, created, the mark of an unfinished erasure
+file_facts   identity, created, the mark of an unfinished erasure, the copies made of the file
 """
 
 from __future__ import annotations
@@ -73,6 +73,27 @@ def put_fact(connection: apsw.Connection, name: str, value: str) -> None:
         "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, value),
     )
+
+
+def facts(connection: apsw.Connection, kind: str) -> dict[str, str]:
+    """Return the facts whose names begin with *kind* (and a blank), by the rest of the name, in its order."""
+    rows = every(connection, "SELECT name, value FROM file_facts WHERE name >= ? AND name < ?", (kind, kind[:-1] + "!"))
+    return {str(name)[len(kind) :]: str(value) for name, value in sorted(rows)}
+
+
+def drop_fact(connection: apsw.Connection, name: str) -> None:
+    """Take a fact of the file away."""
+    connection.execute("DELETE FROM file_facts WHERE name = ?", (name,))
+
+
+def holds_rows(connection: apsw.Connection) -> bool:
+    """Whether any part keeps anything in the file."""
+    tables = every(
+        connection,
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
+        " AND name NOT IN ('components', 'file_facts')",
+    )
+    return any(first(connection, 'SELECT 1 FROM "{}"'.format(str(name).replace('"', '""'))) for (name,) in tables)
 
 
 def versions(connection: apsw.Connection) -> dict[str, int]:

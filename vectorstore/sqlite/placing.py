@@ -11,7 +11,8 @@ from typing import TypeAlias
 Token: TypeAlias = Callable[[int], bytes]
 """So many random bytes, like ``os.urandom``."""
 
-_BESIDE = ("-wal", "-shm", "-journal")
+BESIDE = ("-wal", "-shm", "-journal")
+"""What SQLite makes beside a file: the ends of its names."""
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def placed_whole(path: Path, *, token: Token, replace: bool = False) -> Iterator
     in one step. Whatever goes wrong, nothing of ours stays behind.
     """
     make_folders(path.parent)
-    private = path.with_name(f".mneme-{token(8).hex()}.part")
+    private = private_beside(path, token(8))
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(private, flags, 0o600)
     try:
@@ -35,11 +36,16 @@ def placed_whole(path: Path, *, token: Token, replace: bool = False) -> Iterator
             private.replace(path)
         else:
             _put(private, path)
-        _flush_folder(path.parent)
+        flush_folder(path.parent)
     finally:
-        for leftover in (private, *(private.with_name(private.name + end) for end in _BESIDE)):
+        for leftover in (private, *(private.with_name(private.name + end) for end in BESIDE)):
             with suppress(FileNotFoundError):
                 leftover.unlink()
+
+
+def private_beside(path: Path, random: bytes) -> Path:
+    """Return the private name, made of eight *random* bytes, under which what comes to *path* is filled."""
+    return path.with_name(f".mneme-{random.hex()}.part")
 
 
 def make_folders(folder: Path) -> None:
@@ -71,7 +77,8 @@ def _flush(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Make names put into *folder*, or taken from it, durable."""
     if os.name == "nt":
         return  # folders cannot be opened there, and need no flush
     descriptor = os.open(folder, os.O_RDONLY)

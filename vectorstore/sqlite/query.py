@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +11,8 @@ import apsw
 from vectorstore.errors import DamageError
 
 Row: TypeAlias = tuple[Any, ...]
+as_json = json.JSONEncoder(ensure_ascii=False).encode
+"""A list as JSON text, for ``json_each``."""
 
 
 def every(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> list[Row]:

@@ -13,7 +13,7 @@ from vectorstore.core.ranked import Ranked
 from vectorstore.core.view import mask_for
 from vectorstore.filters import Node
 from vectorstore.sqlite.cores import Cores, Loaded
-from vectorstore.sqlite.rows import entries_by_key, matching_keys
+from vectorstore.sqlite.rows import matching_keys
 from vectorstore.sqlite.vector_sql import SqlSearch, scores_of
 from vectorstore.types import Entry, Vector
 
@@ -43,7 +43,7 @@ class SqliteReader:
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """The entries of *keys*."""
-        return entries_by_key(self._connection, keys)
+        return self._cores.recent.entries(self._connection, keys)
 
     def passing(self, where: Node) -> NDArray[np.bool_]:
         """Which rows pass, by SQL."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import apsw
 import numpy as np
@@ -16,11 +15,11 @@ from vectorstore.errors import DamageError
 from vectorstore.filters import Node
 from vectorstore.sqlite.checksums import added, entry_checksum, vector_checksum
 from vectorstore.sqlite.filter_sql import to_sql
-from vectorstore.sqlite.query import each, every, first, only
+from vectorstore.sqlite.query import Row, as_json, each, every, first, only
 from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
 
-_COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
-_FROM = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
+COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
+FROM = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
 UNFILLED = (
     "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
@@ -67,33 +66,33 @@ def held_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) 
         " FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key LEFT JOIN next_vectors AS n ON n.key = e.key"
         " LEFT JOIN next_no_vector AS r ON r.key = e.key",
-        (_json(list(ids)), namespace),
+        (as_json(list(ids)), namespace),
     )
     return {id: Held(*rest) for id, *rest in rows}
 
 
-def entries_by_key(connection: apsw.Connection, keys: Sequence[int]) -> list[Entry]:
-    """Return the entries of *keys* in that order."""
+def checked_rows(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Row]:
+    """Return the rows of *keys* by key, for ``entry_from``; one that is missing or damaged raises ``DamageError``."""
     rows = every(
         connection,
-        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
+        f"SELECT {COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
-        (_json(list(keys)),),
+        (as_json(list(keys)),),
     )
-    found = {row[0]: row for row in rows}
+    found = {row[0]: _checked(row) for row in rows}
     if missing := [key for key in keys if key not in found]:
         raise DamageError([Finding("entries", "an entry that must be there is missing", str(missing[0]))])
-    return [entry_of(found[key]) for key in keys]
+    return found
 
 
 def entries_by_id(connection: apsw.Connection, namespace: int, ids: Sequence[str]) -> list[Entry | None]:
     """Return the entries of *ids* in that order, None where there is none."""
     rows = each(
         connection,
-        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted"
+        f"SELECT {COLUMNS} FROM json_each(?) AS wanted"
         " CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
-        (_json(list(dict.fromkeys(ids))), namespace),
+        (as_json(list(dict.fromkeys(ids))), namespace),
     )
     found = {row[1]: row for row in rows}
     return [entry_of(found[id]) if id in found else None for id in ids]
@@ -113,7 +112,7 @@ def page(
     start = "" if after is None else " AND e.id > ?"
     rows = each(
         connection,
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.namespace = ?{start}{state[embedded]} AND ({condition})"
+        f"SELECT {COLUMNS} {FROM} WHERE e.namespace = ?{start}{state[embedded]} AND ({condition})"
         " ORDER BY e.id LIMIT ?",
         (namespace, *(() if after is None else (after,)), *values, size),
     )
@@ -125,7 +124,7 @@ def unfilled(connection: apsw.Connection, namespace: int, after: str | None, siz
     start = "" if after is None else " AND e.id > ?"
     rows = each(
         connection,
-        f"SELECT {_COLUMNS} {_FROM} WHERE e.namespace = ?{start} AND {UNFILLED} ORDER BY e.id LIMIT ?",
+        f"SELECT {COLUMNS} {FROM} WHERE e.namespace = ?{start} AND {UNFILLED} ORDER BY e.id LIMIT ?",
         (namespace, *(() if after is None else (after,)), size),
     )
     return [entry_of(row) for row in rows]
@@ -138,7 +137,7 @@ def matching_ids(connection: apsw.Connection, namespace: int, where: Node, ids: 
     rows = each(
         connection,
         f"SELECT e.id FROM entries AS e WHERE e.namespace = ?{among} AND ({condition}) ORDER BY e.id",
-        (namespace, *(() if ids is None else (_json(list(ids)),)), *values),
+        (namespace, *(() if ids is None else (as_json(list(ids)),)), *values),
     )
     return [id for (id,) in rows]
 
@@ -179,7 +178,7 @@ def vectors_of(
         rows = each(
             connection,
             f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN vectors AS v ON v.key = wanted.value",
-            (_json(list(keys)),),
+            (as_json(list(keys)),),
         )
     total = 0
     while block := list(islice(rows, _LOADED_TOGETHER)):
@@ -224,21 +223,27 @@ def check_counted(connection: apsw.Connection, namespace: int) -> None:
         raise DamageError([Finding("entries", f"{counted} are found where {entries} were counted")])
 
 
-def entry_of(row: Sequence[Any]) -> Entry:
+def entry_of(row: Row) -> Entry:
     """Return the entry of a row of this module's columns; a damaged one raises ``DamageError``."""
+    return entry_from(_checked(row))
+
+
+def _checked(row: Row) -> Row:
     _, id, revision, text, context, metadata, no_vector, checksum, blob, blob_checksum = row
     if entry_checksum(id, revision, text, context, metadata, no_vector, has_vector=blob is not None) != checksum:
         raise DamageError([Finding("entries", "content differs from its checksum", id)])
+    if blob is not None and vector_checksum(id, blob) != blob_checksum:
+        raise DamageError([Finding("vectors", "content differs from its checksum", id)])
+    return row
+
+
+def entry_from(row: Row) -> Entry:
+    """Return a new entry of a row that was checked."""
+    _, id, revision, text, context, metadata, no_vector, _, blob, _ = row
     vector: Vector | None = None
     if blob is not None:
-        if vector_checksum(id, blob) != blob_checksum:
-            raise DamageError([Finding("vectors", "content differs from its checksum", id)])
         vector = np.frombuffer(bytearray(blob), dtype="<f4").astype(np.float32, copy=False)  # its own, to be written
     return Entry(id, vector, text, context, _parsed(metadata)[0], revision, no_vector)
-
-
-def _json(values: list[Any]) -> str:
-    return json.dumps(values, ensure_ascii=False)
 
 
 def changes(connection: apsw.Connection, name: str, since: int | None) -> Changes:

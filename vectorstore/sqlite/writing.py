@@ -22,7 +22,10 @@ KEPT_CHANGES = 1000
 _NAMESPACE = (
     "SELECT key, revision, entries, pruned, tally, vector_tally, next_tally, next_term FROM namespaces WHERE name = ?"
 )
-_INSERT_VECTOR = "INSERT OR REPLACE INTO {} (key, namespace, norm, checksum, vector) VALUES (?, ?, ?, ?, ?)"
+_INSERT_VECTOR = (
+    "INSERT INTO {} (key, namespace, norm, checksum, vector) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
+    " SET norm = excluded.norm, checksum = excluded.checksum, vector = excluded.vector"
+)
 _NEXT = ("next_vectors", "next_no_vector")
 
 
@@ -60,7 +63,7 @@ class NamespaceWriter:
         held = held_by_id(self._connection, self.key, {*(checked.id for checked in batch), *expect})
         self.expect(expect, held)
         next_key = self._reserve_keys(sum(checked.id not in held for checked in batch))
-        rows, vectors, gone, keys = [], [], [], []
+        rows, vectors, gone = [], [], []
         lengths = _norms([checked.vector for checked in batch if checked.vector is not None])
         for checked in batch:
             before = held.get(checked.id)
@@ -70,25 +73,22 @@ class NamespaceWriter:
             else:
                 key = before.key
                 self._tally = added(self._tally, -before.checksum)
-            revision = self._next_revision(key)
+                self._drop_vector_checksum(before)
             content = (
                 checked.id,
-                revision,
+                self._next_revision(key),
                 checked.text,
                 checked.context,
                 checked.metadata,
                 checked.no_vector,
             )
-            checksum = entry_checksum(*content, has_vector=checked.vector is not None)
-            self._tally = added(self._tally, checksum)
-            rows.append((key, self.key, *content, checksum))
-            self._drop_vector_checksum(before)
+            rows.append((key, self.key, *content, entry_checksum(*content, has_vector=checked.vector is not None)))
             if checked.vector is not None:
                 vectors.append(self._vector_row(key, checked.id, checked.vector, next(lengths)))
-                self._vector_tally = added(self._vector_tally, vectors[-1][3])
             elif before is not None and before.vector_checksum is not None:
                 gone.append((key,))
-            keys.append(key)
+        self._tally = added(self._tally, *(row[-1] for row in rows))
+        self._vector_tally = added(self._vector_tally, *(row[3] for row in vectors))
         self._connection.executemany(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
             " revision = excluded.revision, text = excluded.text, context = excluded.context,"
@@ -96,9 +96,11 @@ class NamespaceWriter:
             rows,
         )
         self._connection.executemany(_INSERT_VECTOR.format("vectors"), vectors)
-        self._connection.executemany("DELETE FROM vectors WHERE key = ?", gone)
-        self._forget_next(held[checked.id] for checked in batch if checked.id in held)
-        self._write_terms(batch, keys, analyser)
+        if gone:
+            self._connection.executemany("DELETE FROM vectors WHERE key = ?", gone)
+        if held:
+            self._forget_next(held[checked.id] for checked in batch if checked.id in held)
+        self._write_terms(batch, [row[0] for row in rows], analyser)
         return len(batch)
 
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
@@ -269,4 +271,6 @@ class NamespaceWriter:
 
 def _norms(vectors: Sequence[Vector]) -> Iterator[float]:
     """The length of each of *vectors*, all worked out together."""
+    if len(vectors) == 1:
+        return iter(norms(vectors[0][np.newaxis]).tolist())
     return iter(norms(np.stack(vectors)).tolist() if vectors else ())

@@ -51,6 +51,8 @@ class FollowingContract(StoreContract):
                 write()
                 assert answers(reader) == answers(writer)
                 assert answers(reader) != seen[-1]
+                found = [match.entry for match in reader.search([0.9, 0.2, 0.1], 99)]
+                assert found == reader.get([one.id for one in found])
                 seen.append(answers(reader))
 
     def test_what_another_deleted_and_wrote_again_is_not_mixed_up(self) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vectorstore.errors import UnsupportedError
 from vectorstore.protocol import LifecycleStore, VectorStore, View
+from vectorstore.scanning import Place, scan_by
 from vectorstore.types import (
     Changes,
     Compaction,
@@ -127,6 +128,18 @@ class WrapperStore:
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``."""
         return self.wrapped.scan(where=where, namespace=namespace, after=after, embedded=embedded)
+
+    def scan_by(
+        self,
+        fields: Sequence[str],
+        *,
+        reverse: bool = False,
+        where: Filter | None = None,
+        namespace: str = "",
+        after: Place | None = None,
+    ) -> Iterator[Entry]:
+        """As the function ``scan_by`` of the store inside."""
+        return scan_by(self.wrapped, fields, reverse=reverse, where=where, namespace=namespace, after=after)
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""

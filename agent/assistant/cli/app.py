@@ -14,6 +14,7 @@ import typer
 from agent.assistant.cli.ask import ask
 from agent.assistant.cli.changed import disable, enable, end, expire, importance, merge, pin, tag, unpin, untag
 from agent.assistant.cli.chat import chat
+from agent.assistant.cli.config import config
 from agent.assistant.cli.context import Invocation
 from agent.assistant.cli.correct import correct
 from agent.assistant.cli.doctor import doctor
@@ -62,6 +63,12 @@ def options(
     ] = None,
     namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories; none sees another's.")] = None,
     offline: Annotated[bool | None, typer.Option("--offline", help="Open no connection beyond this machine.")] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CODE", help="Of a new memory file, which keeps it: de, es, zh, … (else MNEME_LANGUAGE, en)."
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="What answers (else MNEME_MODEL); 'none' answers by quotes."),
@@ -72,7 +79,7 @@ def options(
     ] = False,
 ) -> None:
     """Remember, ingest and ask; options before the command hold for all commands."""
-    flags = {"memory": memory, "namespace": namespace, "offline": offline, "model": model}
+    flags = {"memory": memory, "namespace": namespace, "offline": offline, "language": language, "model": model}
     context.obj = Invocation(flags=flags, debug=debug)
 
 
@@ -89,6 +96,7 @@ app.command()(documents)
 app.command()(export)
 app.command("import")(import_)
 app.command()(reembed)
+app.command()(config)
 app.command()(doctor)
 app.command("eval")(evaluate_memory)
 memories.callback(invoke_without_command=True)(look)

@@ -11,14 +11,14 @@ from agent.assistant.cli.failures import reported
 from agent.assistant.cli.inputs import given_text
 from agent.assistant.cli.named import moment_named
 from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import note, print_json, say
+from agent.assistant.cli.output import minute, note, print_json, say
 from agent.assistant.cli.shapes import report_json
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import Operation
 
-_Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Which memories.")]
+_Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Which memories: one id or several.")]
 _Id = Annotated[str, typer.Argument(metavar="ID", help="Which memory.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 _Tags = Annotated[list[str], typer.Option("--tag", metavar="TAG", help="Which tag; may be repeated.")]
@@ -26,7 +26,7 @@ _Tags = Annotated[list[str], typer.Option("--tag", metavar="TAG", help="Which ta
 
 @reported
 def pin(context: typer.Context, ids: _Ids, json: _Json = False) -> None:
-    """Pin memories: an answer is given with them in sight."""
+    """Pin memories: the assistant is shown them always."""
     _mark(context, ids, "pinned", lambda place: place.memory.pin(ids, namespace=place.namespace), json=json)
 
 
@@ -67,13 +67,13 @@ def importance(
     weight: Annotated[str, typer.Option("--set", metavar="NUMBER", help="From 0 to 1, or 'none'.")],
     json: _Json = False,
 ) -> None:
-    """Say how much memories matter."""
+    """Say how much memories matter: more than others, or less."""
     value = _number(weight)
 
     def done(place: OpenedMemory) -> Awaitable[Operation | None]:
         return place.memory.set_importance(ids, value, namespace=place.namespace)
 
-    _mark(context, ids, "weighed", done, json=json)
+    _mark(context, ids, "importance none:" if value is None else f"importance {value:g}:", done, json=json)
 
 
 @reported
@@ -83,13 +83,16 @@ def expire(
     at: Annotated[str, typer.Option(metavar="TIME", help="From when on they are in no answer, or 'never'.")],
     json: _Json = False,
 ) -> None:
-    """Let memories be in no answer from a time on; forget removes them."""
+    """Let memories be in no answer from a time on.
+
+    They are kept and listed; `mneme forget` removes them.
+    """
     moment = None if at == "never" else moment_named(at, name="--at")
 
     def done(place: OpenedMemory) -> Awaitable[Operation | None]:
         return place.memory.expire(ids, moment, namespace=place.namespace)
 
-    _mark(context, ids, "kept without an end" if moment is None else f"until {moment.isoformat()}:", done, json=json)
+    _mark(context, ids, "never expires:" if moment is None else f"expires {minute(moment)}:", done, json=json)
 
 
 @reported
@@ -99,7 +102,10 @@ def end(
     at: Annotated[str, typer.Option(metavar="TIME", help="Until when it holds, or 'never'.")],
     json: _Json = False,
 ) -> None:
-    """Say until when memory ID holds; asked for an earlier time, it is found."""
+    """Say until when memory ID holds.
+
+    Asked for an earlier time (`mneme recall --as-of`), it is found.
+    """
     moment = None if at == "never" else moment_named(at, name="--at")
     from memory import run_sync
 
@@ -108,9 +114,9 @@ def end(
     if json:
         print_json(report_json(report))
     elif report.operation is None:
-        say(f"{id}: {report.reason}")
+        say(f"nothing to change: {id}")
     else:
-        say(f"{id} holds " + ("without an end" if moment is None else f"until {moment.isoformat()}"))
+        say(f"{id} holds " + ("without an end" if moment is None else f"until {minute(moment)}"))
         _say_how_to_undo(report.operation)
 
 
@@ -121,7 +127,10 @@ def merge(
     text: Annotated[str, typer.Option("--text", metavar="TEXT", help="What they say together; '-' reads it.")],
     json: _Json = False,
 ) -> None:
-    """Make one memory of several: the first says TEXT, the others go to the archive."""
+    """Make one memory of several.
+
+    The first says TEXT and keeps its id, the others go to the archive and are found no more.
+    """
     words = given_text(text, name="--text", what="what they say together")
     from memory import run_sync
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agent.assistant.config import Configuration, Settings
     from memory import LongTermMemory
     from memory.http import HttpClient
+    from vectorstore.sqlite import Database, MigrationCopy
 
 _FINDINGS_SHOWN = 20
 _ENOUGH_ROOM = 100_000_000
@@ -165,15 +166,34 @@ def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
     remedy = "the next write with a working embedder fills them" if waiting else ""
     yield Check("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
     yield from _embedding(memory)
+    limit, kept = memory.embedding.settings.cache_bytes, memory.embedding.kept()
+    if limit or kept:
+        used = f"of at most {limit / 1e6:.1f} MB" if limit else "from before, and not used"
+        yield Check("embedding cache", True, f"{kept / 1e6:.1f} MB of vectors {used}")
     store = memory.store
+    analyser = getattr(store, "analyser", None)
+    if analyser is not None:
+        yield Check("language", True, f"{analyser.language}: that of stems, stop words and cues")
     if isinstance(store, LifecycleStore):
         if store.pending_erasure():
             yield Check("erasure", True, "bytes of what was forgotten wait for another process to leave")
+        database: Database | None = getattr(store, "database", None)
+        copies = [] if database is None else database.migration_copies()
         findings = store.verify()
         for finding in findings[:_FINDINGS_SHOWN]:
             yield Check("content", False, str(finding), "restore a backup", FILE)
         if not findings:
             yield Check("content", True, "every row is as it was written")
+        for copy in copies:
+            yield _copied(copy, kept=database is not None and copy.path in database.backups())
+
+
+def _copied(copy: MigrationCopy, *, kept: bool) -> Check:
+    """Tell what became of a copy that was made before the file was brought to a newer version."""
+    if not kept:
+        return Check("upgrade", True, f"it went well; the copy from before it was removed: {copy.path}")
+    remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
+    return Check("upgrade", True, f"the copy of {copy.at[:16]}, from before it, stays: {copy.path}", remedy)
 
 
 def _embedding(memory: LongTermMemory) -> Iterator[Check]:

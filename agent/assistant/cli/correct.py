@@ -36,12 +36,13 @@ def correct(
     if json:
         print_json(report_json(report))
         return
-    say(f"corrected {report.id}" + (f": {report.reason}" if report.reason else ""))
+    if report.operation is None:
+        say(f"nothing to change: {report.id}")
+        return
+    told = str(report).removeprefix("stored").lstrip(", ")
+    say(f"corrected {report.id}" + (f": {told}" if told else ""))
     for made in report.made:
         say(f"made of it: {made.id}: {made}")
     for one in report.retired:
         say(f"had been made of the old words, and went to the archive: {one}")
-    if report.deferred:
-        note(f"found by its words only for now: {report.deferred}")
-    if report.operation is not None:
-        note(f"take it back with: mneme undo {report.operation}")
+    note(f"take it back with: mneme undo {report.operation}")

@@ -15,13 +15,22 @@ from agent.assistant.cli.output import print_json, say
 @reported
 def doctor(
     context: typer.Context,
+    without_copy: Annotated[
+        bool, typer.Option("--without-copy", help="Let a file of an older version be upgraded without a copy first.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check everything, and say what to do.
 
-    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file.
+    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. A file of an
+    older version is copied before it is upgraded; where the disk has no room for that, --without-copy goes on.
     """
     configuration = invocation(context).configuration()
+    if without_copy:
+        from vectorstore.sqlite import Database
+
+        with Database(configuration.settings.memory, create=False) as database:
+            database.migrate_without_copy()
     checks = [
         *check_installation(),
         *check_settings(configuration),

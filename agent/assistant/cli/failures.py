@@ -25,7 +25,7 @@ FAILED, USAGE, FILE, ENDPOINT, PARTLY, INTERRUPTED = 1, 2, 3, 4, 5, 130
 # Typer keeps the base of its usage errors in a private place, and in another one from version to version.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[1]
 
-BEFORE_THE_COMMAND = ("--memory", "--namespace", "--offline", "--model", "--debug", "--version")
+BEFORE_THE_COMMAND = ("--memory", "--namespace", "--offline", "--language", "--model", "--debug", "--version")
 
 
 def reported(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agent.assistant.cli.failures import reported
-from agent.assistant.cli.named import moment_named
+from agent.assistant.cli.named import filter_named, moment_named, scopes_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import day, note, print_json, say
 from agent.assistant.cli.shapes import memory_json
@@ -45,6 +47,9 @@ def list_memories(
     context: typer.Context,
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="Only of this kind; may be repeated.")] = None,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with this tag; may be repeated.")] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
+    ] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only of this conversation.")] = None,
     trust: Annotated[
         list[str] | None, typer.Option(metavar="WHOSE", help="Only the word of user, assistant, tool or document.")
@@ -52,24 +57,36 @@ def list_memories(
     contains: Annotated[str | None, typer.Option(metavar="TEXT", help="Only with this in its words.")] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Only said, or else written, since then.")] = None,
     before: Annotated[str | None, typer.Option(metavar="TIME", help="Only said, or else written, before.")] = None,
-    pinned: Annotated[bool | None, typer.Option("--pinned/--not-pinned", help="Only those, or only others.")] = None,
-    disabled: Annotated[bool | None, typer.Option("--disabled/--not-disabled", help="The same.")] = None,
-    expired: Annotated[bool | None, typer.Option("--expired/--not-expired", help="The same.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="JSON", help='Only what passes a filter: {"role": "user"}.')
+    ] = None,
+    pinned: Annotated[
+        bool | None, typer.Option("--pinned/--not-pinned", help="Only those that are pinned, or only the others.")
+    ] = None,
+    disabled: Annotated[
+        bool | None, typer.Option("--disabled/--not-disabled", help="Only those that are disabled, or only the others.")
+    ] = None,
+    expired: Annotated[
+        bool | None, typer.Option("--expired/--not-expired", help="Only those that have expired, or only the others.")
+    ] = None,
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")] = None,
     known_at: Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")] = None,
-    order: Annotated[Order, typer.Option(help="As written, or by when it was said.")] = Order.ID,
+    order: Annotated[Order, typer.Option(help="As they were written, or by when they were said.")] = Order.ID,
     limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _LIMIT,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where a page ended.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List memories, disabled and expired ones too.
 
-    In order of their ids, that of writing: those with a key of yours come last.
+    In the order in which they were written, those with a key of yours last, unless --order says otherwise. Several
+    kinds, tags or trusts mean any of them; different scopes must all agree.
     """
     between = (moment_named(since, name="--since"), moment_named(before, name="--before"))
     filters: dict[str, Any] = {
         "kinds": kind,
         "tags": tag,
+        "scopes": scopes_named(scope or (), name="--scope"),
+        "where": filter_named(where, name="--where"),
         "session": session,
         "trust": trust,
         "contains": contains,
@@ -80,7 +97,7 @@ def list_memories(
         "as_of": moment_named(as_of, name="--as-of"),
         "known_at": moment_named(known_at, name="--known-at"),
     }
-    filters = {name: value for name, value in filters.items() if value is not None and value != []}
+    filters = {name: value for name, value in filters.items() if value not in (None, [])}
     from memory import run_sync
 
     with opened_memory(context) as place:
@@ -93,17 +110,42 @@ def list_memories(
     if not listed:
         say(_empty(kind, total, filters))
         return
-    print_table(("id", "day", "who", "kind", "text"), [_row(one) for one in listed])
+    print_table(("id", "day", "who", "kind", "text"), [_row(one) for one in listed], whole=1)
     if listed.next is not None:
-        note(f"{len(listed)} of {total}; go on with: mneme memories list {_again(order, listed.next)}")
+        given = {
+            "kind": kind,
+            "tag": tag,
+            "scope": scope,
+            "session": session,
+            "trust": trust,
+            "contains": contains,
+            "since": since,
+            "before": before,
+            "where": where,
+            "pinned": pinned,
+            "disabled": disabled,
+            "expired": expired,
+            "as-of": as_of,
+            "known-at": known_at,
+            "order": None if order is Order.ID else order.value,
+            "limit": None if limit == _LIMIT else str(limit),
+            "after": listed.next,
+        }
+        note(f"{len(listed)} of {total}; go on with: mneme memories list {shlex.join(_options(given))}")
 
 
-def _again(order: Order, cursor: str) -> str:
-    return f"--after {cursor}" if order is Order.ID else f"--order {order} --after {cursor}"
+def _options(given: Mapping[str, str | list[str] | bool | None]) -> Iterator[str]:
+    """Yield the options that were *given*, as they are typed."""
+    for name, value in given.items():
+        if isinstance(value, bool):
+            yield f"--{name}" if value else f"--not-{name}"
+            continue
+        for one in [value] if isinstance(value, str) else value or ():
+            yield from (f"--{name}", one)
 
 
 def _row(one: Memory) -> tuple[str, str, str, str, str]:
-    marks = [name for name in ("pinned", "disabled", "withdrawn") if getattr(one, name)]
+    marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(one, name)]
     kind = " ".join([one.kind, *marks])
     return (one.id, day(one.occurred_at or one.recorded_at), one.speaker or one.role or "", kind, one.text)
 

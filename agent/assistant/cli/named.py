@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import typer
@@ -30,10 +30,14 @@ def moment_named(text: str | None, *, name: str) -> datetime | None:
     if text is None:
         return None
     try:
-        return datetime.fromisoformat(text.strip()).astimezone()
-    except (ValueError, OverflowError):
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
         problem = f"a time such as 2026-05-03 or 2026-05-03T18:30+01:00 is needed, got {text!r}"
         raise typer.BadParameter(problem, param_hint=name) from None
+    try:
+        return moment.astimezone()
+    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def moment_or_length(text: str, *, name: str) -> datetime | timedelta:

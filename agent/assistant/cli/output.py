@@ -37,17 +37,24 @@ def note(text: str = "") -> None:
 
 def day(moment: datetime | None) -> str:
     """Return the day of *moment*, where the reader is; nothing for None."""
-    return "" if moment is None else f"{moment.astimezone():%Y-%m-%d}"
+    return "" if moment is None else f"{_here(moment):%Y-%m-%d}".rjust(10, "0")
 
 
 def minute(moment: datetime | None) -> str:
     """Return day and time of *moment*, where the reader is; nothing for None."""
-    return "" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M}"
+    return "" if moment is None else f"{_here(moment):%Y-%m-%d %H:%M}".rjust(16, "0")
 
 
 def counted(count: int, what: str, several: str = "") -> str:
     """Return a count in words, such as ``3 memories``."""
     return f"{count} {what if count == 1 else several or what + 's'}"
+
+
+def _here(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone()
+    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+        return moment
 
 
 def _plain(value: Any) -> Any:

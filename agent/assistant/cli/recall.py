@@ -40,7 +40,10 @@ def recall(
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")] = None,
     known_at: Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")] = None,
     around: Annotated[
-        str, typer.Option(metavar="COUNT", help="So many turns before and after each hit, or its whole 'exchange'.")
+        str,
+        typer.Option(
+            metavar="COUNT", help="So many turns or passages before and after each hit, or its whole 'exchange'."
+        ),
     ] = "0",
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -74,7 +77,7 @@ def _turns(around: str) -> int | Literal["exchange"]:
     if around == "exchange":
         return "exchange"
     if not around.isascii() or not around.isdigit():
-        raise typer.BadParameter("a number of turns or 'exchange' is needed", param_hint="'--around'")
+        raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
     return int(around)
 
 
@@ -91,8 +94,8 @@ def _show(found: Found, *, explain: bool) -> None:
         say(mark + hit.memory.text, indent=" " * (len(mark) + 2))
         say(" " * len(mark) + _origin(hit))
         for side, turn in (*(("before", one) for one in hit.before), *(("after", one) for one in hit.after)):
-            who = one_line(turn.speaker or turn.role or turn.kind)
-            say(" " * len(mark) + f"{side}: {who}: {one_line(turn.text)}", indent=" " * (len(mark) + 2))
+            who = "" if hit.lane == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
+            say(" " * len(mark) + f"{side}: {who}{one_line(turn.text)}", indent=" " * (len(mark) + 2))
         if explain:
             say(" " * len(mark) + score_line(hit.score, hit.parts))
             say(" " * len(mark) + "words: " + one_line(words_line(hit.matched)))

@@ -52,7 +52,7 @@ def list_sessions(
         say("No conversation is kept yet.")
         return
     rows = [(one.session, minute(one.last_at), str(one.messages), one.begins) for one in listed]
-    print_table(("session", "used last", "messages", "begins"), rows)
+    print_table(("session", "used last", "messages", "begins"), rows, whole=1)
     if more:
         note(f"the {counted(limit, 'session')} used last; more with --limit")
 

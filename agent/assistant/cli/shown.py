@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from agent.assistant.cli.deeds import operation_line, version_line
 from agent.assistant.cli.failures import reported
 from agent.assistant.cli.named import scopes_named
 from agent.assistant.cli.opened import opened_memory
@@ -13,7 +14,7 @@ from agent.assistant.cli.output import counted, day, minute, print_json, say
 from agent.assistant.cli.shapes import memory_json, operation_json, stats_json
 
 if TYPE_CHECKING:
-    from memory import Memory, Operation
+    from memory import Memory
 
 
 @reported
@@ -44,7 +45,10 @@ def history(
     id: Annotated[str, typer.Argument(metavar="ID", help="Which memory.")],
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Show the versions of memory ID, and what was done to it, newest first."""
+    """Show the versions of memory ID and what was done to it.
+
+    The newest first. An earlier version is shown whole by `mneme memories show ID@REVISION`.
+    """
     from memory import run_sync
 
     with opened_memory(context) as place:
@@ -56,8 +60,10 @@ def history(
     for version in told:
         taken_back = "  (taken back)" if version.withdrawn else ""
         say(f"{_span(version)}  {version.text}{taken_back}", indent="    ")
+        if line := version_line(version):
+            say(f"  {line}")
     for operation in told.operations:
-        say(f"  {operation_line(operation)}")
+        say(f"  {operation_line(operation, id.partition('@')[0])}")
 
 
 @reported
@@ -95,14 +101,6 @@ def stats(
     say(f"{_size(counts.text_bytes)} of text, {_size(counts.vector_bytes)} of vectors")
 
 
-def operation_line(operation: Operation) -> str:
-    """Return an operation in one line: its id, when, what and who, and what became of it."""
-    line = f"{operation.id}  {minute(operation.at)}  {operation.kind} by {operation.actor}"
-    if operation.undoes:
-        line += f"  (takes back {operation.undoes})"
-    return line + (f"  (taken back by {operation.undone_by})" if operation.undone_by else "")
-
-
 def _size(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB" if count >= 1e3 else f"{count} bytes"
 
@@ -115,4 +113,8 @@ def _span(version: Memory) -> str:
 def _shown(value: Any) -> str:
     if hasattr(value, "astimezone"):
         return minute(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={inner}" for name, inner in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

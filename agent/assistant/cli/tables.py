@@ -12,23 +12,31 @@ from agent.assistant.cli.printable import one_line
 
 _GAP = "  "
 _WIDEST = 28
-_NARROWEST_LAST = 16
+_NARROWEST_LAST = 12
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print *rows* under *headings*, columns aligned; only the last one may be long."""
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole: int = 0) -> None:
+    """Print *rows* under *headings*, columns aligned; only the last one may be long.
+
+    The first *whole* columns are never cut: ids, which somebody is to copy. A column between them and the last in which
+    there is nothing is left out on a terminal.
+    """
     from rich.cells import cell_len
 
     lines = [[one_line(cell) for cell in row] for row in (headings, *rows)]
     terminal = sys.stdout.isatty()
     if terminal:
-        lines = [[*(_cut(cell, _WIDEST) for cell in line[:-1]), line[-1]] for line in lines]
-    widths = [max(cell_len(line[column]) for line in lines) for column in range(len(headings) - 1)]
+        last = len(headings) - 1
+        kept = [
+            at for at in range(len(headings)) if at < max(whole, 1) or at == last or any(row[at] for row in lines[1:])
+        ]
+        lines = [[line[at] if at < whole or at == last else _cut(line[at], _WIDEST) for at in kept] for line in lines]
+    widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
     used = sum(widths) + len(_GAP) * len(widths)
     for line in lines:
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
-        last = _cut(line[-1], _room(used)) if terminal else line[-1]
-        typer.echo(_GAP.join((*cells, last)).rstrip())
+        end = _cut(line[-1], _room(used)) if terminal else line[-1]
+        typer.echo(_GAP.join((*cells, end)).rstrip())
 
 
 def _room(used: int) -> int:

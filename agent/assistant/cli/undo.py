@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent.assistant.cli.deeds import operation_line
 from agent.assistant.cli.failures import FAILED, reported
 from agent.assistant.cli.inputs import confirmed, may_ask
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import minute, note, print_json, say
 from agent.assistant.cli.printable import one_line
 from agent.assistant.cli.shapes import operation_json
-from agent.assistant.cli.shown import operation_line
 from agent.assistant.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ def undo(
     context: typer.Context,
     operation: Annotated[
         str | None,
-        typer.Argument(metavar="[OPERATION]", help="Which; without it the last one that stands, after a question."),
+        typer.Argument(metavar="[OPERATION]", help="Its id; without one the last that stands, after a question."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Take back what was done: all of it, or nothing.
 
-    Undoing an undo does it again. What was forgotten is gone for good.
+    Undoing an undo does it again; `mneme memories operations` lists what was done. What was forgotten is gone for good,
+    unless a time of grace (`mneme forget --grace`) lasts.
     """
     from memory import run_sync
 
@@ -82,9 +83,10 @@ def operations(
         print_json({"operations": [operation_json(one) for one in listed], "next": last})
         return
     if not listed:
-        say("Nothing was done yet." if before is None else "No more.")
+        nothing = "Nothing was done yet." if memory is None else f"Nothing is known of a memory {memory}."
+        say(nothing if before is None else "No more.")
         return
-    print_table(("id", "when", "what", "who", "memories"), [_row(one) for one in listed])
+    print_table(("id", "when", "what", "who", "memories"), [_row(one) for one in listed], whole=1)
     if more:
         note(f"go on with: mneme memories operations --before {listed[-1].id}")
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-async def in_thread(function: Callable[[], Any]) -> Any:
-    """Return what *function* returns in a thread of its own; cancelled, leave the thread to itself."""
+async def in_thread(function: Callable[[], Any], *, name: str = "mneme-function") -> Any:
+    """Return what *function* returns in a thread of its own, called *name*; cancelled, leave the thread to itself."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
@@ -34,7 +34,7 @@ async def in_thread(function: Callable[[], Any]) -> Any:
         except RuntimeError:  # the loop has ended; nobody waits any more
             return
 
-    threading.Thread(target=work, name="mneme-tool", daemon=True).start()
+    threading.Thread(target=work, name=name, daemon=True).start()
     value, error = await done
     if isinstance(error, (SystemExit, KeyboardInterrupt, StopIteration)):
         raise RuntimeError(f"the function raised {type(error).__name__}") from error

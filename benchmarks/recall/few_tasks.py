@@ -1,0 +1,44 @@
+"""Small memories as tasks: so few statements that no statistics of words help, asked in their words and in others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from benchmarks.recall.task import Asked, Corpus, Status, Task
+from benchmarks.told import ELSE, TOLD, UNSEEN, Told
+from memory import Memory
+
+OWN, OTHER = "in its own words", "in other words"
+ABSENT, OFF_TOPIC = "about what was not told", "about something else"
+SIZES = (1, 3, 10, 20)
+_ASKED = 60
+"""About so many questions of each kind for each size."""
+_MOST = 5
+"""Questions of each kind that one memory is asked at most."""
+
+
+def few_tasks() -> list[Task]:
+    """Return one task a size and set; each memory is asked for what it holds and for what it does not."""
+    sets: tuple[tuple[str, Sequence[Told], Status], ...] = (("", TOLD, "tuned on"), ("unseen-", UNSEEN, "unseen"))
+    return [_task(f"few-{name}{size}", told, status, size) for name, told, status in sets for size in SIZES]
+
+
+def _task(key: str, told: Sequence[Told], status: Status, size: int) -> Task:
+    title = f"{size} statements" if size > 1 else "one statement"
+    return Task(key, title, status, "statement", lambda: _cases(key, told, size), headline=(OWN, OTHER))
+
+
+def _cases(key: str, told: Sequence[Told], size: int) -> Iterator[Corpus]:
+    rng = random.Random(1)
+    each = min(size, _MOST)
+    for case in range(_ASKED // each):
+        order = rng.sample(range(len(told)), len(told))
+        held, left = order[:size], order[size : size + each]
+        items = tuple(Memory(told[at][0], id=f"s{at}") for at in held)
+        asked = [(told[at][way], group, {f"s{at}": 1}) for at in held[:each] for way, group in ((1, OWN), (2, OTHER))]
+        asked += [(told[at][way], ABSENT, {}) for at in left for way in (1, 2)]
+        asked += [(text, OFF_TOPIC, {}) for text in rng.sample(ELSE, each)]
+        name = f"{key}-{case}"
+        questions = (Asked(f"{name}/{at}", text, group, wanted) for at, (text, group, wanted) in enumerate(asked))
+        yield Corpus(name, items, tuple(questions))

@@ -1,0 +1,135 @@
+"""Who did it stands in the log and in the version, and who is trusted less changes nothing that is trusted more."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Trust, run_sync
+from memory.records import Actor
+from vectorstore import open_store
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Call = Callable[[LongTermMemory, list[str], dict[str, Any]], Awaitable[Any]]
+
+CALLS: dict[str, Call] = {
+    "correct": lambda memory, ids, who: memory.correct(ids[1], "Ana lives in Faro.", **who),
+    "merge": lambda memory, ids, who: memory.merge(ids, "Both.", **who),
+    "end": lambda memory, ids, who: memory.end(ids[1], NOW, **who),
+    "pin": lambda memory, ids, who: memory.pin(ids, **who),
+    "unpin": lambda memory, ids, who: memory.unpin(ids, **who),
+    "disable": lambda memory, ids, who: memory.disable(ids, **who),
+    "enable": lambda memory, ids, who: memory.enable(ids, **who),
+    "tag": lambda memory, ids, who: memory.tag(ids, ["x"], **who),
+    "untag": lambda memory, ids, who: memory.untag(ids, ["old"], **who),
+    "importance": lambda memory, ids, who: memory.set_importance(ids, 0.9, **who),
+    "expire": lambda memory, ids, who: memory.expire(ids, NOW, **who),
+    "forget": lambda memory, ids, who: memory.forget(ids, **who),
+    "forget later": lambda memory, ids, who: memory.forget(ids, grace=timedelta(days=9), **who),
+    "forget by tag": lambda memory, ids, who: memory.forget(tags=["old"], **who),
+    "forget everything": lambda memory, ids, who: memory.forget_namespace("", **who),
+}
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    kept = LongTermMemory(store, clock=lambda: NOW)
+    yield kept
+    run_sync(kept.close())
+
+
+def two(memory: LongTermMemory, call: str) -> list[str]:
+    """Return the ids of a tool's note and of what the user said, in this order; *call* changes something of both."""
+    marked = {"tags": ("old",), "pinned": call == "unpin", "disabled": call == "enable", "importance": 0.2}
+    note = Memory("Ana has a cat.", trust=Trust.TOOL, actor="tool", **marked)
+    return [run_sync(memory.remember(one)).id for one in (note, Memory("Ana lives in Porto.", **marked))]
+
+
+def everything(memory: LongTermMemory) -> list[object]:
+    return [[*memory.store.scan(namespace=lane)] for lane in memory.store.namespaces()]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("actor", ["assistant", "tool", "document"])
+def test_one_memory_that_is_trusted_more_keeps_all_as_it_is(memory, call, actor):
+    ids = two(memory, call)
+    before, log = str(everything(memory)), run_sync(memory.operations())
+    for who in ({"actor": actor}, {"actor": actor, "approved_by": "assistant"}):
+        with pytest.raises(NotTrusted):
+            run_sync(CALLS[call](memory, ids, who))
+    assert str(everything(memory)) == before
+    assert run_sync(memory.operations()) == log
+
+
+@pytest.mark.parametrize("call", [one for one in CALLS if one != "forget everything"])
+@pytest.mark.parametrize("who", [{"actor": "system"}, {"actor": "tool", "approved_by": "user"}, {"actor": "user"}])
+def test_who_did_it_stands_in_the_log_and_in_the_version(memory, call, who):
+    ids = two(memory, call)
+    run_sync(CALLS[call](memory, ids, who))
+    done = run_sync(memory.operations(limit=1))[0]
+    assert (done.kind, done.actor) == (call.split()[0], who["actor"])
+    kept = [one for one in run_sync(memory.get(ids)) if one is not None and one.operation == done.id]
+    assert [one.actor for one in kept] == ([who["actor"]] if call in ("correct", "merge", "end") else [])
+
+
+def test_who_takes_back_stands_in_the_log_and_in_the_version(memory):
+    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    operation = run_sync(memory.correct(one, "Ana lives in Faro.")).operation
+    for actor in ("system", "tool"):
+        done = run_sync(memory.undo(operation, actor=actor, approved_by="user"))
+        (kept,) = run_sync(memory.get([one]))
+        assert (done.actor, run_sync(memory.operations(limit=1))[0].actor, kept.actor) == (actor, actor, actor)
+        operation = done.id
+    gone = run_sync(memory.forget([one], grace=timedelta(days=9))).operation
+    assert run_sync(memory.restore_forgotten(gone, actor="tool", approved_by="user")).actor == "tool"
+    assert run_sync(memory.operations(limit=1))[0].actor == "tool"
+
+
+def test_who_imports_and_exports_stands_in_the_log(memory, tmp_path):
+    run_sync(memory.remember("Ana lives in Porto."))
+    run_sync(memory.export(tmp_path / "x.jsonl", actor="tool"))
+    assert run_sync(memory.operations(limit=1))[0].actor == "tool"
+    run_sync(memory.import_(tmp_path / "x.jsonl", namespace="other", actor="assistant"))
+    assert run_sync(memory.operations(limit=1, namespace="other"))[0].actor == "assistant"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_who_is_nobody_is_refused_by_name(memory, call):
+    ids = two(memory, call)
+    for who, named in (({"actor": "nobody"}, "actor"), ({"actor": "tool", "approved_by": "nobody"}, "approved_by")):
+        with pytest.raises(ArgumentError, match=named):
+            run_sync(CALLS[call](memory, ids, who))
+
+
+def test_a_memory_that_was_taken_back_is_brought_again_by_who_is_trusted_as_much(memory):
+    report = run_sync(memory.remember("Ana lives in Porto."))
+    undoing = run_sync(memory.undo(report.operation, actor="tool", approved_by="user"))
+    with pytest.raises(NotTrusted, match=report.id):
+        run_sync(memory.undo(undoing.id, actor="tool"))  # its own deed, on the user's word
+    assert run_sync(memory.count()) == 0
+
+
+@pytest.mark.parametrize("actor", get_args(Actor))
+def test_nobody_s_correction_or_merge_is_trusted_more_than_who_made_it(memory, actor):
+    order = [*Trust]
+    word = Trust.USER if actor == "system" else Trust(actor)
+    for trust in Trust:
+        one = run_sync(memory.remember(Memory(f"Ana says {trust}.", trust=trust))).id
+        run_sync(memory.correct(one, f"Ana told {trust}.", actor=actor, approved_by="system"))
+        (kept,) = run_sync(memory.get([one]))
+        assert kept.trust == Trust.USER  # who approved it stands for it
+        other = run_sync(memory.remember(Memory(f"Ana writes {trust}.", trust=trust))).id
+        if order.index(word) <= order.index(trust):
+            run_sync(memory.correct(other, f"Ana wrote {trust}.", actor=actor))
+            (kept,) = run_sync(memory.get([other]))
+            assert kept.trust == (Trust.USER if word is Trust.USER else max(word, trust, key=order.index))
+        third = run_sync(memory.remember(Memory(f"Ana sings {trust}.", trust=trust))).id
+        fourth = run_sync(memory.remember(Memory(f"Ana hums {trust}."))).id
+        run_sync(memory.merge([fourth, third], f"Ana sang {trust}.", actor=actor, approved_by="user"))
+        (kept,) = run_sync(memory.get([fourth]))
+        assert kept.trust == max(word, trust, key=order.index)

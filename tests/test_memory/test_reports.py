@@ -1,0 +1,163 @@
+"""A line for every item, whatever becomes of it: stored, known, redacted, rejected, cut, waiting, and what was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory import (
+    DuplicateKey,
+    Extractor,
+    HashingEmbedder,
+    Judge,
+    LongTermMemory,
+    Memory,
+    Message,
+    MinimumLength,
+    NearDuplicates,
+    NoSecrets,
+    Outcome,
+    TextBlock,
+    run_sync,
+)
+from memory.write.embedded import SWITCHED
+from vectorstore import Space, open_store
+
+CARDS = "Pay with 4111 1111 1111 1111 or with 5500 0000 0000 0004."
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[object]:
+    made: list[LongTermMemory] = []
+
+    def memory(*policies: object, **options: object) -> LongTermMemory:
+        url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / f'{len(made)}.db'}"
+        made.append(LongTermMemory(open_store(url), policies=policies, **options))
+        return made[-1]
+
+    yield memory
+    for one in made:
+        run_sync(one.close())
+
+
+def test_how_much_was_taken_out_is_told_by_every_way_in(make):
+    memory = make(NoSecrets())
+    one = run_sync(memory.remember(CARDS))
+    (many,) = run_sync(memory.remember_many([CARDS]))
+    turn = run_sync(memory.remember_turn("s", [Message.user(CARDS), Message.assistant("Thanks.")]))
+    correction = run_sync(memory.correct(turn[1].id, CARDS))
+    for line in (one, many, turn[0], correction):
+        assert (line.outcome, line.spans, line.reason) == (Outcome.REDACTED, 2, "secret: card number")
+        assert line.operation is not None
+
+
+def test_what_was_made_and_not_kept_has_its_line_too(make):
+    facts = Extractor(lambda turn: ["ok", "Ana lives in Porto.", "My PIN is 4821."], kinds=["fact"])
+    memory = make(facts, MinimumLength(4), NoSecrets("reject"))
+    for line in (run_sync(memory.remember("Ana told me.")), run_sync(memory.remember_many(["Ana said so."]))[0]):
+        assert [(made.outcome, made.reason) for made in line.made] == [
+            (Outcome.REJECTED, "too short"),
+            (Outcome.STORED, ""),
+            (Outcome.REJECTED, "secret: PIN"),
+        ]
+        assert [made.id != "" for made in line.made] == [False, True, False]
+    turns = make(replace_kinds(facts), MinimumLength(4), NoSecrets("reject"))
+    told = run_sync(turns.remember_turn("s", [Message.user("Ana told me."), Message.assistant("Good.")]))
+    assert [len(line.made) for line in told] == [3, 0]
+
+
+def replace_kinds(facts: Extractor) -> Extractor:
+    return Extractor(facts._function)
+
+
+def test_every_message_of_a_turn_has_a_line_in_its_place(make):
+    memory = make(MinimumLength(5), NoSecrets(), NearDuplicates(fold=True), Judge(lambda one: "lunch" not in one.text))
+    run_sync(memory.remember_turn("s", [Message.user("The boat is in the harbour.")]))
+    messages = [
+        Message.system("Be kind."),
+        Message.user("ok"),
+        Message.user("The boat is in the harbour."),
+        Message(role="assistant", blocks=[TextBlock(text="  ")]),
+        Message.assistant(CARDS),
+        Message.user("What is for lunch?"),
+        Message.user("Where is the key of the boat?"),
+    ]
+    lines = run_sync(memory.remember_turn("s", messages))
+    assert [(str(line.outcome), bool(line.id)) for line in lines] == [
+        ("rejected", False),
+        ("rejected", False),
+        ("near-duplicate", True),
+        ("rejected", False),
+        ("redacted", True),
+        ("rejected", False),
+        ("stored", True),
+    ]
+    assert all(line.reason for line in lines[:-1])
+    assert len(run_sync(memory.conversations.load("s"))) == 8
+
+
+# --- a key of one's own
+
+
+def test_a_key_names_text_and_caption_together_in_its_namespace(make):
+    memory = make()
+    item = Memory("The view", caption="a harbour", key="view")
+    first = run_sync(memory.remember(item))
+    again = run_sync(memory.remember(item))
+    assert (again.outcome, again.id, again.of, again.operation) == (Outcome.DUPLICATE, first.id, first.id, None)
+    with pytest.raises(DuplicateKey):
+        run_sync(memory.remember(replace(item, caption="a mountain")))
+    other = run_sync(memory.remember(replace(item, caption="a mountain"), namespace="other"))
+    assert other.stored
+    assert other.id != first.id
+    (kept,) = run_sync(memory.get([first.id]))
+    assert kept.caption == "a harbour"
+
+
+def test_a_key_that_was_forgotten_can_be_used_again_and_comes_to_stay(make):
+    memory = make()
+    first = run_sync(memory.remember(Memory("Ana lives in Porto.", key="ana")))
+    run_sync(memory.forget([first.id]))
+    again = run_sync(memory.remember(Memory("Ana lives in Porto.", key="ana")))
+    assert (again.outcome, again.id) == (Outcome.STORED, first.id)
+    lane = "/conversation"
+    assert memory.tombstones.which(lane, [first.id]) == set()
+    assert run_sync(memory.remember(Memory("Ana lives in Porto.", key="ana"))).outcome is Outcome.DUPLICATE
+
+
+# --- a vector that is still to come
+
+
+class Switching(HashingEmbedder):
+    """An embedder during whose answer somebody else switches the file to another space."""
+
+    store = None
+
+    async def embed(self, texts, kind="document"):
+        made = await super().embed(texts, kind)
+        store, Switching.store = Switching.store, None
+        if store is not None:
+            other = Space("other/1", 2)
+            store.begin_space(other)
+            for entry in list(store.unfilled(namespace="/conversation")):
+                store.fill_space(other, {entry.id: np.ones(2, np.float32)}, namespace="/conversation")
+            store.commit_space(other)
+        return made
+
+
+def test_a_vector_of_a_space_that_was_left_meanwhile_is_not_kept_and_the_line_says_so(tmp_path):
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), embedder=Switching())
+    kept = run_sync(memory.remember("Ana lives in Porto.")).id
+    other = open_store(f"sqlite:///{tmp_path / 'm.db'}")
+    Switching.store = other
+    line = run_sync(memory.remember("Ana has a boat."))
+    assert (line.outcome, line.deferred) == (Outcome.STORED, SWITCHED)
+    stored = memory.store.get([kept, line.id], namespace="/conversation")
+    assert [None if one.vector is None else len(one.vector) for one in stored] == [2, None]
+    Switching.store = None
+    other.close()
+    run_sync(memory.close())

@@ -1,0 +1,73 @@
+"""Scopes, tags and filters mean the same wherever memories are chosen: recall, list, count, stats, forget, export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory import LongTermMemory, Memory, Stage, run_sync
+from vectorstore import open_store
+
+STORED = {
+    "a": Memory("the launch is in May", scopes={"user": "ann", "project": "atlas"}, tags=("work", "red"), session="s1"),
+    "b": Memory("the launch is in May", scopes={"user": "ann", "project": "borea"}, tags=("home",)),
+    "c": Memory("the launch is in May", scopes={"user": "bob", "session": "s1"}, tags=("work",), kind="note"),
+    "d": Memory("the launch is in May", scopes={"agent": "helper"}),
+    "e": Memory("the launch is in May", tags=("red", "home"), session="s2"),
+}
+CHOSEN: list[tuple[dict[str, Any], str]] = [
+    ({"scopes": {"user": "ann"}}, "ab"),
+    ({"scopes": {"user": "ann", "project": "atlas"}}, "a"),
+    ({"scopes": {"project": ["atlas", "borea"]}}, "ab"),
+    ({"scopes": {"session": "s1"}}, "ac"),
+    ({"scopes": {"agent": "helper"}}, "d"),
+    ({"tags": ["red", "home"]}, "abe"),
+    ({"tags": ["work"]}, "ac"),
+    ({"tags": ["work", "home"], "scopes": {"user": "ann"}}, "ab"),
+    ({"where": {"kind": "note"}}, "c"),
+    ({"where": {"kind": "fact"}, "tags": ["work", "home"]}, "abe"),
+    ({"where": {"kind": "fact"}, "tags": ["work"], "scopes": {"user": ["ann", "bob"]}}, "a"),
+    ({"scopes": {"user": "nobody"}}, ""),
+    ({"tags": ["nothing"]}, ""),
+]
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    kept = LongTermMemory(store, ids=iter(STORED).__next__)
+    run_sync(kept.remember_many(STORED.values()))
+    yield kept
+    run_sync(kept.close())
+
+
+@pytest.mark.parametrize(("options", "chosen"), CHOSEN)
+def test_every_call_chooses_the_same_memories(memory, tmp_path, options, chosen):
+    found = run_sync(memory.recall("When is the launch?", **options))
+    recalled = [hit.memory.id for hit in found] + [left.id for left in found.left_out]  # the same words are folded
+    assert "".join(sorted(recalled)) == chosen
+    for order in ("id", "oldest", "newest"):
+        listed = [one.id for one in run_sync(memory.list(order=order, **options))]
+        assert "".join(sorted(listed)) == chosen
+    assert run_sync(memory.count(**options)) == len(chosen)
+    stats = run_sync(memory.stats(**options))
+    assert (stats.memories, stats.lanes["conversation"]) == (len(chosen), len(chosen))
+    assert run_sync(memory.forget(**options, dry_run=True)).memories == tuple(chosen)
+    run_sync(memory.export(tmp_path / "some.jsonl", **options))
+    lines = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()[1:]]
+    assert "".join(sorted(one["id"] for one in lines if one["type"] == "memory")) == chosen
+    for id in STORED:
+        told = run_sync(memory.why_not("When is the launch?", id, **options)).stage
+        assert (told is Stage.FILTER) == (id not in chosen)
+
+
+def test_of_several_namespaces_each_is_bounded_alike(memory):
+    run_sync(
+        memory.remember(Memory("the launch is in May", id="x", scopes={"user": "ann"}, tags=("work",)), namespace="n")
+    )
+    found = run_sync(memory.recall("When is the launch?", namespace=("", "n"), tags=["work"]))
+    assert sorted([*(hit.memory.id for hit in found), *(one.id for one in found.left_out)]) == ["a", "c", "x"]

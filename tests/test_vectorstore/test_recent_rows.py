@@ -1,0 +1,77 @@
+"""Rows that were read lately: the answers stay the file's, and room is bounded."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vectorstore import DamageError, Entry, Space
+from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore.sqlite import recent
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with_vectors = SqliteStore(tmp_path / "s.db", space=Space("s", 2))
+    yield with_vectors
+    with_vectors.close()
+
+
+def found(store: SqliteStore, k: int = 10) -> list[Entry]:
+    return [match.entry for match in store.search([1.0, 0.5], k)]
+
+
+def test_what_is_done_to_an_answer_does_not_reach_the_next(store: SqliteStore) -> None:
+    store.upsert([Entry("a", [1, 2], "text", metadata={"tags": ["one"]})])
+    (first,) = found(store)
+    assert first.vector is not None
+    first.vector[:] = 7
+    first.metadata["tags"].append("two")
+    (second,) = found(store)
+    assert second.metadata == {"tags": ["one"]}
+    np.testing.assert_array_equal(second.vector, [1, 2])
+
+
+def test_a_row_that_is_whole_is_read_once_until_it_changes(store: SqliteStore) -> None:
+    store.upsert([Entry("a", [1, 2], "before"), Entry("b", [2, 1], "beside")])
+    assert [one.text for one in found(store)] == ["beside", "before"]
+    with store.database.write() as connection:  # past the change log: only a row that is read again shows it
+        connection.execute("UPDATE entries SET text = 'damaged'")
+    assert [one.text for one in found(store)] == ["beside", "before"]
+    store.upsert([Entry("a", [1, 2], "after")])
+    assert [one.text for one in found(store)] == ["beside", "after"]
+
+
+def test_a_damaged_row_is_told_each_time_it_is_read(store: SqliteStore) -> None:
+    store.upsert([Entry("a", [1, 2], "before")])
+    with store.database.write() as connection:
+        connection.execute("UPDATE entries SET text = 'damaged'")
+    for _ in range(2):
+        with pytest.raises(DamageError, match="a"):
+            found(store)
+
+
+def test_rows_are_kept_within_bounds_and_an_answer_may_be_longer(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "LIMIT", 3000)
+    store.upsert(Entry(f"e{i}", [i, 1], f"number {i}") for i in range(50))
+    for k in (50, 3, 50, 7):
+        assert found(store, k) == store.get([one.id for one in found(store, k)])
+        assert 0 < store._cores.recent._bytes <= 3000
+    with store.view([""]) as view:
+        assert [one.text for one in view.get(["e9", "e0"])] == ["number 9", "number 0"]
+
+
+def test_a_very_long_row_is_not_kept(store: SqliteStore) -> None:
+    store.upsert([Entry("a", [1, 2], "long " * (recent._LARGEST // 4))])
+    assert len(found(store)) == 1
+    assert store._cores.recent._bytes == 0
+
+
+def test_rows_of_a_namespace_that_was_erased_from_are_gone(store: SqliteStore) -> None:
+    store.upsert([Entry("a", [1, 2], "one"), Entry("b", [2, 1], "two")])
+    found(store)
+    store.erase(["a"])
+    assert store._cores.recent._bytes == 0
+    assert [one.text for one in found(store)] == ["two"]

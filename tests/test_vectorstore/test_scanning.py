@@ -1,0 +1,224 @@
+"""Entries in the order of a field: the same of every store, whatever is written meanwhile, without reading them all."""
+
+import random
+from itertools import islice
+
+import apsw
+import pytest
+
+from vectorstore import (
+    ArgumentError,
+    BusyError,
+    DamageError,
+    Entry,
+    OrderedStore,
+    WrapperStore,
+    open_store,
+    place_of,
+    scan_by,
+)
+from vectorstore.sqlite import Database, ordered, rows
+
+FIELDS = ("said", "written")
+VALUES = ["2026-01-02", "2026-01-01", "", "ä", "\U0001f600", "\ufffd", None, 5, 1.5, True, ["2026"], {"a": "2026"}]
+
+
+class DataOnly:
+    """A store that has the data part alone."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        if name not in ("upsert", "get", "scan", "space"):
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+
+@pytest.fixture(params=["numpy", "sqlite", "wrapped", "data only", "no index"])
+def filled(request, tmp_path, monkeypatch):
+    """Return what opens a store with given entries in it."""
+    if request.param == "no index":
+        monkeypatch.setattr(ordered, "_make_index", lambda *_: None)
+    opened = []
+
+    def fill(entries, namespace=""):
+        numpy = request.param in ("numpy", "data only")
+        url = "numpy:" if numpy else f"sqlite:///{tmp_path / f'{len(opened)}.db'}"
+        store = open_store(url)
+        opened.append(store)
+        store.upsert(entries, namespace=namespace)
+        return {"wrapped": WrapperStore, "data only": DataOnly}.get(request.param, lambda one: one)(store)
+
+    yield fill
+    for store in opened:
+        store.close()
+
+
+def entries_of(chance, count):
+    for number in range(count):
+        told = {field: chance.choice(VALUES) for field in FIELDS if chance.random() < 0.7}
+        yield Entry(f"{chance.randrange(10**6)}-{number}", metadata={**told, "kind": chance.choice("ab")})
+
+
+def test_every_store_gives_the_same_order_from_any_place(filled):
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    entries = list(entries_of(chance, 400))
+    store = filled(entries)
+    for reverse in (False, True):
+        for where in (None, {"kind": "a"}):
+            right = [one for one in entries if where is None or one.metadata["kind"] == "a"]
+            right.sort(key=lambda one: place_of(one, FIELDS), reverse=reverse)
+            found = scan_by(store, FIELDS, reverse=reverse, where=where)
+            assert [one.id for one in found] == [one.id for one in right]
+            for at in chance.sample(range(len(right)), 12):
+                rest = scan_by(store, FIELDS, reverse=reverse, where=where, after=place_of(right[at], FIELDS))
+                assert [one.id for one in rest] == [one.id for one in right[at + 1 :]]
+
+
+def test_one_namespace_is_read_and_an_unknown_one_is_empty(filled):
+    store = filled([Entry("a", metadata={"said": "1"})], namespace="mine")
+    assert [one.id for one in scan_by(store, ["said"], namespace="mine")] == ["a"]
+    assert list(scan_by(store, ["said"])) == []
+
+
+def test_an_entry_comes_back_whole(filled):
+    store = filled([Entry("a", None, "the text", "its context", {"said": "1", "n": 2})])
+    (found,) = scan_by(store, ["said"])
+    assert (found.id, found.text, found.context, found.metadata) == (
+        "a",
+        "the text",
+        "its context",
+        {"said": "1", "n": 2},
+    )
+
+
+def test_what_is_written_meanwhile_is_seen_if_its_place_is_to_come(filled):
+    store = filled([Entry(f"{number:04}", metadata={"said": f"{number:04}"}) for number in range(0, 1200, 2)])
+    if isinstance(store, DataOnly) or not isinstance(store, OrderedStore):
+        pytest.skip("looks at every entry first")
+    seen = []
+    for entry in scan_by(store, ["said"]):
+        seen.append(entry.id)
+        if len(seen) == 400:
+            store.upsert([Entry("before", metadata={"said": "0001"}), Entry("behind", metadata={"said": "1101"})])
+            store.delete(["0100", "1150"])
+    assert len(seen) == len(set(seen)) == 600
+    assert "behind" in seen
+    assert not {"before", "1150"} & set(seen)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"fields": []}, "fields"),
+        ({"fields": "said"}, "fields"),
+        ({"fields": ["it's"]}, "fields"),
+        ({"fields": ["said", "said"]}, "fields"),
+        ({"fields": ["said"], "after": "2026"}, "after"),
+        ({"fields": ["said"], "after": ("2026",)}, "after"),
+        ({"fields": ["said"], "after": (2026, "a")}, "after"),
+    ],
+)
+def test_what_orders_nothing_is_refused_by_name(filled, options, named):
+    with pytest.raises(ArgumentError, match=named):
+        list(scan_by(filled([]), **options))
+
+
+# --- the index of a file
+
+
+@pytest.fixture
+def store(tmp_path):
+    with_entries = open_store(f"sqlite:///{tmp_path / 'm.db'}")
+    with_entries.upsert(Entry(f"e{n:05}", metadata={"said": f"{n % 700:05}"}) for n in range(3000))
+    yield with_entries
+    with_entries.close()
+
+
+def read_rows(monkeypatch):
+    """Return a list that grows by each row that is parsed, and one of each question that SQLite is asked."""
+    parsed, asked = [], []
+    entry_of, every = rows.entry_of, ordered.every
+    monkeypatch.setattr(rows, "entry_of", lambda row: parsed.append(row) or entry_of(row))
+    monkeypatch.setattr(ordered, "every", lambda *given: asked.append(given) or every(*given))
+    return parsed, asked
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("after", [None, ("00350", "e00350"), ("00699", "e00000")])
+def test_only_what_is_read_is_fetched_and_sqlite_sorts_nothing(store, monkeypatch, reverse, after):
+    parsed, asked = read_rows(monkeypatch)
+    found = list(islice(scan_by(store, ["said"], reverse=reverse, after=after), 20))
+    assert len(found) == (20 if after != ("00699", "e00000") or reverse else 4)
+    assert len(parsed) <= 40
+    for connection, sql, values in asked:
+        plan = [step for *_, step in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+        assert any("USING INDEX entries_by_said (namespace=?" in step for step in plan)
+        assert not any("TEMP B-TREE" in step or step.startswith("SCAN") for step in plan)
+        if after is not None:
+            assert any("AND <expr>" in step for step in plan)
+
+
+def test_the_index_is_made_once_kept_by_every_write_and_no_finding(store):
+    list(scan_by(store, ["said"]))
+    store.upsert([Entry("new", metadata={"said": "00000"})])
+    store.patch({"e00001": {"said": "zz"}})
+    store.erase(["e00002"])
+    found = [one.id for one in scan_by(store, ["said"])]
+    assert (found[-1], found.index("new"), "e00002" in found, len(found)) == ("e00001", 5, False, 3000)
+    assert store.verify() == []
+    store.compact()
+    assert [one.id for one in scan_by(store, ["said"])] == found
+    with store.database.read() as connection:
+        named = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'entries_by%'").fetchall()
+    assert named == [(1,)]
+
+
+def test_entries_that_the_index_lost_are_damage_and_no_short_answer(store):
+    list(scan_by(store, ["said"]))
+    store.database.close()
+    with apsw.Connection(str(store.database.path)) as raw:  # a row is written while SQLite does not know of the index
+        raw.pragma("writable_schema", True)
+        kept = raw.execute("SELECT * FROM sqlite_schema WHERE name = 'entries_by_said'").fetchall()
+        raw.execute("DELETE FROM sqlite_schema WHERE name = 'entries_by_said'")
+    raw.close()
+    with apsw.Connection(str(store.database.path)) as raw:
+        raw.execute("INSERT INTO entries SELECT max(key) + 1, namespace, 'x', 1, '', '', '{}', NULL, 0 FROM entries")
+        raw.execute("UPDATE namespaces SET entries = entries + 1")
+        raw.pragma("writable_schema", True)
+        raw.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", kept[0])
+    raw.close()
+    again = open_store(f"sqlite:///{store.database.path}")
+    with pytest.raises(DamageError):
+        list(scan_by(again, ["said"]))
+    again.close()
+
+
+def test_what_was_erased_leaves_the_index_too(tmp_path):
+    store = open_store(f"sqlite:///{tmp_path / 'm.db'}")
+    store.upsert(Entry(f"e{n}", metadata={"said": f"canary {n}"}) for n in range(500))
+    list(scan_by(store, ["said"]))
+    store.erase([f"e{n}" for n in range(500)])
+    store.close()
+    assert b"canary" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_a_file_that_is_only_read_is_sorted_without_an_index(store, monkeypatch):
+    monkeypatch.setattr(Database, "read_only", True)
+    assert [one.id for one in islice(scan_by(store, ["said"]), 2)] == ["e00000", "e00700"]
+    with store.database.read() as connection:
+        named = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'entries_by%'").fetchall()
+    assert named == [(0,)]
+
+
+def test_while_somebody_else_writes_the_answer_comes_without_an_index(store, monkeypatch):
+    def busy(self):
+        raise BusyError("write", 10.0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "write", busy)
+        first = [one.id for one in scan_by(store, ["said"])]
+    assert [one.id for one in scan_by(store, ["said"])] == first
