@@ -616,3 +616,20 @@ def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder)
         every = [other for other in said if other.speaker == one.speaker and not other.disabled and not other.valid_to]
         wanted = sorted((likeness(one, other) for other in every), reverse=True)[:5]
         assert [near.similarity for near in run_sync(stored.nearest(one))] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_batch_is_looked_up_at_once(make, monkeypatch):
+    memory = make(NearDuplicates(), embedder=Letters())
+    run_sync(memory.remember_many(f"letter {chr(97 + n % 26) * (n + 1)}" for n in range(50)))
+    asked = []
+    for name in ("search", "search_many", "search_text", "view"):
+        kept = getattr(type(memory.store), name)
+        monkeypatch.setattr(
+            type(memory.store), name, lambda *a, name=name, kept=kept, **o: asked.append(name) or kept(*a, **o)
+        )
+    calls = []
+    for count in (20, 100):
+        run_sync(memory.remember_many([f"letter {n} of {count} {chr(97 + n % 26) * 3}" for n in range(count)]))
+        calls.append(len(asked))
+        asked.clear()
+    assert calls[0] == calls[1] < 10
