@@ -453,6 +453,17 @@ def test_a_dry_run_says_the_same_and_changes_nothing(opened, tmp_path, mode):
     assert (planned.taken, planned.left) == (done.taken, done.left)
 
 
+@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+def test_a_dry_run_leaves_an_empty_memory_empty(opened, tmp_path, mode):
+    memory, other = opened("m.db"), opened("n.db")
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    before = exported(other, tmp_path / "before.jsonl")
+    planned = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user", dry_run=True))
+    assert exported(other, tmp_path / "after.jsonl") == before
+    assert planned.lines == run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user")).lines
+
+
 def test_an_unknown_mode_is_refused(opened, tmp_path):
     with pytest.raises(ArgumentError, match="mode"):
         run(opened().import_(tmp_path / "a.jsonl", mode="overwrite"))
@@ -486,6 +497,27 @@ def test_what_was_forgotten_there_is_not_taken_in_here_either(opened, tmp_path):
     exported(memory, tmp_path / "new.jsonl")
     run(other.import_(tmp_path / "new.jsonl", trust="user"))
     assert run(other.import_(tmp_path / "old.jsonl")).lines[0].reason == "forgotten"
+
+
+def test_a_message_whose_memory_was_forgotten_there_is_not_taken_in_here_either(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    (said,) = run(memory.remember_turn("s", [Message.user("a secret")]))
+    exported(memory, tmp_path / "old.jsonl")
+    run(memory.forget([said.id]))
+    exported(memory, tmp_path / "new.jsonl")
+    for name in ("new", "old"):
+        run(other.import_(tmp_path / f"{name}.jsonl", trust="user"))
+    assert run(other.conversations.sessions()) == []
+
+
+def test_what_was_undone_and_then_forgotten_does_not_come_back_as_an_old_version(opened, tmp_path):
+    memory = opened()
+    said = run(memory.remember("the code is 44173921-zebra"))
+    run(memory.undo(said.operation))
+    exported(memory, tmp_path / "a.jsonl")
+    run(memory.forget([said.id]))
+    run(memory.import_(tmp_path / "a.jsonl"))
+    assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
 
 
 def test_a_strangers_file_is_trusted_as_a_document_and_brings_no_history(opened, tmp_path):
@@ -568,6 +600,14 @@ def test_an_import_goes_to_the_namespace_that_is_named(opened, tmp_path):
     assert b"bob" not in data
     run(other.import_(tmp_path / "a.jsonl", namespace="carl"))
     assert {lane.split("/")[0] for lane in other.store.namespaces()} == {"carl"}
+    run(memory.remember_turn("s", [Message.user("said by ann")], namespace="ann"))
+    run(memory.forget([run(memory.remember("gone", namespace="bob")).id], namespace="bob"))
+    exported(memory, tmp_path / "b.jsonl", namespace="ann")
+    report = run(other.import_(tmp_path / "b.jsonl", namespace="carl", trust="user"))
+    assert "forgotten" not in {**report.taken, **report.left}
+    assert [one.session for one in run(other.conversations.sessions(namespace="carl"))] == ["s"]
+    assert run(other.conversations.sessions()) == []
+    assert run(other.operations()) == run(other.operations(namespace="bob")) == []
 
 
 # --- files that are not right
