@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -247,54 +247,64 @@ __all__ = [
     "unless",
 ]
 
-_PARTS = (
-    "agent.agent",
-    "agent.approval",
-    "agent.errors",
-    "agent.events",
-    "agent.hooks",
-    "agent.items",
-    "agent.ledger",
-    "agent.middleware.circuit_breaker",
-    "agent.middleware.protocol",
-    "agent.middleware.rate_limit",
-    "agent.middleware.retry",
-    "agent.providers.anthropic",
-    "agent.providers.capabilities",
-    "agent.providers.collecting",
-    "agent.providers.ollama",
-    "agent.providers.openai_compatible",
-    "agent.providers.protocol",
-    "agent.providers.quoting",
-    "agent.providers.retrying",
-    "agent.providers.settings",
-    "agent.recalling",
-    "agent.results",
-    "agent.subagent",
-    "agent.summarising",
-    "agent.tool_policy",
-    "agent.tools.calculator",
-    "agent.tools.chain",
-    "agent.tools.clock",
-    "agent.tools.facets",
-    "agent.tools.files",
-    "agent.tools.function",
-    "agent.tools.knowledge",
-    "agent.tools.memory",
-    "agent.tools.pages",
-    "agent.tools.protocol",
-    "agent.tools.toolset",
-    "agent.turn",
-    "memory",
-)
+_NAMES: Final = {
+    "agent.agent": "Agent",
+    "agent.approval": "Approval ApprovalPolicy ApprovalRequest Approver Decision all_calls as_flagged no_calls unless",
+    "agent.errors": (
+        "AgentClosed AgentError ApprovalUnavailable ArgumentError CallRefused CircuitOpen ConfigurationError "
+        "ContextOverflow DeadlinePassed EmptyReply InvalidOutput IterationCap LimitReached MemoryUnavailable "
+        "ProviderError ProviderFailed RateLimited Refused RunError RunStopped StopRun ToolFailed ToolTimedOut "
+        "Unsupported WindowExceeded"
+    ),
+    "agent.events": (
+        "ApprovalDecided ApprovalRequested Event MemoryRecalled MemoryStored Nudged RoundEnded RoundStarted "
+        "RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded ToolStarted Warned"
+    ),
+    "agent.hooks": "Hooks Moment",
+    "agent.items": "Citation ContextItem",
+    "agent.ledger": "Prices RunLimits",
+    "agent.middleware.circuit_breaker": "CircuitBreaker",
+    "agent.middleware.protocol": "Invocation ModelMiddleware Proceed Stream ToolMiddleware",
+    "agent.middleware.rate_limit": "RateLimit",
+    "agent.middleware.retry": "Retry",
+    "agent.providers.anthropic": "AnthropicProvider",
+    "agent.providers.capabilities": "Capabilities ModelInfo capabilities_of",
+    "agent.providers.collecting": "complete",
+    "agent.providers.ollama": "OllamaProvider",
+    "agent.providers.openai_compatible": "OpenAICompatibleProvider list_models",
+    "agent.providers.protocol": (
+        "CitationPiece KeptAs Provider Request Stop TextPiece ThinkingPiece ToolCallPiece ToolSpec UsagePiece"
+    ),
+    "agent.providers.quoting": "QuotingProvider",
+    "agent.providers.retrying": "RetryingProvider",
+    "agent.providers.settings": "ModelSettings",
+    "agent.recalling": "Knowledge",
+    "agent.results": "Ending RunResult StopReason ToolRun Usage",
+    "agent.subagent": "AgentTool",
+    "agent.summarising": "summariser",
+    "agent.tool_policy": "ToolPolicy",
+    "agent.tools.calculator": "calculator",
+    "agent.tools.chain": "ChainedTool",
+    "agent.tools.clock": "clock",
+    "agent.tools.facets": "Authoriser Facets Verdict",
+    "agent.tools.files": "file_tools note_tools",
+    "agent.tools.function": "FunctionTool tool",
+    "agent.tools.knowledge": "knowledge_tools",
+    "agent.tools.memory": "memory_tools",
+    "agent.tools.pages": "ResultPages",
+    "agent.tools.protocol": "Tool ToolContext ToolOutput",
+    "agent.tools.toolset": "Toolset",
+    "agent.turn": "new_session",
+    "memory": "DocumentBlock ImageBlock Message TextBlock ThinkingBlock ToolCallBlock ToolResultBlock run_sync",
+}
+"""The public names, by where they are."""
+_WHERE: Final = {name: part for part, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
     """Import the parts when one of them is first asked for: the command line needs few, and starts faster so."""
-    if name in __all__:
-        for part in map(import_module, _PARTS):
-            if hasattr(part, name):
-                value: object = getattr(part, name)
-                globals()[name] = value
-                return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value

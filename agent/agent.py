@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
 
@@ -44,8 +44,6 @@ from memory import (
     Block,
     Clock,
     EstimatingCounter,
-    HistoryStorage,
-    LongTermMemory,
     Message,
     ReadPolicy,
     TokenCounter,
@@ -53,6 +51,9 @@ from memory import (
     run_sync,
     system_clock,
 )
+
+if TYPE_CHECKING:  # the whole memory is not needed before one is opened
+    from memory import HistoryStorage, LongTermMemory
 
 
 class Agent:

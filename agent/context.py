@@ -25,12 +25,14 @@ from memory import (
     TokenCounter,
     ToolCallBlock,
     ToolResultBlock,
+    Window,
     message_tokens,
 )
 
 PROFILE = "Pinned memories"
 RECALLED = "Memories and passages found for this message"
 OVER_BUDGET = "over the token budget"
+OVER_WINDOW = "the newest messages of the conversation alone are over the window's limit"
 PROFILE_TOKENS = 1_000
 
 
@@ -66,7 +68,7 @@ class Assembled:
     """What is sent: *system*, *messages*, and the *items* shown in them, between lines with the *mark*.
 
     *left_out* and *dropped* (messages of history, with *reasons*) had no room, *shortened* only in part;
-    *over_budget* says that system, tools and prompt alone exceed it.
+    *over_budget* says that system, tools and prompt alone exceed it, *notes* what the window did otherwise than asked.
     """
 
     system: str
@@ -78,6 +80,7 @@ class Assembled:
     shortened: tuple[LeftOut, ...] = ()
     over_budget: bool = False
     mark: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def assemble(
@@ -92,14 +95,16 @@ def assemble(
     chooses from history first."""
     mark = mark_apart(_words(given), given.seed)
     system = "\n\n".join(part for part in (given.system, rules(mark) if given.rules else "") if part)
-    history = given.history if window is None else window.apply(given.history).messages
+    seen = Window(given.history) if window is None else window.apply(given.history)
+    history = seen.messages
     weighing = Weighing(mark, counter)
     room = None
     if budget is not None:
         fixed = counter.count(system) + sum(_tool_cost(tool, counter) for tool in given.tools)
         room = budget - fixed - message_tokens(given.prompt, counter)
     chosen = _chosen(given, history, room, profile, weighing)
-    return _joined(given, system, mark, history, chosen, _Limits(profile, over_budget=room is not None and room < 0))
+    made = _joined(given, system, mark, history, chosen, _Limits(profile, over_budget=room is not None and room < 0))
+    return replace(made, notes=(*seen.notes, OVER_WINDOW) if seen.over_budget else seen.notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.errors import ArgumentError
 from agent.ledger import Ledger
@@ -17,15 +17,16 @@ from agent.summarising import Summariser
 from memory import (
     Conversation,
     ConversationPolicy,
-    HistoryStorage,
     KeepAll,
-    LongTermMemory,
     Message,
     ReadPolicy,
     StoredMessage,
     TokenCounter,
     TokenWindow,
 )
+
+if TYPE_CHECKING:  # the whole memory is not needed before one is opened
+    from memory import HistoryStorage, LongTermMemory
 
 NOWHERE = -1
 """The place of a message that nobody said."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from agent.conversing import Said, SessionReader
 from agent.items import ContextItem, item_of, passage_item
@@ -17,11 +17,13 @@ from memory import (
     Found,
     Hit,
     LeftOut,
-    LongTermMemory,
     Memory,
     Passages,
 )
-from vectorstore import Analyser
+
+if TYPE_CHECKING:  # the whole memory is not needed before one is opened
+    from memory import LongTermMemory
+    from vectorstore import Analyser
 
 T = TypeVar("T")
 

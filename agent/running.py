@@ -270,5 +270,6 @@ class Running:
 
 
 def _notes(read: Gathered, assembled: Assembled) -> tuple[str, ...]:
+    notes = tuple(dict.fromkeys((*read.notes, *assembled.notes)))
     reasons = ", ".join(assembled.reasons)
-    return (*read.notes, f"messages of history left out: {reasons}") if reasons else read.notes
+    return (*notes, f"messages of history left out: {reasons}") if reasons else notes

@@ -9,12 +9,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.items import Citation
 from agent.providers.protocol import KeptAs
 from agent.reading import marked
-from memory import ArgumentError, HistoryStorage, LongTermMemory, Message, Report, TextBlock, ToolCallBlock, Trust
+from memory import ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
+
+if TYPE_CHECKING:  # the whole memory is not needed before one is opened
+    from memory import HistoryStorage, LongTermMemory
 
 QUOTES = "quotes"
 REPLY = "reply"

@@ -302,84 +302,95 @@ __all__ = [
     "without_secrets",
 ]
 
-_PARTS: Final = (
-    "memory.records",
-    "memory.errors",
-    "memory.times",
-    "memory.runtime",
-    "memory.messages",
-    "memory.scopes",
-    "memory.listed",
-    "memory.embedders.cache",
-    "memory.embedders.cache_tables",
-    "memory.embedders.cached",
-    "memory.embedders.details",
-    "memory.embedders.hashing",
-    "memory.embedders.local",
-    "memory.embedders.protocol",
-    "memory.embedders.remote",
-    "memory.embedders.space",
-    "memory.embedders.static_table",
-    "memory.embedders.word_vectors",
-    "memory.estimating_counter",
-    "memory.policies.chain",
-    "memory.policies.fixed_window",
-    "memory.policies.keep_all",
-    "memory.policies.protocol",
-    "memory.policies.summary",
-    "memory.policies.token_window",
-    "memory.portable.report",
-    "memory.recall.hooks",
-    "memory.recall.settings",
-    "memory.receipts",
-    "memory.requests",
-    "memory.secret_finding",
-    "memory.secret_kinds",
-    "memory.short_term",
-    "memory.storage.conversation",
-    "memory.storage.in_memory",
-    "memory.storage.protocol",
-    "memory.storage.retention",
-    "memory.storage.sqlite",
-    "memory.storage.summaries",
-    "memory.threads",
-    "memory.tiktoken_counter",
-    "memory.tokens",
-    "memory.write.embedding_settings",
-    "memory.write.policies",
-    "memory.write.reembedding",
-    "memory.write.trust",
-    "memory.long_term",
-    "memory.opening",
-    "memory.chunking.markdown",
-    "memory.chunking.protocol",
-    "memory.chunking.text",
-    "memory.embedders.fallback",
-    "memory.embedders.function",
-    "memory.embedders.ollama",
-    "memory.embedders.openai_compatible",
-    "memory.evaluating.evaluate",
-    "memory.evaluating.intervals",
-    "memory.rag.cite",
-    "memory.rag.documents",
-    "memory.rag.knowledge_base",
-    "memory.rag.loaders.protocol",
-    "memory.rag.passages",
-    "memory.rag.report",
-    "memory.rag.trial",
-)
-"""Where the public names are, what is light and often asked for first."""
+_NAMES: Final = {
+    "memory.chunking.markdown": "MarkdownChunker",
+    "memory.chunking.protocol": "Chunk Chunker",
+    "memory.chunking.text": "TextChunker",
+    "memory.embedders.cache": "EmbeddingCache",
+    "memory.embedders.cache_tables": "SqliteEmbeddingCache",
+    "memory.embedders.cached": "CachedEmbedder",
+    "memory.embedders.details": "DetailedEmbedder Embeddings Truncation embed_detailed",
+    "memory.embedders.fallback": "FallbackEmbedder",
+    "memory.embedders.function": "FunctionEmbedder",
+    "memory.embedders.hashing": "HashingEmbedder",
+    "memory.embedders.local": "LocalEmbedder",
+    "memory.embedders.ollama": "OllamaEmbedder",
+    "memory.embedders.openai_compatible": "OpenAICompatibleEmbedder",
+    "memory.embedders.protocol": "Embedder EmbeddingKind WordVectors",
+    "memory.embedders.remote": "is_remote",
+    "memory.embedders.space": "embedder_space",
+    "memory.embedders.static_table": "local_available",
+    "memory.embedders.word_vectors": "LocalWordVectors",
+    "memory.errors": (
+        "ArgumentError CannotUndo DuplicateKey EmbedderChanged EmbedderError EmbedderMismatch "
+        "HttpConnectError HttpError HttpStatusError HttpTimeout LoadError MemoryLayerError NoSuchMemory "
+        "NotTrusted RejectedText TokenizerUnavailable UnreadableExport"
+    ),
+    "memory.estimating_counter": "EstimatingCounter",
+    "memory.evaluating.evaluate": "Evaluation EvaluationLine evaluate",
+    "memory.evaluating.intervals": "Interval bootstrap",
+    "memory.listed": "History Page Stats",
+    "memory.long_term": "LongTermMemory",
+    "memory.messages": (
+        "Block DocumentBlock ImageBlock Message Role TextBlock ThinkingBlock ToolCallBlock ToolResultBlock"
+    ),
+    "memory.opening": "open_memory",
+    "memory.policies.chain": "Chain",
+    "memory.policies.fixed_window": "FixedWindow",
+    "memory.policies.keep_all": "KeepAll",
+    "memory.policies.protocol": "ConversationPolicy ReadPolicy Window window_of",
+    "memory.policies.summary": "Summarise SummaryWindow",
+    "memory.policies.token_window": "TokenWindow",
+    "memory.portable.report": "ExportReport ImportLine ImportReport",
+    "memory.rag.cite": "Citation cite",
+    "memory.rag.documents": "Document",
+    "memory.rag.knowledge_base": "DocumentInfo KnowledgeBase",
+    "memory.rag.loaders.protocol": "Loaded Loader",
+    "memory.rag.passages": "Passage Passages passages_of",
+    "memory.rag.report": "IngestAction IngestLine IngestProgress IngestReport",
+    "memory.rag.trial": "unreadable",
+    "memory.recall.hooks": "RecallHooks",
+    "memory.recall.settings": "RecallSettings",
+    "memory.receipts": "read_receipt receipt_text",
+    "memory.records": (
+        "Actor Change Forgotten Found Hit Left LeftOut Matched Memory Operation Outcome Report Source Stage "
+        "Trust Unreached Verified WhyNot"
+    ),
+    "memory.requests": "is_loopback",
+    "memory.runtime": "run_sync",
+    "memory.scopes": "Scopes",
+    "memory.secret_finding": "SecretSpan secret_spans without_secrets",
+    "memory.secret_kinds": "SecretKind",
+    "memory.short_term": "ShortTermMemory",
+    "memory.storage.conversation": "Conversation",
+    "memory.storage.in_memory": "InMemoryHistory",
+    "memory.storage.protocol": "HistoryStorage SessionInfo StoredMessage",
+    "memory.storage.retention": "Retention",
+    "memory.storage.sqlite": "SqliteHistory",
+    "memory.storage.summaries": "Summary SummaryStorage",
+    "memory.threads": "in_thread",
+    "memory.tiktoken_counter": "TiktokenCounter",
+    "memory.times": "Clock system_clock",
+    "memory.tokens": "TokenCounter default_counter message_tokens",
+    "memory.write.embedding_settings": "EmbeddingSettings",
+    "memory.write.policies": (
+        "Action Decision Extractor Fact Judge LookingPolicy MinimumLength Near NearDuplicates NoSecrets "
+        "StoreAlways Stored Turn TurnDecision TurnPolicy WritePolicy"
+    ),
+    "memory.write.reembedding": "Reembedded ReembeddingProgress",
+    "memory.write.trust": "may_change",
+}
+"""The public names, by where they are."""
+_WHERE: Final = {name: part for part, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
     """Import what is asked for: a program that only recalls starts without clients, loaders and evaluation."""
-    if name in __all__:
-        for part in map(import_module, _PARTS):
-            if hasattr(part, name):
-                value: object = getattr(part, name)
-                globals()[name] = value
-                return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

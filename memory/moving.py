@@ -77,7 +77,8 @@ class Moving:
 
         *trust* is the most that anything in the file can have. Without it, a file that this memory recorded as its
         own export is believed; of any other, memories are trusted as a document, and history, log and tombstones are
-        left out. A file that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
+        left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
+        that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
         store_namespace(namespace, CONVERSATION)
         actor_named(actor, "actor")

@@ -28,6 +28,7 @@ class Pinned:
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
+        self._lasting = store if isinstance(store, LifecycleStore) else None
         self._lock = Lock()
         self._held: dict[str, _Held] = {}
 
@@ -35,7 +36,7 @@ class Pinned:
         """Return those that hold at *now*, are enabled and not expired: most important first, then newest."""
         lane = store_namespace(namespace, CONVERSATION)
         with self._lock:
-            memories = self._followed(lane) if isinstance(self._store, LifecycleStore) else self._scanned(lane)
+            memories = self._scanned(lane) if self._lasting is None else self._followed(self._lasting, lane)
             there = [one for one in memories.values() if _stands(one, now)]
         newest = sorted(there, key=lambda one: (one.recorded_at or _EARLIEST, one.id), reverse=True)
         return sorted(newest, key=lambda one: -(_UNRATED if one.importance is None else one.importance))
@@ -43,10 +44,9 @@ class Pinned:
     def _scanned(self, lane: str) -> dict[str, Memory]:
         return {one.id: from_entry(one) for one in self._store.scan(where={"pinned": True}, namespace=lane)}
 
-    def _followed(self, lane: str) -> dict[str, Memory]:
-        assert isinstance(self._store, LifecycleStore)
+    def _followed(self, store: LifecycleStore, lane: str) -> dict[str, Memory]:
         held = self._held.setdefault(lane, _Held())
-        changes = self._store.changes(held.cursor, namespace=lane)
+        changes = store.changes(held.cursor, namespace=lane)
         if not changes.complete or len(changes.written) + len(changes.removed) > _MANY:
             held.memories = self._scanned(lane)  # what is written meanwhile stands in the log behind the cursor
         else:

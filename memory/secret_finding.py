@@ -30,9 +30,13 @@ def secret_spans(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple
     """Return where secrets stand in *text*, in order; those that overlap are one, named by the first of *kinds*."""
     lowered = text.lower()
     found: list[tuple[int, int, int]] = []
-    for rank, kind in enumerate(kinds):
-        if kind.hints and not any(hint in lowered for hint in kind.hints):
-            continue
+    for rank, kind in enumerate(kinds) if text else ():
+        for hint in kind.hints:  # a loop of its own, since most texts end here for most kinds
+            if hint in lowered:
+                break
+        else:
+            if kind.hints:
+                continue
         pattern = kind.compiled
         group = "secret" if "secret" in pattern.groupindex else 0
         for match in pattern.finditer(text):

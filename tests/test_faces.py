@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import types
@@ -70,3 +71,12 @@ def test_every_error_of_a_package_is_public(package: str) -> None:
         if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
     }
     assert raised - set(face.__all__) == set()
+
+
+@pytest.mark.parametrize("face", ["memory", "agent"])
+def test_what_is_imported_late_is_what_type_checkers_see(face: str) -> None:
+    module = importlib.import_module(face)
+    (block,) = (part for part in ast.parse(inspect.getsource(module)).body if isinstance(part, ast.If))
+    seen = {part.module: {one.name for one in part.names} for part in block.body if isinstance(part, ast.ImportFrom)}
+    assert {part: set(names.split()) for part, names in module._NAMES.items()} == seen
+    assert sorted(module._WHERE) == list(module.__all__)

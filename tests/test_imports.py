@@ -76,3 +76,12 @@ def test_each_module_can_be_imported_first_and_does_nothing_but_define(package: 
         check=False,
     )
     assert run.stdout == "fine\n", run.stderr
+
+
+def test_an_agent_can_be_imported_without_arrays_clients_and_databases() -> None:
+    code = "import sys; from agent import Agent; print(sorted({name.split('.')[0] for name in sys.modules}))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
+    )
+    assert "pydantic" in run.stdout
+    assert not [name for name in ("apsw", "httpx", "numpy", "rich", "Stemmer", "typer") if f"'{name}'" in run.stdout]

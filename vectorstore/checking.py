@@ -261,8 +261,11 @@ def _plain(value: Any, argument: str, depth: int) -> Any:
     if type(value) is dict or isinstance(value, Mapping):
         plain = {}
         for name, inner in value.items():
-            key = name if _is_plain(name) else check_text(name, f"{argument} key")
-            plain[key] = inner if _is_plain(inner) else _plain(inner, f"{argument}.{key}", depth - 1)
+            key = name if type(name) is str and name.isascii() else check_text(name, f"{argument} key")
+            if type(inner) is str and inner.isascii():  # most are, and a call of its own would take longer
+                plain[key] = inner
+            else:
+                plain[key] = _plain(inner, f"{argument}.{key}", depth - 1)
         return plain
     if isinstance(value, (list, tuple)):
         return [_plain(inner, argument, depth - 1) for inner in value]

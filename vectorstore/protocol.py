@@ -342,7 +342,7 @@ class LifecycleStore(VectorStore, Protocol):
 
     def erase(self, ids: Iterable[str], *, namespace: str = "") -> Erasure:
         """``delete`` that also sees to the bytes: terms that nothing uses any more go, freed pages are zeroed,
-        the write-ahead log is truncated, or marked pending and tried again at each commit, open and close."""
+        the write-ahead log is truncated, or marked pending and tried again at each commit, idle, open and close."""
         ...
 
     def pending_erasure(self) -> bool:

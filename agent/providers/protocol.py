@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from agent.items import Citation, ContextItem
 from agent.providers.settings import ModelSettings
 from agent.results import StopReason, Usage
 from memory import Message
-from vectorstore import Analyser
+
+if TYPE_CHECKING:  # a provider needs no store
+    from vectorstore import Analyser
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"]
 

@@ -61,6 +61,14 @@ async def warm(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     return {"opened": opened, "first": first, "times": times}
 
 
+async def cold(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
+    """Return the seconds of the first recall, by a process that finds in the file what another derived."""
+    memory = open_memory(file)
+    first = await _timed(lambda: memory.recall(questions(data, 1, seed)[0]))
+    await memory.close()
+    return {"first": first}
+
+
 async def memory_used(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
     """Return what the store's core weighs when it has searched, and what the index of recall adds to it."""
     asked = questions(data, _WARM_UP, seed)
@@ -107,6 +115,7 @@ async def single(file: str, data: Path, rows: int, seed: int) -> dict[str, Any]:
 MEASURES: dict[str, Callable[[str, Path, int, int], Awaitable[dict[str, Any]]]] = {
     "fill": fill,
     "warm": warm,
+    "cold": cold,
     "memory": memory_used,
     "single": single,
 }

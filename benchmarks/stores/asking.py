@@ -56,9 +56,13 @@ class Asked:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a worker: thread pools that do not spin, nobody who phones home."""
+    """Return the environment of a worker: thread pools that do not spin, nobody who phones home.
+
+    Compiled modules are kept, as pip keeps those of what it installs: else each start compiles ours alone anew.
+    """
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "ANONYMIZED_TELEMETRY": "False", "RUST_LOG": "error"}
-    return {**os.environ, **quiet}
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**own, **quiet}
 
 
 Call = Callable[[Asked, int], list[float]]

@@ -32,6 +32,8 @@ _LONG, _PIECE, _MOST_PIECES = 200, 48, 100
 _BY_PURPOSE: Final = ("tombstones", "tombstone_words", "changes", "operations", "operation_changes", "documents")
 """Tables that name ids for a reason: tombstones, what happened, the keyed names of a document's passages."""
 _CONTENT: Final = ("text", "context", "message", "term", "data")
+_REMOVED: Final = "removed"
+"""The column in which recall notes what is no more, as the list of changes does."""
 _REFERRING: Final = ("derived_from", "meta.used", "used", "quotes", "supersedes")
 _OWNERS: Final = {
     "entries": "SELECT n.name, t.* FROM entries AS t JOIN namespaces AS n ON n.key = t.namespace",
@@ -117,13 +119,16 @@ def _of_namespace(owner: str, namespace: str) -> bool:
 
 def _mentioned(column: str, value: Any) -> Iterator[str]:
     """Yield the ids that a value of a row is, or refers to."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or column == _REMOVED:
         return
     if value[:1] in ("{", "["):
         try:
-            yield from _referred(json.loads(value))
+            parsed = json.loads(value)
         except ValueError:
             return
+        yield from _referred(parsed)
+        if isinstance(parsed, list) and column not in _CONTENT:
+            yield from _texts(parsed)  # ids that a part keeps as a list
     elif column not in _CONTENT:
         yield from _versioned(value)
 

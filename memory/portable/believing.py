@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from memory.codec import from_entry
 from memory.erasure.unreached import exports
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, NotTrusted
+from memory.lanes import quoted
 from memory.portable.reading import Checked
-from memory.records import Trust
+from memory.records import Actor, Trust
 from memory.write.context import WriteContext
+from memory.write.trust import check_may_change
 
 
 def ceiling_of(context: WriteContext, checked: Checked, namespace: str, trust: Trust | None) -> Trust | None:
@@ -24,3 +27,12 @@ def check_mode(mode: object, checked: Checked) -> None:
         raise ArgumentError(
             "mode", mode, "merge or upsert: the file holds a selection, and would replace all that is here"
         )
+
+
+def check_may_replace(context: WriteContext, namespace: str, actor: Actor) -> None:
+    """Raise ``NotTrusted`` where a namespace holds what is trusted more than *actor*, who would replace all of it."""
+    for lane in context.store.namespaces():
+        if lane.startswith(quoted(namespace) + "/"):
+            check_may_change(actor, map(from_entry, context.store.scan(namespace=lane)), "replace")
+    for session in context.rows.sessions(namespace=namespace, limit=1):
+        raise NotTrusted(session.session, "replace", actor, Trust.USER, "session")

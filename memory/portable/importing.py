@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from memory.lanes import CONVERSATION, store_namespace
-from memory.portable.believing import ceiling_of, check_mode
+from memory.portable.believing import ceiling_of, check_may_replace, check_mode
 from memory.portable.course import Course
 from memory.portable.deciding import Decided, Deciding, Given
 from memory.portable.others import settle, take
@@ -25,6 +25,7 @@ from memory.portable.same_model import check_model, take_space
 from memory.records import Actor, Trust
 from memory.write.context import WriteContext
 from memory.write.operations import replaced_all
+from memory.write.trust import least, trust_of
 
 Progress = Callable[[int, int], object] | None
 
@@ -45,6 +46,10 @@ async def import_file(
     checked = await asyncio.to_thread(checked_file, context, path, namespace, None)
     check_mode(mode, checked)
     ceiling = await asyncio.to_thread(ceiling_of, context, checked, namespace, trust)
+    if (word := trust_of(actor)) is not Trust.USER:
+        ceiling = least([ceiling or Trust.USER, word])
+        if mode == "replace":
+            await asyncio.to_thread(check_may_replace, context, namespace, actor)
     course = Course(context, namespace, mode, checked, ceiling, dry_run, actor, context.operation_ids())
     deciding = Deciding(course)
     await check_model(course)

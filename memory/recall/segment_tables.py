@@ -17,7 +17,7 @@ import apsw
 from memory.recall.columns import Columns
 from memory.recall.packed import Damaged, packed, unpacked
 from memory.recall.segments import Segment, lasting, merged, without
-from vectorstore import BusyError, Changes, Cursor, Finding, StorageUnwritable
+from vectorstore import Changes, Cursor, Finding, VectorStoreError
 from vectorstore.sqlite import Database
 
 _LARGEST = 4096
@@ -70,10 +70,10 @@ class SqliteSegments:
                     return False
                 if since is None:
                     _clear(connection, namespace)
-                for segment in _grouped(segments):
+                for segment in _grouped(_lasting(segments)):
                     _add(connection, namespace, segment)
                 _set_state(connection, namespace, basis, position)
-        except (BusyError, StorageUnwritable, Damaged):
+        except (VectorStoreError, Damaged):  # busy, full, damaged: the answer that it was derived for stands
             return False
         return True
 
@@ -171,6 +171,15 @@ def _add(connection: apsw.Connection, namespace: str, segment: Segment) -> None:
         there = {id for number, ids, _ in _ids(connection, namespace) if number <= last for id in ids}
         whole = Segment(whole.columns, whole.removed & there)
     _put(connection, namespace, last + 1, whole)
+
+
+def _lasting(segments: Sequence[Segment]) -> list[Segment]:
+    """Return *segments* without rows that a later one overrules: what was erased before it was kept is not written."""
+    rows = lasting([(one.columns.ids, one.removed) for one in segments])
+    return [
+        one if left is None else Segment(one.columns.taken(left), one.removed)
+        for one, left in zip(segments, rows, strict=True)
+    ]
 
 
 def _grouped(segments: Sequence[Segment]) -> Iterator[Segment]:

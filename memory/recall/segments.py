@@ -47,8 +47,8 @@ class Segments(Protocol):
     ) -> bool:
         """Keep what happened from *since* (None: ever) until *position*; say whether it is kept now.
 
-        Not where somebody else writes, where the file can only be read, or where *unchanged*, asked inside the
-        transaction, says no: what was erased meanwhile must not come back.
+        Not where somebody else writes, where the file can only be read or the disk is full, or where *unchanged*, asked
+        inside the transaction, says no: what was erased meanwhile must not come back.
         """
         ...
 

@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from memory.embedders.details import Embeddings, Truncation
+from memory.embedders.details import Embeddings, Truncation, embed_detailed
+from memory.embedders.protocol import Embedder, EmbeddingKind
 from memory.errors import EmbedderError
 from memory.redaction import redacted
 from vectorstore import Space, Vector
@@ -75,6 +76,20 @@ def embedded(made: Embeddings, space: Space) -> Embedded:
     vectors = tuple(row.copy() if some else None for row, some in zip(made.vectors, filled, strict=True))
     refused = {place: f"{REFUSED}: {redacted(why)}" for place, why in made.refused.items()}
     return Embedded(vectors, tuple(never), None, refused, dict(made.truncated), space)
+
+
+async def asked_once(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+    """Return *embedder*'s checked answer; a text that stands there twice is given to it once."""
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    made = checked(await embed_detailed(embedder, list(places), kind), list(places))
+    if len(places) == len(texts):
+        return made
+    at = [places[text] for text in texts]
+    return Embeddings(
+        made.vectors[at],
+        {place: made.truncated[one] for place, one in enumerate(at) if one in made.truncated},
+        {place: made.refused[one] for place, one in enumerate(at) if one in made.refused},
+    )
 
 
 def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:

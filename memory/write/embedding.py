@@ -17,14 +17,14 @@ import numpy as np
 
 from memory.embedders.cache_tables import MAX_BYTES, SqliteEmbeddingCache
 from memory.embedders.cached import CachedEmbedder
-from memory.embedders.details import Embeddings, embed_detailed
+from memory.embedders.details import Embeddings
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, nearness, probe
 from memory.embedders.protocol import Embedder, EmbeddingKind, checked_embedder
 from memory.embedders.space import named_for
 from memory.errors import EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.redaction import redacted
-from memory.write.embedded import NO_EMBEDDER, SWITCHED, Embedded, checked, embedded
+from memory.write.embedded import NO_EMBEDDER, SWITCHED, Embedded, asked_once, embedded
 from memory.write.embedding_settings import EmbeddingSettings, checked_settings
 from memory.write.probe_tables import SqliteProbes
 from memory.write.probes import InMemoryProbes, Probes, Rows
@@ -214,7 +214,7 @@ class Embedding:
             space = await asyncio.to_thread(self.follow)
             _check_name(space, embedder)
         async with _beside(probe(embedder) if self._trusted is None or self._trusted != space else None) as probing:
-            made = checked(await embed_detailed(embedder, texts, kind), texts)
+            made = await asked_once(embedder, texts, kind)
             seen = None if probing is None else await probing
         if seen is not None or space is None:
             return made, await asyncio.to_thread(self._settle, embedder, made.vectors.shape[1], seen)

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memory.embedders.details import embed_detailed
 from memory.embedders.forgetting import forget_texts
 from memory.embedders.probe import agree, probe
 from memory.embedders.protocol import Embedder, checked_embedder
@@ -20,7 +19,7 @@ from memory.embedders.space import marked, named_for
 from memory.errors import ArgumentError, EmbedderError
 from memory.write import pending
 from memory.write.context import WriteContext
-from memory.write.embedded import REFUSED, Embedded, checked, embedded
+from memory.write.embedded import REFUSED, Embedded, asked_once, embedded
 from memory.write.probes import Rows
 from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
@@ -252,7 +251,7 @@ class _Run:
         texts = [batch[place].text for place in sent]
         if not texts:
             return Embedded((), (), space=self._target).among(len(batch), (), NOT_SENT)
-        made = checked(await embed_detailed(self._embedder, texts), texts)
+        made = await asked_once(self._embedder, texts)
         if made.vectors.shape[1] != self._target.dimension:
             raise EmbedderError(f"vectors of {made.vectors.shape[1]} numbers, after {self._target.dimension} before")
         if made.refused:

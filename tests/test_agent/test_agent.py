@@ -217,6 +217,7 @@ async def test_a_turn_that_reached_the_cap_is_kept_whole(memory, trace: bool) ->
     assert stored[0].message.text == "1+2?"
     assert stored[1].message.text == "Still adding."
     assert [one.message.role for one in stored] == (["user", "assistant", "tool"] if trace else ["user", "assistant"])
+    assert bool(stored[1].message.tool_calls) is trace, "without the trace no call may stand there without its result"
 
 
 ENDINGS = [

@@ -82,7 +82,7 @@ def test_what_is_remembered_is_recalled_with_its_origin(mneme: Mneme) -> None:
 def test_recall_json_has_its_keys(mneme: Mneme) -> None:
     mneme.json("remember", "The cat is called Miso.")
     found = mneme.json("recall", "What is the cat called?", "--explain")
-    assert set(found) == {"hits", "confidence", "abstain", "notes"}
+    assert set(found) == {"hits", "confidence", "abstain", "searched", "notes"}
     (hit,) = found["hits"]
     assert set(hit) == MEMORY_KEYS | {"score", "lane", "outdated_by", "parts", "matched"}
     assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}
@@ -108,7 +108,7 @@ def test_recall_shows_the_turns_around_a_hit_when_asked(mneme: Mneme) -> None:
     assert [turn["text"] for turn in hit["before"]] == ["What is the cat called?"]
     assert hit["after"] == []
     refused = mneme("recall", "Miso", "--around", "some")
-    assert (refused.code, "a number of turns or 'exchange'" in refused.err) == (2, True)
+    assert (refused.code, "a number or 'exchange'" in refused.err) == (2, True)
 
 
 def test_recall_keeps_to_its_tags_and_its_count(mneme: Mneme) -> None:

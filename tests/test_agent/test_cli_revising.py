@@ -202,6 +202,9 @@ def test_history_tells_what_each_operation_changed_and_when_a_version_held(mneme
         ("remember", ""),
     ]
     assert f"merge by user: into {id}" in mneme("memories", "history", other)[1]
+    code, out, err = mneme("memories", "show", other)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"`mneme memories history {other}` tells" in err
 
 
 def test_the_log_of_a_memory_that_nothing_is_known_of_says_so(mneme):

@@ -9,7 +9,17 @@ from agent.conversing import NOWHERE, SessionReader
 from agent.events import MemoryRecalled, Warned
 from agent.providers.quoting import QuotingProvider
 from agent.testing import Reply, ScriptedProvider
-from memory import FixedWindow, InMemoryHistory, KeepAll, LongTermMemory, Message, SummaryWindow, Trust
+from memory import (
+    EstimatingCounter,
+    FixedWindow,
+    InMemoryHistory,
+    KeepAll,
+    LongTermMemory,
+    Message,
+    SummaryWindow,
+    TokenWindow,
+    Trust,
+)
 from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +118,19 @@ async def test_what_is_too_old_to_be_looked_at_is_noted(memory) -> None:
         result = await agent.run("Go on", session="s", store=False)
     assert len(provider.requests[0].messages) == 21
     assert "of this conversation, nothing before its message 301 was looked at" in result.notes
+
+
+@pytest.mark.parametrize("sums_up", [False, True])
+async def test_a_window_whose_newest_messages_are_over_its_limit_says_so(memory, sums_up: bool) -> None:
+    await memory.conversations.append("s", [*said(2), Message.user("word " * 200)])
+    window = TokenWindow(50, EstimatingCounter())
+    with ScriptedProvider(Reply("Hello"), Reply("Hello")) as provider:
+        agent = Agent(provider, memory=memory, window=SummaryWindow(window, summed_up) if sums_up else window)
+        long = await agent.run("Go on", session="s", store=False)
+        short = await agent.run("Go on", session="t", store=False)
+    assert "word word" in "".join(one.text for one in provider.requests[0].messages)
+    over = "the newest messages of the conversation alone are over the window's limit"
+    assert (long.notes.count(over), short.notes.count(over)) == (1, 0)
 
 
 async def test_system_text_is_shown_however_long_ago_it_was_said(memory) -> None:

@@ -121,12 +121,20 @@ class Kept:
         return held, said, self.memory.store.space.dimension
 
     def wrong(self) -> list[str]:
-        """Say what is not sound by itself: damage, a vector that is not its text's, an operation that is not logged."""
+        """Say what is not sound by itself: damage, a vector that is not its text's, what the log says and is not so."""
         found = [f"verify: {finding}" for finding in self.memory.store.verify()]
         run_sync(self.memory.flush())
         if left := run_sync(self.memory.pending()):
             found.append(f"{left} without a vector after a flush")
-        known = {one.id for one in run_sync(self.memory.operations(limit=100_000))}
+        log = run_sync(self.memory.operations(limit=100_000))
+        known = {one.id for one in log}
+        there = {change.id for one in log if one.kind == "forget" for change in one.changes}
+        for name in self.memory.store.namespaces():
+            there |= {entry.id.partition("@")[0] for entry in self.memory.store.scan(namespace=name)}
+        for one in log:
+            found += [
+                f"{one.kind} of {change.id}: logged, not done" for change in one.changes if change.id not in there
+            ]
         for name in self.memory.store.namespaces():
             for entry in self.memory.store.scan(namespace=name):
                 (vector,) = run_sync(self._embedder.embed([entry.text]))

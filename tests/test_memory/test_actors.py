@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Trust, run_sync
+from memory import ArgumentError, LongTermMemory, Memory, Message, NotTrusted, Trust, run_sync
 from memory.records import Actor
 from vectorstore import open_store
 
@@ -96,6 +96,33 @@ def test_who_imports_and_exports_stands_in_the_log(memory, tmp_path):
     assert run_sync(memory.operations(limit=1))[0].actor == "tool"
     run_sync(memory.import_(tmp_path / "x.jsonl", namespace="other", actor="assistant"))
     assert run_sync(memory.operations(limit=1, namespace="other"))[0].actor == "assistant"
+
+
+@pytest.mark.parametrize("actor", ["assistant", "tool", "document"])
+def test_what_somebody_imports_is_trusted_no_more_than_who_does_and_replaces_nothing_that_is(memory, tmp_path, actor):
+    run_sync(memory.remember(Memory("Ana lives in Porto.", id="home")))
+    run_sync(memory.remember_turn("s", [Message.user("Where does Ana live?")]))
+    run_sync(memory.export(tmp_path / "x.jsonl"))
+    run_sync(memory.import_(tmp_path / "x.jsonl", namespace="other", trust="user", actor=actor))
+    assert {one.trust for one in run_sync(memory.list(namespace="other"))} == {Trust(actor)}
+    assert run_sync(memory.conversations.sessions(namespace="other")) == []
+    run_sync(memory.correct("home", "Ana lives in Faro."))
+    for mode in ("merge", "upsert"):
+        run_sync(memory.import_(tmp_path / "x.jsonl", mode=mode, actor=actor))  # the memory's own export
+    with pytest.raises(NotTrusted):
+        run_sync(memory.import_(tmp_path / "x.jsonl", mode="replace", actor=actor))
+    assert run_sync(memory.get(["home"]))[0].text == "Ana lives in Faro."
+    run_sync(memory.import_(tmp_path / "x.jsonl", mode="replace", namespace="other", actor=actor))
+    run_sync(memory.import_(tmp_path / "x.jsonl", mode="replace", actor="system"))
+    assert run_sync(memory.get(["home"]))[0].text == "Ana lives in Porto."
+
+
+def test_what_was_only_said_is_not_replaced_by_who_is_trusted_less(memory, tmp_path):
+    run_sync(memory.export(tmp_path / "empty.jsonl"))
+    run_sync(memory.conversations.append("s", [Message.system("Be kind.")]))
+    with pytest.raises(NotTrusted, match="session s is the user's: replace by tool"):
+        run_sync(memory.import_(tmp_path / "empty.jsonl", mode="replace", actor="tool"))
+    assert len(run_sync(memory.conversations.load("s"))) == 1
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,28 @@ def test_what_is_wrong_is_never_stored_and_fails_no_write(tmp_path: Path, wrong:
     run(memory.close())
 
 
+def test_equal_texts_are_given_once_whatever_embeds_them(tmp_path: Path) -> None:
+    model = Detailed()
+    memory = opened(tmp_path, model)
+    texts = ["yes", "a long text", "yes", "a bad text", "a long text", "a bad text"]
+    reports = run(memory.remember_many([Memory(text, key=str(place)) for place, text in enumerate(texts)]))
+    assert model.asked == ["yes", "a long text", "a bad text"]
+    assert [one.kept for one in reports] == [None, 3, None, None, 3, None]
+    assert ["refused" in (one.deferred or "") for one in reports] == [False, False, False, True, False, True]
+    vectors = [vector_of(memory, one.id) for one in reports]
+    assert [vector is None for vector in vectors] == [False, False, False, True, False, True]
+    assert np.array_equal(vectors[1], vectors[4])
+    assert not np.array_equal(vectors[0], vectors[1])
+    assert np.array_equal(vectors[0], run(HASHING.embed(["yes"]))[0])
+    model.asked.clear()
+    run(memory.remember_turn("s", [Message.user("ok"), Message.assistant("what?"), Message.user("ok")]))
+    assert model.asked == ["ok", "what?", "a bad text"]  # the last one waits, in two memories
+    other = Detailed("model/2")
+    assert run(memory.reembed(other)).embedded == 7
+    assert sorted(other.asked) == sorted(["yes", "a long text", "a bad text", "ok", "what?"])
+    run(memory.close())
+
+
 def test_zeros_are_not_stored_by_embedding_anew_either(tmp_path: Path) -> None:
     class Blank(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
@@ -516,6 +539,50 @@ def test_closing_waits_as_long_as_it_is_told_for_vectors(tmp_path: Path) -> None
     run(again.close())
 
 
+def test_closing_waits_for_the_vector_of_a_write_when_nothing_else_is_pending(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    model.hangs = True
+
+    async def closed() -> Any:
+        writing = asyncio.ensure_future(memory.remember("under way"))
+        await until(lambda: "under way" in model.asked)
+        closing = asyncio.ensure_future(memory.close(wait=60))
+        await asyncio.sleep(0.05)
+        model.hangs = False
+        await closing
+        return await writing
+
+    assert run(closed()).deferred is None
+
+
+def test_closing_waits_for_what_is_about_to_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    begin = memory.store.transaction  # type: ignore[attr-defined]  # a store in a file has one
+    model.hangs = True
+
+    def later() -> Any:
+        time.sleep(0.2)  # between the embedder, which is not waited for, and the transaction, which keeps the file open
+        return begin()
+
+    monkeypatch.setattr(memory.store, "transaction", later)
+
+    async def closed() -> Any:
+        writing = asyncio.ensure_future(memory.remember("under way"))
+        await until(lambda: "under way" in model.asked)
+        await memory.close()
+        return await writing
+
+    assert run(closed()).outcome == "stored"
+    model.hangs = False
+    again = opened(tmp_path, model)
+    assert run(again.count()) == 2
+    run(again.close())
+
+
 def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model)
@@ -632,6 +699,11 @@ def test_what_is_sensitive_is_not_sent_to_another_machine_by_any_road(tmp_path: 
     assert run(memory.reembed(near)).without == 0
     assert "the code is 4712" in near.asked
     assert vector_of(memory, secret.id) is not None
+    away = Far("away/1")
+    done = run(memory.reembed(away))  # back again: it has a vector now, and still must not be sent
+    assert (done.embedded, done.without) == (1, 2)
+    assert away.asked == ["plain"]
+    assert vector_of(memory, secret.id) is None
     run(memory.close())
 
 

@@ -660,9 +660,11 @@ def damaged(lines, how):
         return at + 1, b"".join([*lines[:at], lines[at].replace(b"Coimbra", b"Co" + bad), *lines[at + 1 :]])
     if how == "not json":
         return at + 1, b"".join([*lines[:at], b"{]\n", *lines[at + 1 :]])
-    if how in ("nan in the log", "surrogate in the log"):
+    if how.endswith("in the log"):
         at = next(n for n, line in enumerate(lines) if b'"type": "operation"' in line)
-        value = b"NaN" if how == "nan in the log" else b'"\\ud800"'
+        value = {"nan": b"NaN", "surrogate": b'"\\ud800"', "raw surrogate": b'"\xed\xa0\x80"'}[
+            how.removesuffix(" in the log")
+        ]
         operation = lines[at].replace(b'"changes": [{', b'"changes": [{"new": {"importance": ' + value + b"}, ", 1)
         return at + 1, b"".join(sealed([*lines[:at], operation, *lines[at + 1 :]]))
     if how == "counts":
@@ -695,6 +697,7 @@ def damaged(lines, how):
         *("unknown type", "naive time", "no text", "short vector", "vector of nan", "trust", "beside", "surrogate"),
         *("revision", "twice", "nan in the log", "surrogate in the log"),
         *("gzip", "utf-16", "byte order mark", "too deep", "latin-1", "raw surrogate", "counts", "probes"),
+        "raw surrogate in the log",
     ],
 )
 def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(opened, tmp_path, how):

@@ -12,6 +12,7 @@ from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.records import Memory, Outcome, Source
+from memory.storage.rows import HistoryRow
 from vectorstore import open_store
 
 SECRET = "the locker code is 44173921-zebra"
@@ -166,7 +167,7 @@ def test_what_was_derived_from_it_alone_goes_down_the_line(memory):
 
 
 def test_what_goes_with_it_goes_with_its_own_versions_and_messages(memory, store):
-    first, second = turn(memory, Message.user("I have a dog."), Message.assistant(f"A dog: {SECRET}"))
+    first, second = turn(memory, Message.user("I have a dog."), Message.assistant("And a cat?"))
     made = remembered(memory, "has a pet", derived_from=(first,))
     run(memory.correct(made, "has an animal"))
     run(memory.correct(second, f"So: {SECRET}"))
@@ -268,6 +269,16 @@ def test_an_unfinished_row_of_a_forgotten_memory_is_not_completed(memory):
     run(memory.forget([target]))
     memory.conversations.rows.append("s", [Message.user("words of the row")], memories=[target])
     assert run(memory.complete()) == 0
+
+
+def test_words_that_were_said_before_are_not_completed_wherever_they_come_from(memory):
+    early = memory.clock()
+    run(memory.forget([remembered(memory, SECRET)]))
+    late = memory.clock()
+    rows = [HistoryRow("", "old", place, Message.user(SECRET), at) for place, at in enumerate([early, late], start=1)]
+    memory.conversations.rows.place(rows)
+    assert run(memory.complete()) == 1  # the second was said afresh
+    assert [one.sequence for one in run(memory.list())] == [2]
 
 
 def test_an_import_under_the_same_id_is_refused(memory):

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from memory.errors import ArgumentError, NoSuchMemory
+from memory.errors import ArgumentError, NoSuchMemory, NotTrusted
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.opening import open_memory
-from memory.records import Memory, Outcome
+from memory.records import Memory, Outcome, Trust
 from vectorstore import open_store
 
 SECRET = "the locker code is 44173921-zebra"
@@ -121,6 +121,59 @@ def test_taken_back_everything_is_as_it_was(memory):
     ]
 
 
+def test_taken_back_nothing_of_it_is_held_or_said_to_be_forgotten(memory):
+    first, _ = prepared(memory)
+    undone = run(memory.remember("taken back at once"))
+    run(memory.undo(undone.operation))
+    for receipt in [run(memory.forget([one], grace=WEEK)) for one in (first, undone.id)]:
+        assert set(memory._context.held.of("")) >= {receipt.operation}
+        run(memory.restore_forgotten(receipt.operation))
+    assert list(memory._context.held.of("")) == []
+    lanes = memory.tombstones.lanes()
+    assert [id for lane in lanes for id, _ in memory.tombstones.ids(lane)] == []
+    for text in (SECRET, "the locker code is 55284032-quagga", "taken back at once"):
+        assert memory.tombstones.words_at("", text) is None
+
+
+def test_what_waits_can_be_named_again_to_go_at_once_and_the_rest_of_it_can_still_be_taken_back(memory):
+    first, second = prepared(memory)
+    other = run(memory.remember("and another thing")).id
+    receipt = run(memory.forget([first, other], grace=WEEK))
+    planned = run(memory.forget([first], dry_run=True))
+    done = run(memory.forget([first]))
+    assert (planned.memories, done.memories) == ((first,), (first,))
+    assert done.parts["held"] == 5  # two versions, an answer that says the words, and the messages of both
+    assert len(done.hashes) == 3
+    run(memory.restore_forgotten(receipt.operation))
+    assert [one.text for one in run(memory.list())] == ["The weather is fine.", "and another thing"]
+    assert run(memory.get([first, second])) == [None, None]
+    assert run(memory.conversations.load("s")) == []
+    with pytest.raises(NoSuchMemory):
+        run(memory.history(first))
+
+
+def test_what_says_the_same_words_goes_out_of_what_waits_and_does_not_come_back(memory):
+    first, second = prepared(memory)
+    receipt = run(memory.forget([first], grace=WEEK))
+    again = run(memory.remember(SECRET)).id
+    run(memory.forget([again]))
+    run(memory.restore_forgotten(receipt.operation))
+    back = run(memory.get([first, second]))
+    assert [one and one.text for one in back] == ["the locker code is 55284032-quagga", None]
+    assert len(run(memory.history(first))) == 1
+    assert run(memory.conversations.load("s")) == []
+
+
+def test_who_is_trusted_less_erases_nothing_of_who_is_trusted_more_from_what_waits(memory):
+    first, _ = prepared(memory)
+    run(memory.forget([first], grace=WEEK))
+    (noted,) = run(memory.remember_many([Memory(SECRET, actor="tool", trust=Trust.TOOL)]))
+    for named in ([first], [noted.id]):
+        with pytest.raises(NotTrusted):
+            run(memory.forget(named, actor="tool"))
+    assert run(memory.get([noted.id]))[0] is not None
+
+
 def test_it_can_be_taken_back_once_and_only_in_time(memory, clock):
     first, _ = prepared(memory)
     receipt = run(memory.forget([first], grace=WEEK))
@@ -190,6 +243,7 @@ def test_at_its_end_the_bytes_are_gone(tmp_path, clock, way):
     assert [one.where for one in held.left] == ["held", str(tmp_path / "m.db")]
     clock.now += WEEK - timedelta(seconds=1)
     run(memory.remember("a second too early"))
+    assert memory.erase_due() == 0
     assert b"zebra" in bytes_of(tmp_path)
     clock.now += timedelta(seconds=1)
     if way == "a write":

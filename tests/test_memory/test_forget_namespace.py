@@ -127,3 +127,45 @@ def test_more_than_a_page_goes_in_one_step_and_no_byte_is_left(tmp_path):
     run(memory.close())
     content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert [word for word in WORDS if word.encode() in content] == []
+
+
+def test_a_part_that_fails_stops_all_of_it(tmp_path):
+    class Failing:
+        name = "failing"
+
+        def erase(self, gone):
+            if gone.everything:
+                raise RuntimeError("cannot")
+            return 0
+
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), clock=lambda: NOW)
+    filled(memory, "ann")
+    before = everything(memory, "ann")
+    memory.erasers.append(Failing())
+    with pytest.raises(RuntimeError, match="cannot"):
+        run(memory.forget_namespace("ann"))
+    assert everything(memory, "ann") == before
+    ids = [one.id for one in run(memory.list(namespace="ann"))]
+    assert memory.tombstones.which(store_namespace("ann", "conversation"), ids) == set()
+    run(memory.close())
+
+
+def test_while_somebody_reads_its_bytes_are_pending(tmp_path):
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), clock=lambda: NOW)
+    filled(memory, "ann")
+    other = open_store(f"sqlite:///{tmp_path / 'm.db'}")
+    lane = store_namespace("ann", "conversation")
+    with other.view([lane]) as view:
+        assert view.get(["nothing"], namespace=lane) == [None]
+        receipt = run(memory.forget_namespace("ann"))
+        assert receipt.pending
+    other.close()
+    assert run(memory.verify_forgotten(receipt, list(WORDS))).gone
+    run(memory.close())
+
+
+def test_its_receipt_has_a_hash_of_each_text_and_no_words(memory):
+    filled(memory, "ann")
+    receipt = run(memory.forget_namespace("ann"))
+    assert len(receipt.hashes) == 4
+    assert not any(word in repr(receipt) for word in WORDS)

@@ -230,6 +230,14 @@ def test_what_stays_does_not_mention_what_went_and_goes_with_its_last_source(mem
     assert run(memory.forget([a])).named == (both,)
     (kept,) = run(memory.get([both]))
     assert kept.derived_from == (b,)
+    run(memory.correct(both, "from both of them"))
+    c = remembered(memory, "the third thing")
+    three = remembered(memory, "from all", derived_from=(b, c))
+    run(memory.correct(three, "from all of them"))
+    receipt = run(memory.forget([c]))
+    assert [version.derived_from for version in run(memory.history(three))] == [(b,), (b,)]
+    assert run(memory.verify_forgotten(receipt)).left == ()
+    assert run(memory.forget([three])).derived == ()
     assert run(memory.forget([b])).derived == (both,)
 
 

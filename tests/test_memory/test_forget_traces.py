@@ -37,6 +37,7 @@ from memory import (
     open_memory,
 )
 from memory.messages import DocumentBlock
+from memory.recall import following, segment_tables
 
 SECRET = "the locker code is 44173921-zebra"
 TRACES = ("zebra", "44173921")
@@ -229,7 +230,14 @@ PLACES: list[Callable[[LongTermMemory, Path], Forgotten]] = [
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
-def test_wherever_the_words_were_no_byte_of_them_is_left(memory, tmp_path, place):
+def test_wherever_the_words_were_no_byte_of_them_is_left(memory, tmp_path, place, monkeypatch):
+    forget = memory.forget
+
+    async def asked_before(*given, **named):
+        assert len(await memory.recall("Which locker code has the zebra?"))  # what that derives of them goes, too
+        return await forget(*given, **named)
+
+    monkeypatch.setattr(memory, "forget", asked_before)
     receipt = place(memory, tmp_path)
     assert not receipt.pending
     assert traces(tmp_path, -vector_of(SECRET)) == []
@@ -252,6 +260,27 @@ async def kept_as_it_is(*given, **named):
     return Forgotten(())
 
 
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_what_recall_derived_of_it_is_not_kept_afterwards_either(memory, tmp_path, monkeypatch, kept_before):
+    monkeypatch.setattr(following, "_WORTH_KEEPING", 4)
+    monkeypatch.setattr(segment_tables, "_LARGEST", 8)
+    run(memory.remember_many(Memory(f"The garden is number {n}.", id=f"m{n}") for n in range(20)))
+    remembered(memory, f"{SECRET}, says Zebediah", id="a")
+    if not kept_before:  # as it is while another process writes
+        monkeypatch.setattr(segment_tables.SqliteSegments, "save", lambda *given, **named: False)
+    run(memory.recall("Which garden?"))
+    receipt = run(memory.forget(["a"]))
+    monkeypatch.undo()
+    monkeypatch.setattr(following, "_WORTH_KEEPING", 4)
+    monkeypatch.setattr(segment_tables, "_LARGEST", 8)
+    run(memory.remember_many(f"The next garden is number {n}." for n in range(20)))
+    run(memory.recall("Which garden?"))
+    with memory.store.database.read() as connection:
+        assert next(connection.execute("SELECT sum(size) FROM recall_segments")) == (41,)
+    assert traces(tmp_path) == []
+    assert run(memory.verify_forgotten(receipt, [SECRET])).left == ()
+
+
 # --- messages that readings do not show
 
 
@@ -269,7 +298,8 @@ def test_messages_that_a_retention_hides_go_with_their_session_and_do_not_come_b
 
 def test_a_namespace_takes_hidden_messages_and_an_import_does_not_bring_them_back(memory, tmp_path):
     history = SqliteHistory(memory.store.database, clock=memory.clock)
-    run(history.append("s", [Message.user(SECRET), Message.user("b"), Message.user("c")], namespace="ann"))
+    spoken = [Message.user(SECRET), Message.user("b"), Message.system("be kind to them")]
+    run(history.append("s", spoken, namespace="ann"))
     run(memory.export(tmp_path / "a.jsonl", namespace="ann"))
     strict = SqliteHistory(
         memory.store.database, clock=memory.clock, retention=Retention(messages=1, unremembered="keep")
@@ -353,13 +383,14 @@ def test_a_vector_of_a_second_space_that_comes_too_late_is_kept_nowhere(slow, tm
     assert traces(tmp_path, -vector_of(SECRET)) == []
 
 
-def test_words_that_a_policy_took_out_leave_no_vector_in_the_cache(tmp_path):
+@pytest.mark.parametrize("whole", [False, True])
+def test_words_that_a_policy_took_out_leave_no_vector_in_the_cache(tmp_path, whole):
     shorter = Judge(lambda one: Decision(Action.TRANSFORM, "short", memory=replace(one, text="There is a code.")))
     memory = opened(tmp_path, policies=[NearDuplicates(), shorter])
     noted = run(memory.remember(SECRET))
     assert not cached(memory, SECRET)
     (turn,) = run(memory.remember_turn("s", [Message.user(f"listen: {SECRET}")]))
-    run(memory.forget([noted.id, turn.id]))
+    run(memory.forget_namespace("") if whole else memory.forget([noted.id, turn.id]))
     assert not cached(memory, f"listen: {SECRET}")
     assert traces(tmp_path, vector_of(f"listen: {SECRET}")) == []
     run(memory.close())

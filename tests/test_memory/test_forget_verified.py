@@ -7,6 +7,7 @@ import string
 from base64 import b64encode, urlsafe_b64encode
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,22 @@ def test_hashes_differ_from_receipt_to_receipt_and_from_file_to_file(memory, tmp
     assert len({one.hashes for one in receipts}) == 3
 
 
+def test_a_hash_cannot_be_made_by_who_has_the_receipt_and_guesses_the_words(tmp_path):
+    receipts = []
+    for name in ("m.db", "n.db"):  # all of a receipt alike, but for the secret of the file
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / name}"), clock=lambda: NOW, operation_ids=counted())
+        receipts.append(run(memory.forget([remembered(memory, SECRET, id="x")])))
+        run(memory.close())
+    first, second = receipts
+    assert first.salt == second.salt
+    assert first.hashes != second.hashes
+
+
+def counted():
+    numbers = count(1)
+    return lambda: f"o{next(numbers)}"
+
+
 # --- proof
 
 
@@ -110,6 +127,16 @@ def test_a_row_that_still_refers_to_it_is_found(memory):
     remembered(memory, "made of it", derived_from=("gone",))
     verified = run(memory.verify_forgotten(Forgotten(("gone",), at=NOW)))
     assert places(verified) == [("entries", "memory gone is mentioned")]
+
+
+def test_a_list_of_ids_that_another_part_keeps_is_looked_through_and_a_text_like_one_is_none(memory):
+    receipt = run(memory.forget([remembered(memory, SECRET, id="gone")]))
+    remembered(memory, '["gone"]')
+    assert run(memory.verify_forgotten(receipt)).gone
+    with memory.store.database.write() as connection:  # as a part that forgot to forget would leave it
+        connection.execute("CREATE TABLE leftovers (ids TEXT)")
+        connection.execute("""INSERT INTO leftovers VALUES ('["kept", "gone"]')""")
+    assert places(run(memory.verify_forgotten(receipt))) == [("leftovers", "memory gone is mentioned")]
 
 
 def test_the_same_id_of_another_namespace_is_another_memory(memory):
@@ -244,6 +271,35 @@ def test_backups_are_named_and_hold_it_until_they_are_removed(memory, tmp_path):
     run(memory.forget([remembered(memory, "another")], remove_backups=True))
     assert not (tmp_path / "a.db").exists()
     assert run(memory.verify_forgotten(receipt, [SECRET])).gone
+
+
+def test_exports_of_the_namespace_are_named_and_searched_as_long_as_they_are_there(memory, tmp_path):
+    target = remembered(memory, SECRET)
+    run(memory.remember("another's", namespace="b"))
+    for name, namespace in (("mine.jsonl", ""), ("moved.jsonl", ""), ("theirs.jsonl", "b")):
+        run(memory.export(tmp_path / name, namespace=namespace))
+    (tmp_path / "moved.jsonl").unlink()
+    planned = run(memory.forget([target], dry_run=True))
+    receipt = run(memory.forget([target]))
+    assert planned.unreached == receipt.unreached
+    assert [(one.kind, Path(one.path).name, one.at, one.note[:7]) for one in receipt.unreached] == [
+        ("export", "mine.jsonl", NOW, ""),
+        ("export", "moved.jsonl", NOW, "nothing"),
+    ]
+    assert places(run(memory.verify_forgotten(receipt, [SECRET]))) == [("mine.jsonl", "text 0 is in its bytes")]
+    (tmp_path / "mine.jsonl").unlink()
+    assert run(memory.verify_forgotten(receipt, [SECRET])).gone
+    assert [Path(one.path).name for one in run(memory.forget_namespace("b")).unreached] == ["theirs.jsonl"]
+
+
+def test_backups_are_removed_with_a_whole_namespace_where_that_is_asked_for(memory, tmp_path):
+    remembered(memory, SECRET)
+    memory.store.backup(str(tmp_path / "a.db"))
+    assert not run(memory.forget_namespace("", dry_run=True, remove_backups=True)).unreached[0].removed
+    assert (tmp_path / "a.db").exists()
+    receipt = run(memory.forget_namespace("", remove_backups=True))
+    assert [one.removed for one in receipt.unreached] == [True]
+    assert not (tmp_path / "a.db").exists()
 
 
 def test_backups_stay_where_nothing_was_forgotten(memory, tmp_path):

@@ -159,6 +159,18 @@ async def test_a_forgotten_passage_does_not_come_back_with_its_document(memory, 
     assert any("cool" in text for text in texts(memory))
 
 
+async def test_a_forgotten_passage_does_not_come_back_by_another_name_or_in_another_collection(memory, docs):
+    await KnowledgeBase(memory).ingest(docs)
+    (entry,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
+    await memory.forget([entry.id])
+    (docs / "a.md").rename(docs / "renamed.md")
+    for collection in ("default", "another"):
+        report = await KnowledgeBase(memory, collection=collection).ingest(docs)
+        assert sum(line.forgotten for line in report.lines) == 1
+        lane = store_namespace("", DOCUMENTS, collection)
+        assert not any("cool" in one.text for one in memory.store.scan(namespace=lane))
+
+
 async def test_a_removed_document_is_in_no_byte_of_the_file(tmp_path, docs):
     (docs / "secret.md").write_text("# Canaryheading\n\nThe canaryword sings.\n")
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder())

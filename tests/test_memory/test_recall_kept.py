@@ -207,6 +207,20 @@ def test_nothing_waits_for_somebody_who_writes(path: Path) -> None:
     assert len(kept(path)["/conversation"]) == 10
 
 
+def test_a_full_disk_costs_no_answer(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(10, random.Random(5))))
+    with memory.store.database.write() as connection:
+        connection.pragma("max_page_count", connection.pragma("page_count"))
+    assert len(run_sync(memory.recall("river"))) > 0
+    assert kept(path) == {}
+    with memory.store.database.write() as connection:
+        connection.pragma("max_page_count", 1 << 30)
+    run_sync(memory.recall("river"))
+    run_sync(memory.close())
+    assert len(kept(path)["/conversation"]) == 10
+
+
 def broken_bytes(connection: sqlite3.Connection) -> None:
     (columns,) = connection.execute("SELECT columns FROM recall_segments").fetchone()
     connection.execute("UPDATE recall_segments SET columns = ?", (columns[:900] + b"?" + columns[901:],))

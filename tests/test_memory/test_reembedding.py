@@ -175,6 +175,18 @@ def test_it_can_be_abandoned(memory: LongTermMemory) -> None:
     assert wrong(memory, third) == []
 
 
+def test_a_model_changed_under_its_name_does_not_go_on_with_what_another_began(memory: LongTermMemory) -> None:
+    filled(memory, 10)
+    run(memory.reembed(Model("new", 48), switch=False))
+    run(memory.remember("One more note about the harbour."))
+    changed = Model("new", 48, turn=1)
+    with pytest.raises(SpaceNotReady, match="abandon"):
+        run(memory.reembed(changed))
+    assert changed.asked == []
+    run(memory.reembed(Model("new", 48)))
+    assert wrong(memory, Model("new", 48)) == []
+
+
 def test_what_is_corrected_while_its_vector_is_made_gets_that_of_its_new_text(memory: LongTermMemory) -> None:
     ids = filled(memory, 20)
     new = Model("new", 48)

@@ -23,7 +23,7 @@ from memory import (
     run_sync,
 )
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
-from vectorstore import Entry, open_store
+from vectorstore import Entry, RevisionConflict, open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LANE = store_namespace("", CONVERSATION)
@@ -267,6 +267,62 @@ def test_what_is_merged_is_as_careful_as_its_most_careful_part(memory):
     assert (merged.valid_from, merged.valid_to) == (None, None)
     (archived,) = run_sync(memory.history(ids[1]))
     assert (archived.speaker, archived.trust) == ("Ben", Trust.TOOL)
+
+
+def test_of_several_bounds_the_merged_one_has_the_earliest_expiry_and_the_whole_time_they_held(memory):
+    day = timedelta(days=1)
+    bounds = [(3, 1, 5, 0.2), (2, 2, 9, 0.7), (4, 0, 6, 0.4)]
+    ids = [
+        run_sync(
+            memory.remember(
+                Memory(
+                    f"part {expires}",
+                    expires_at=NOW + expires * day,
+                    valid_from=NOW + start * day,
+                    valid_to=NOW + end * day,
+                    importance=weight,
+                )
+            )
+        ).id
+        for expires, start, end, weight in bounds
+    ]
+    run_sync(memory.merge(ids, "all parts"))
+    merged = get(memory, ids[0])
+    assert (merged.expires_at, merged.importance) == (NOW + 2 * day, 0.7)
+    assert (merged.valid_from, merged.valid_to) == (NOW, NOW + 9 * day)
+
+
+def test_a_history_tells_all_that_was_done_however_much(memory):
+    one = run_sync(memory.remember("Ana likes tea.")).id
+    for number in range(130):
+        run_sync(memory.tag(one, [f"tag {number}"]))
+    history = run_sync(memory.history(one))
+    assert (len(history.operations), len(history.versions)) == (131, 1)
+    assert [one.changes[0].new["tags"][-1] for one in history.operations[:2]] == ["tag 129", "tag 128"]
+
+
+def test_a_mark_does_not_overwrite_what_another_wrote_meanwhile(memory):
+    class Racing:
+        """A store with the data part alone, to which somebody else writes between a look and a write."""
+
+        def __init__(self, store):
+            self.store = store
+
+        def __getattr__(self, name):
+            if name in ("transaction", "erase", "changes", "view", "verify"):
+                raise AttributeError(name)
+            return getattr(self.store, name)
+
+        def patch(self, metadata, **options):
+            ((id, fields),) = metadata.items()
+            self.store.patch({id: {**fields, "meta.theirs": 1}}, namespace=options["namespace"])
+            return self.store.patch(metadata, **options)
+
+    one = run_sync(memory.remember("Ana likes tea.")).id
+    racing = LongTermMemory(Racing(memory.store), clock=memory.clock)
+    with pytest.raises(RevisionConflict):
+        run_sync(racing.tag(one, ["mine"]))
+    assert get(memory, one).metadata == {"theirs": 1}
 
 
 def test_what_must_not_be_merged_is_refused_and_nothing_is_changed(memory):

@@ -88,6 +88,8 @@ def silent_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("abcd", 2),
         ("two words", 3),
         ("10:30", 5),
+        ("(?!)", 4),
+        ("a = b[0] ;", 7),
         ("HTTP", 4),
         ("記憶", 4),
         ("é", 2),
@@ -133,9 +135,11 @@ def test_a_fetch_that_never_answers_is_given_up_and_not_tried_again(
         with pytest.raises(TokenizerUnavailable, match="did not arrive within"):
             counter.count("some words")
         assert dict(os.environ) == before
-        monkeypatch.setattr(tiktoken_counter, "_fetch", None)  # a second try would fail on this
+        tried: list[str] = []
+        monkeypatch.setattr(tiktoken_counter, "_fetch", lambda encoding, outcome: tried.append(encoding))
         with pytest.raises(TokenizerUnavailable, match="did not arrive within"):
             counter.count("some words")
+        assert tried == []
 
 
 def test_counting_goes_on_when_the_limit_is_over_and_not_when_the_fetch_is(
@@ -276,6 +280,8 @@ def test_tool_results_count_with_their_images() -> None:
         call_id="1", content=(TextBlock(text="two words"), ImageBlock(media_type="image/png", data=png(64, 65)))
     )
     assert message_tokens(Message.tool([result]), Words()) == MESSAGE_OVERHEAD + 2 + 340
+    named = result.model_copy(update={"name": "look it up"})
+    assert message_tokens(Message.tool([named]), Words()) == MESSAGE_OVERHEAD + 3 + 2 + 340
 
 
 def test_thinking_counts() -> None:

@@ -314,6 +314,66 @@ def test_what_the_user_decided_is_not_taken_back_by_who_is_trusted_less(memory):
     assert run_sync(memory.restore_forgotten(gone, actor="assistant", approved_by="user")).actor == "assistant"
 
 
+def test_what_is_in_the_way_is_found_however_much_was_done_since(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    pinned = run_sync(memory.pin(one)).id
+    unpinned = run_sync(memory.unpin(one)).id
+    tags = [run_sync(memory.tag(one, [f"tag {number}"])).id for number in range(45)]
+    with pytest.raises(CannotUndo) as refused:
+        run_sync(memory.undo(pinned))
+    assert refused.value.in_the_way == unpinned
+    with pytest.raises(CannotUndo, match=tags[1]):
+        run_sync(memory.undo(tags[0]))
+    run_sync(memory.undo(unpinned))
+    assert get(memory, one).pinned
+    run_sync(memory.undo(pinned))
+    assert (get(memory, one).pinned, len(get(memory, one).tags)) == (False, 45)
+
+
+def test_what_somebody_changed_beside_the_log_is_not_overwritten(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    marked = run_sync(memory.set_importance(one, 0.5)).id
+    (entry,) = memory.store.get([one], namespace="/conversation")
+    memory.store.patch({one: {**entry.metadata, "importance": 0.9}}, namespace="/conversation")
+    with pytest.raises(CannotUndo, match=r"importance of memory .* changed beside the log"):
+        run_sync(memory.undo(marked))
+    assert get(memory, one).importance == 0.9
+
+
+def test_a_version_that_is_back_is_there_once_at_every_moment(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    moments = [memory.clock()]
+    done = run_sync(memory.correct(one, "I live in Porto.")).operation
+    for _ in range(4):
+        moments.append(memory.clock())
+        done = run_sync(memory.undo(done)).id
+        for moment in (*moments, memory.clock()):
+            assert run_sync(memory.count(as_of=moment)) == run_sync(memory.count(known_at=moment)) == 1
+
+
+@pytest.mark.parametrize("deed", ["remember", "forget", "undo", *DEEDS])
+def test_what_cannot_be_logged_is_not_done(memory, monkeypatch, deed):
+    report = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("place",))))
+    other = run_sync(memory.remember(Memory("I have a boat.", pinned=True, disabled=deed == "enable"))).id
+    before = [[*memory.store.scan(namespace=lane)] for lane in memory.store.namespaces()]
+    log = run_sync(memory.operations())
+    more = {
+        "remember": lambda: memory.remember("Another thing."),
+        "forget": lambda: memory.forget([report.id]),
+        "undo": lambda: memory.undo(report.operation),
+    }
+
+    def full(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory._context.operations), "add", full)
+        with pytest.raises(OSError, match="full"):
+            run_sync(more[deed]() if deed in more else DEEDS[deed](memory, report.id, other))
+    assert str([[*memory.store.scan(namespace=lane)] for lane in memory.store.namespaces()]) == str(before)
+    assert run_sync(memory.operations()) == log
+
+
 def test_an_undo_is_of_its_own_namespace_and_names_what_it_does_not_know(memory):
     report = run_sync(memory.remember("mine", namespace="a"))
     with pytest.raises(ArgumentError, match="operation"):

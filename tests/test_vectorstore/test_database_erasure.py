@@ -91,12 +91,29 @@ def test_with_a_reader_it_is_pending_and_gone_with_the_next_commit(database, tmp
     assert traces(tmp_path) == 0
 
 
-def test_with_a_reader_it_is_gone_when_asked_again(database, tmp_path):
+def test_with_a_reader_it_is_gone_when_that_one_leaves(database, tmp_path):
     with reader_elsewhere(database):
         forget(database)
-    assert database.pending_erasure()
-    assert database.finish_erasure()
+        assert database.pending_erasure()
+    assert not database.pending_erasure()
     assert traces(tmp_path) == 0
+
+
+def test_with_a_reader_of_another_it_is_gone_when_something_is_read_here(database, tmp_path):
+    with Database(database.path) as other:
+        with reader_elsewhere(other):
+            forget(database)
+        with database.read() as connection:
+            connection.execute("SELECT count(*) FROM t").fetchall()
+        assert traces(tmp_path) == 0
+
+
+def test_with_a_reader_it_is_gone_when_asked_again(database, tmp_path):
+    with Database(database.path) as other:
+        with reader_elsewhere(other):
+            forget(database)
+        assert database.finish_erasure()
+        assert traces(tmp_path) == 0
 
 
 def test_the_mark_survives_and_opening_finishes(database, tmp_path):

@@ -192,7 +192,7 @@ def test_entries_that_the_index_lost_are_damage_and_no_short_answer(store):
         raw.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", kept[0])
     raw.close()
     again = open_store(f"sqlite:///{store.database.path}")
-    with pytest.raises(DamageError):
+    with pytest.raises(DamageError, match="by entries_by_said"):
         list(scan_by(again, ["said"]))
     again.close()
 

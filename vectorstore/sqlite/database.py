@@ -166,7 +166,7 @@ class Database:
         """Take deleted bytes from the disk; True when none are left.
 
         A reader, here or in another process, can prevent it for now: the mark is durable, and it is tried
-        again after each commit, at opening and at closing.
+        again after each commit and each reading here, at opening and at closing.
         """
         if self.read_only or self.in_write():
             return not self.pending_erasure()

@@ -67,7 +67,7 @@ def check_file(path: Path) -> None:
     try:
         size = file.xFileSize()
         if size == 0:
-            raise NotAStore(str(path), "the file is empty but was not when it was made; restore it from a backup")
+            raise NotAStore(str(path), "the file is empty, which no memory is; restore it from a backup, or remove it")
         header = file.xRead(min(100, size), 0)
     finally:
         file.xClose()

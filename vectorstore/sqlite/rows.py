@@ -37,6 +37,11 @@ _TABLES = {
     "forward": "key, namespace, context_length, sequence",
     "changes": "namespace, revision, key, removed",
 }
+_HELD = (
+    "SELECT e.id, e.key, e.revision, e.checksum, v.checksum, coalesce(n.checksum, r.checksum) FROM {}"
+    " LEFT JOIN vectors AS v ON v.key = e.key LEFT JOIN next_vectors AS n ON n.key = e.key"
+    " LEFT JOIN next_no_vector AS r ON r.key = e.key{}"
+)
 _parsed = json.JSONDecoder().raw_decode  # canonical JSON has nothing around it
 
 
@@ -60,14 +65,14 @@ def namespace_key(connection: apsw.Connection, name: str) -> int | None:
 
 def held_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) -> dict[str, Held]:
     """Return those of *ids* that exist."""
-    rows = each(
-        connection,
-        "SELECT e.id, e.key, e.revision, e.checksum, v.checksum, coalesce(n.checksum, r.checksum)"
-        " FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
-        " LEFT JOIN vectors AS v ON v.key = e.key LEFT JOIN next_vectors AS n ON n.key = e.key"
-        " LEFT JOIN next_no_vector AS r ON r.key = e.key",
-        (as_json(list(ids)), namespace),
-    )
+    wanted = list(ids)
+    if len(wanted) == 1:  # the usual write, for which a table of ids would take longer than all the rest
+        rows = each(
+            connection, _HELD.format("entries AS e", " WHERE e.id = ? AND e.namespace = ?"), (*wanted, namespace)
+        )
+    else:
+        found = "json_each(?) AS wanted CROSS JOIN entries AS e ON e.id = wanted.value AND e.namespace = ?"
+        rows = each(connection, _HELD.format(found, ""), (as_json(wanted), namespace))
     return {id: Held(*rest) for id, *rest in rows}
 
 

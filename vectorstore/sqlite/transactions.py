@@ -45,6 +45,7 @@ class Transactions:
         self._turn_of = threading.Lock()
         self._notes: list[Callable[[apsw.Connection], object]] = []
         self._here = _Here()
+        self._unfinished = False
         self._usage = Usage(opened.place, self._shut, self._connections)
 
     @property
@@ -90,6 +91,8 @@ class Transactions:
             with self._readers.transaction(fresh=fresh) as connection:
                 self._check(connection)
                 yield connection
+            if self._unfinished:
+                self._erase_if_idle()
 
     @contextmanager
     def write(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
@@ -199,10 +202,17 @@ class Transactions:
                 pass
 
     def _erase_quietly(self, connection: apsw.Connection) -> None:
-        try:
-            erasure.finish(connection, wait=0.0, busy_timeout=self._busy_timeout)
-        except apsw.Error:
-            return  # the commit stands, and so does the mark: whatever ails the file is not the commit's error
+        self._unfinished = True
+        with suppress(apsw.Error):  # the commit stands, and so does the mark: whatever ails the file is not its error
+            self._unfinished = not erasure.finish(connection, wait=0.0, busy_timeout=self._busy_timeout)
+
+    def _erase_if_idle(self) -> None:
+        """Try again what a reader prevented, now that one has left; not while somebody writes."""
+        if self._writer is not None and self._turn_of.acquire(blocking=False):
+            try:
+                self._erase_quietly(self._writer)
+            finally:
+                self._turn_of.release()
 
     def _last_notes(self, connection: apsw.Connection) -> None:
         if self._notes and not connection.in_transaction:

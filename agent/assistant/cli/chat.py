@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent.results import RunResult
 
 _LEAVE = ("/quit", "/exit", "/bye")
-_HELP = "Say something, ask something. /new begins a new session, /session names this one, /quit leaves."
+_HELP = "Say something, or ask something.\n/new begins a new session, /session names this one, /quit leaves."
 
 
 @reported
@@ -75,7 +75,7 @@ class _Talk:
         elif line == "/session":
             note(self.session)
         elif line.startswith("/") and line[1:].isalpha():
-            note(_HELP if line == "/help" else f"there is no {line}. {_HELP}")
+            note(_HELP if line == "/help" else f"there is no {line}.\n{_HELP}")
         else:
             self._answer(line)
 

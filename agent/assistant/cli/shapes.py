@@ -72,12 +72,13 @@ def memory_json(memory: Memory) -> dict[str, Any]:
 
 
 def found_json(found: Found, *, explain: bool, around: bool = False) -> dict[str, Any]:
-    """Return what a recall found; *around*: with the turns around each hit."""
+    """Return what a recall found; *around*: with what stands around each hit."""
     beside = [{"before": _turns(hit.before), "after": _turns(hit.after)} if around else {} for hit in found]
     return {
         "hits": [{**_hit(hit, explain=explain), **turns} for hit, turns in zip(found, beside, strict=True)],
         "confidence": found.confidence,
         "abstain": found.abstain,
+        "searched": found.searched,
         "notes": list(found.notes),
     }
 

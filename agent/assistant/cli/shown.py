@@ -24,12 +24,14 @@ def show(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show everything about memory ID."""
-    from memory import NoSuchMemory, run_sync
+    from memory import ArgumentError, run_sync
 
     with opened_memory(context) as place:
         (memory,) = run_sync(place.memory.get([id], namespace=place.namespace))
         if memory is None:
-            raise NoSuchMemory(id)
+            run_sync(place.memory.history(id, namespace=place.namespace))
+            gone = f"it was taken back, or merged into another; `mneme memories history {id}` tells"
+            raise ArgumentError("id", id, f"a memory that is there is needed ({gone})")
     if json:
         print_json(memory_json(memory))
         return

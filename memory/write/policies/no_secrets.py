@@ -17,6 +17,8 @@ from memory.secret_kinds import SECRET_KINDS, SecretKind
 from memory.write.policies.protocol import Action, Decision, OnFailure
 
 _NAMES: Final = ("key", "session", "speaker", "kind", "role")
+_REMEMBERED: Final = 1_000
+"""Names in which nothing was found: those of speakers and sessions come again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class NoSecrets:
     kinds: Sequence[SecretKind] = SECRET_KINDS
     also: Sequence[SecretKind] = ()
     on_failure: OnFailure = field(default="reject", kw_only=True)
+    _harmless: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.action not in ("redact", "reject"):
@@ -52,7 +55,7 @@ class NoSecrets:
             return Decision(Action.ACCEPT)
         named = [str(getattr(memory, name) or "") for name in _NAMES] + [*memory.scopes, *memory.scopes.values()]
         found = _Found(self.kinds)
-        if self.action == "reject" or any(secret_spans(name, self.kinds) for name in named):
+        if self.action == "reject" or any(self._is_secret(name) for name in named):
             for text in named:
                 found.clean(text)
             found.memory(memory)
@@ -61,6 +64,16 @@ class NoSecrets:
         if not found.spans:
             return Decision(Action.ACCEPT)
         return Decision(Action.REDACT, found.reason, cleaned, spans=found.spans)
+
+    def _is_secret(self, name: str) -> bool:
+        if name in self._harmless:
+            return False
+        if secret_spans(name, self.kinds):
+            return True
+        if len(self._harmless) >= _REMEMBERED:
+            self._harmless.clear()
+        self._harmless.add(name)
+        return False
 
     def cleaned(self, text: str, name: str = "") -> tuple[str, int]:
         """Return *text* without secrets, and how many there were; *name* may say that it is a password."""

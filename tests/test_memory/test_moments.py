@@ -1,0 +1,210 @@
+"""The very moment: when something begins and ends to hold, to be known and to be shown, in recall, list and counts.
+
+With clocks and times without a zone, which are taken in the zone of the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from memory import LongTermMemory, Memory, Message, run_sync
+from vectorstore import open_store
+
+ZONE = timezone(timedelta(hours=5, minutes=45))
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+INSTANT = timedelta(microseconds=1)
+HOUR = timedelta(hours=1)
+
+
+class Hand:
+    """A clock that stands where it is put; *naive*: it names no zone."""
+
+    def __init__(self, *, naive: bool) -> None:
+        self.now = NOW
+        self.naive = naive
+
+    def __call__(self) -> datetime:
+        return self.now.astimezone(ZONE).replace(tzinfo=None) if self.naive else self.now
+
+
+@pytest.fixture(params=["numpy", "sqlite", "naive clock"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    kept = LongTermMemory(store, clock=Hand(naive=request.param == "naive clock"), zone=ZONE)
+    yield kept
+    run_sync(kept.close())
+
+
+def shown(memory: LongTermMemory, **when: datetime) -> list[str]:
+    """Return what recall finds, having seen that list and count say the same."""
+    found = run_sync(memory.recall("Where does Ana live?", **when))
+    recalled = sorted(hit.memory.text for hit in found)
+    if when:
+        listed = run_sync(memory.list(disabled=False, expired=False, **when))
+        assert sorted(one.text for one in listed) == recalled
+        assert run_sync(memory.count(disabled=False, expired=False, **when)) == len(recalled)
+    return recalled
+
+
+def put(memory: LongTermMemory, now: datetime) -> None:
+    memory.clock.now = now
+
+
+def naive(moment: datetime) -> datetime:
+    return moment.astimezone(ZONE).replace(tzinfo=None)
+
+
+@pytest.mark.parametrize("told", [lambda moment: moment, naive])
+def test_what_holds_from_a_moment_until_another_is_found_from_the_first_and_not_at_the_second(memory, told):
+    start, end = NOW + HOUR, NOW + 2 * HOUR
+    run_sync(memory.remember(Memory("Ana lives in Porto.", valid_from=told(start), valid_to=told(end))))
+    for moment, there in ((start - INSTANT, 0), (start, 1), (end - INSTANT, 1), (end, 0)):
+        put(memory, NOW)
+        assert len(shown(memory, as_of=told(moment))) == there
+        put(memory, moment)
+        assert len(shown(memory)) == there
+    stats = run_sync(memory.stats())
+    assert (stats.ended, stats.first) == (1, NOW)
+    put(memory, end - INSTANT)
+    assert run_sync(memory.stats()).ended == 0
+
+
+@pytest.mark.parametrize("told", [lambda moment: moment, naive])
+def test_what_was_known_stands_from_its_recording_until_it_was_replaced(memory, told):
+    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    put(memory, NOW + HOUR)
+    run_sync(memory.correct(one, "Ana lives in Faro."))
+    put(memory, NOW + 9 * HOUR)
+    assert shown(memory, known_at=told(NOW - INSTANT)) == []
+    assert shown(memory, known_at=told(NOW)) == ["Ana lives in Porto."]
+    assert shown(memory, known_at=told(NOW + HOUR - INSTANT)) == ["Ana lives in Porto."]
+    assert shown(memory, known_at=told(NOW + HOUR)) == ["Ana lives in Faro."]
+    assert shown(memory, as_of=told(NOW + HOUR - INSTANT)) == ["Ana lives in Porto."]
+    assert shown(memory, as_of=told(NOW + HOUR)) == ["Ana lives in Faro."]
+
+
+@pytest.mark.parametrize("told", [lambda moment: moment, naive])
+def test_what_expires_at_a_moment_is_out_of_every_answer_at_that_moment(memory, told):
+    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    run_sync(memory.expire(one, told(NOW + HOUR)))
+    for moment, there in ((NOW + HOUR - INSTANT, 1), (NOW + HOUR, 0)):
+        put(memory, moment)
+        assert len(shown(memory)) == len(shown(memory, as_of=told(NOW + HOUR))) == there
+        assert run_sync(memory.count(expired=False)) == there
+        assert run_sync(memory.count(expired=True)) == run_sync(memory.stats()).expired == 1 - there
+    run_sync(memory.pin(one))
+    assert run_sync(memory.pinned()) == []
+    put(memory, NOW)
+    assert len(run_sync(memory.pinned())) == 1
+
+
+def test_every_operation_has_the_moment_of_the_clock_in_its_zone(memory):
+    one = run_sync(memory.remember("Ana lives in Porto.")).id
+    other = run_sync(memory.remember_many(["Ana has a boat."]))[0].id
+    run_sync(memory.remember_turn("s", [Message.user("Where is it?")]))
+    run_sync(memory.pin(one))
+    correction = run_sync(memory.correct(one, "Ana lives in Faro.")).operation
+    run_sync(memory.undo(correction))
+    run_sync(memory.end(one, NOW + HOUR))
+    run_sync(memory.merge([one, other], "Ana lives in Faro and has a boat."))
+    run_sync(memory.forget([one], grace=HOUR))
+    log = run_sync(memory.operations())
+    assert [operation.kind for operation in log] == [
+        *["forget", "merge", "end", "undo", "correct", "pin", "remember", "remember", "remember"]
+    ]
+    assert {operation.at for operation in log} == {NOW}
+    run_sync(memory.restore_forgotten(log[0].id))
+    history = run_sync(memory.history(one))
+    assert {version.recorded_at for version in history} == {NOW}
+    assert {version.retired_at for version in history} == {None, NOW}
+    assert run_sync(memory.operations(limit=1))[0].at == NOW
+
+
+def test_what_is_older_than_a_time_without_a_zone_is_meant_in_the_memory_s(memory):
+    run_sync(memory.remember(Memory("Ana lives in Porto.", occurred_at=NOW)))
+    assert run_sync(memory.forget(older_than=naive(NOW), dry_run=True)).memories == ()
+    assert len(run_sync(memory.forget(older_than=naive(NOW + INSTANT), dry_run=True)).memories) == 1
+    put(memory, NOW + HOUR)
+    assert run_sync(memory.forget(older_than=HOUR, dry_run=True)).memories == ()
+    assert len(run_sync(memory.forget(older_than=HOUR - INSTANT, dry_run=True)).memories) == 1
+
+
+class DataOnly:
+    """A store that has the data part alone."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        if name not in (
+            "space",
+            "upsert",
+            "patch",
+            "put_vectors",
+            "get",
+            "delete",
+            "count",
+            "scan",
+            "namespaces",
+            "close",
+        ):
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+    def search(self, *given, **options):
+        return self._store.search(*given, **options)
+
+    def search_many(self, *given, **options):
+        return self._store.search_many(*given, **options)
+
+    def search_text(self, *given, **options):
+        return self._store.search_text(*given, **options)
+
+
+def test_on_a_store_with_the_data_part_alone_moments_are_the_same():
+    memory = LongTermMemory(DataOnly(open_store("numpy:")), clock=Hand(naive=False))
+    told = [
+        Memory("Ana lives in Porto.", expires_at=NOW + HOUR),
+        Memory("Ana lives in Faro.", valid_from=NOW + HOUR),
+        Memory("Ana lives in Beja.", valid_to=NOW + HOUR),
+        Memory("Ana lives in Evora.", disabled=True),
+    ]
+    run_sync(memory.remember_many(told))
+    for moment, there in ((NOW + HOUR - INSTANT, ["Beja", "Porto"]), (NOW + HOUR, ["Faro"])):
+        put(memory, moment)
+        found = run_sync(memory.recall("Where does Ana live?"))
+        assert sorted(hit.memory.text.split()[-1].rstrip(".") for hit in found) == there
+
+
+NOT_STANDING = [{"expires_at": NOW}, {"disabled": True}, {"valid_from": NOW + HOUR}, {"valid_to": NOW}]
+
+
+@pytest.mark.parametrize("fields", NOT_STANDING)
+@pytest.mark.parametrize("kind", ["whole", "data only"])
+def test_many_that_do_not_stand_take_no_place_among_the_first(fields, kind):
+    """More than the searches name as candidates, and each nearer to the question than what is to be found."""
+    store = open_store("numpy:")
+    memory = LongTermMemory(store if kind == "whole" else DataOnly(store), clock=lambda: NOW)
+    lines = run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", **fields) for n in range(1500)))
+    rumour = Memory("Where Ana sleeps nobody ever knew, but there is a rumour about a barge.", tags=("this",))
+    run_sync(memory.remember(rumour))
+    assert [hit.memory.text for hit in run_sync(memory.recall("Where does Ana live?", 1))] == [rumour.text]
+    if kind == "whole":
+        stage = run_sync(memory.why_not("Where does Ana live?", lines[7].id)).stage
+        assert stage == {"expires_at": "expired", "disabled": "disabled"}.get(next(iter(fields)), "validity")
+
+
+@pytest.mark.parametrize("kind", ["whole", "data only"])
+def test_many_of_another_tag_or_scope_take_no_place_among_the_first(kind):
+    store = open_store("numpy:")
+    memory = LongTermMemory(store if kind == "whole" else DataOnly(store), clock=lambda: NOW)
+    run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", tags=("other",)) for n in range(1500)))
+    rumour = Memory("Where Ana sleeps nobody knew.", tags=("this", "x"), scopes={"project": "ana"})
+    run_sync(memory.remember(rumour))
+    for options in ({"tags": ["this", "that"]}, {"scopes": {"project": "ana"}}, {"where": {"scope.project": "ana"}}):
+        found = run_sync(memory.recall("Where does Ana live?", 1, **options))
+        assert [hit.memory.text for hit in found] == [rumour.text]
