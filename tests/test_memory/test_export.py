@@ -510,6 +510,16 @@ def test_a_message_whose_memory_was_forgotten_there_is_not_taken_in_here_either(
     assert run(other.conversations.sessions()) == []
 
 
+def test_what_was_undone_here_stays_undone(opened, tmp_path):
+    memory = opened()
+    said = run(memory.remember("said by mistake"))
+    exported(memory, tmp_path / "a.jsonl")
+    run(memory.undo(said.operation))
+    (line,) = run(memory.import_(tmp_path / "a.jsonl")).lines
+    assert (line.outcome, line.reason.split(":")[0]) == (Outcome.DUPLICATE, "its versions are in the archive here")
+    assert run(memory.list()).memories == ()
+
+
 def test_what_was_undone_and_then_forgotten_does_not_come_back_as_an_old_version(opened, tmp_path):
     memory = opened()
     said = run(memory.remember("the code is 44173921-zebra"))
@@ -632,6 +642,18 @@ def sealed(lines):
     return [json.dumps(header).encode() + b"\n", *lines[1:]]
 
 
+SAID = {
+    "gzip": "it is compressed (gzip); unpack it first",
+    "utf-16": "not UTF-8",
+    "latin-1": "the line is not UTF-8",
+    "cut": "ends in the middle of the line",
+    "newer": "use a newer one",
+    "twice": "is there twice",
+    "counts": "cut or edited",
+    "a letter changed": "it was edited",
+}
+
+
 def damaged(lines, how):
     at = next(n for n, line in enumerate(lines) if b'"type": "memory"' in line)
     item = json.loads(lines[at])
@@ -711,6 +733,7 @@ def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(open
         with pytest.raises(UnreadableExport) as error:
             run(other.import_(tmp_path / "bad.jsonl", mode=mode, trust="user"))
         assert error.value.line == line
+        assert SAID.get(how, "") in str(error.value)
         assert f"line {line}" in str(error.value)
     assert exported(other, tmp_path / "after.jsonl") == before
 
