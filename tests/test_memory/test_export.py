@@ -939,6 +939,19 @@ def test_earlier_versions_are_kept_without_secrets_too(opened, tmp_path):
     assert [one.text for one in run(other.history(said.id))] == ["I have a PIN.", "My PIN is [redacted: PIN]."]
 
 
+def test_history_comes_without_secrets_and_passages_are_looked_through_too(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
+    run(memory.remember_turn("s", [Message.user("My PIN is 48213."), Message.system("The PIN is 99121.")]))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "pins.md").write_text("The PIN of the gate is 77123.")
+    run(KnowledgeBase(memory, collection="guide").ingest(tmp_path / "notes"))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    data = exported(other, tmp_path / "b.jsonl")
+    assert [number for number in (b"48213", b"99121", b"77123") if number in data] == []
+    assert data.count(b"[redacted: PIN]") == 4
+
+
 # --- the same again
 
 
