@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from memory.codec import from_entry, text_of, to_entry
 from memory.portable.course import Course, content
 from memory.portable.items import memory_of, vector_of, without_version
+from memory.portable.reading import turn_of
 from memory.portable.report import Item
 from memory.records import Memory, Outcome
 from memory.write.embedded import Embedded
@@ -52,9 +53,7 @@ class _Read:
     @property
     def turn(self) -> Hashable:
         """What the messages of one turn have in common; of anything else its line."""
-        one = self.memory
-        said = one.kind == "turn" and None not in (one.sequence, one.operation)
-        return (one.session, one.operation) if said else self.line
+        return turn_of(self.memory) or self.line
 
 
 @dataclass(slots=True)

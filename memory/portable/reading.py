@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from memory.errors import ArgumentError, UnreadableExport
 from memory.portable.items import beside_of, forgotten_of, memory_of, message_of, operation_of, vector_of
@@ -31,6 +31,8 @@ _GZIP: Final = b"\x1f\x8b"
 _BATCH: Final = 1000
 _BATCH_BYTES: Final = 1 << 26
 _EVERY: Final = 256
+Said: TypeAlias = tuple[str | None, str | None]
+"""The session and the operation of a turn."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,10 @@ class Checked:
     """Memories, and operations that made memories, of which something else in it was made."""
     linked: set[str] = field(default_factory=set)
     """Memories that nearly repeat another, and those that they repeat."""
+    joined: set[int] = field(default_factory=set)
+    """Lines of messages that were said in one turn with the line before."""
+    turn: Said | None = None
+    """The turn of the last line that was checked."""
     keys: dict[str, str] = field(default_factory=dict)
     """By id, the keys that callers gave."""
     ends: array[int] = field(default_factory=lambda: array("Q", [0]))
@@ -69,12 +75,13 @@ class Checked:
         self.marks.append(_mark(line))
 
     def batches(self, numbers: Iterable[int]) -> Iterator[list[int]]:
-        """Yield *numbers* of lines, at most a thousand at once and not too many bytes."""
+        """Yield *numbers* of lines, about a thousand at once and not too many bytes; no turn is cut."""
         batch: list[int] = []
         size = 0
         for number in numbers:
             length = self.ends[number] - self.ends[number - 1]
-            if batch and (len(batch) == _BATCH or size + length > _BATCH_BYTES):
+            full = len(batch) >= _BATCH or size + length > _BATCH_BYTES
+            if batch and full and number not in self.joined:
                 yield batch
                 batch, size = [], 0
             batch.append(number)
@@ -190,7 +197,7 @@ def _check(
         found.memories.append(number)
         if kind == Item.PASSAGE:
             return kind, name(given.get("collection"), "item.collection"), memory.id
-        _note(found, memory)
+        _note(found, memory, number)
         return kind, memory.id
     if kind == Item.OPERATION:
         found.operations.append(number)
@@ -209,8 +216,17 @@ def _check(
     return None
 
 
-def _note(found: Checked, memory: Memory) -> None:
+def turn_of(memory: Memory) -> Said | None:
+    """Return what the messages of one turn have in common; None for what is no message."""
+    said = memory.kind == "turn" and None not in (memory.sequence, memory.operation)
+    return (memory.session, memory.operation) if said else None
+
+
+def _note(found: Checked, memory: Memory, number: int) -> None:
     """Note what *memory* says of others."""
+    before, found.turn = found.turn, turn_of(memory)
+    if before is not None and before == found.turn:
+        found.joined.add(number)
     found.owners.add(memory.id)
     if memory.key is not None:
         found.keys[memory.id] = memory.key

@@ -826,6 +826,17 @@ def test_what_nearly_repeats_something_here_or_of_an_earlier_batch_is_left_out_i
     ]
 
 
+def test_what_is_to_be_replaced_is_no_reason_to_leave_anything_out(opened, tmp_path):
+    options = {"embedder": None, "choose_local": False}
+    memory, other = opened("m.db", **options), opened("n.db", policies=[NearDuplicates(fold=True)], **options)
+    run(memory.remember(Memory(FRIDAY[0], id="there")))
+    run(other.remember(Memory(FRIDAY[1], id="here")))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
+    assert outcomes(report) == [("there", "stored", "")]
+    assert texts(other) == [FRIDAY[0]]
+
+
 def test_links_that_the_file_brings_are_kept_and_the_round_is_equal(opened, tmp_path):
     options = {"embedder": None, "choose_local": False, "policies": [NearDuplicates(words=0.5)]}
     memory, other = opened("m.db", **options), opened("n.db", **options)
@@ -909,7 +920,9 @@ def test_facts_alone_stand_for_the_words_of_a_file_once(opened, tmp_path):
     assert texts(other) == []
 
 
-def test_messages_of_a_turn_are_judged_together_as_when_they_were_said(opened, tmp_path):
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_messages_of_a_turn_are_judged_together_as_when_they_were_said(opened, tmp_path, monkeypatch, batch):
+    monkeypatch.setattr(reading, "_BATCH", batch)
     memory = opened("m.db")
     run(memory.remember_turn("s", [Message.user("Why?"), Message.assistant("It rains in Lisbon.")]))
     run(memory.remember(Memory("Why?", kind="turn")))
