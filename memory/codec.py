@@ -106,14 +106,12 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
 def from_entry(entry: Entry) -> Memory:
     """Return the memory that *entry* keeps."""
     fields = entry.metadata
-    caption = fields.get("caption", "")
-    text = entry.text.removesuffix(_caption(caption)) if caption else entry.text
     given: dict[str, Any] = {name: fields[name] for name in (*_TEXTS, *_NUMBERS, *_FLAGS) if name in fields}
     for name in _TIMES:
         if name in fields:
             given[name] = from_text(fields[name], fields.get(name + "_offset"))
     return Memory(
-        text=text,
+        text=said(entry),
         id=entry.id,
         revision=entry.revision,
         source=_source(fields),
@@ -124,6 +122,12 @@ def from_entry(entry: Entry) -> Memory:
         trust=Trust(fields.get("trust", Trust.USER)),
         **given,
     )
+
+
+def said(entry: Entry) -> str:
+    """Return the text of *entry* without what stands for its image."""
+    caption = entry.metadata.get("caption", "")
+    return entry.text.removesuffix(_caption(caption)) if caption else entry.text
 
 
 def text_of(memory: Memory) -> str:

@@ -190,7 +190,7 @@ LINES: dict[str, list[set[str]]] = {
         {"segment_tables"},
         {"beside", "following", "question", "standing"},
         {"matching", "signals"},
-        {"candidates", "change", "lead", "matched", "meaning"},
+        {"asked", "candidates", "change", "lead", "matched", "meaning"},
         {"conversation", "documents", "plain"},
         {"options", "reader"},
         {"hooked", "widening"},

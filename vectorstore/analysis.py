@@ -71,6 +71,7 @@ _MORE_THAN_SPACES = re.compile("[\n\r\v\f\x85\u2028\u2029\u3002\uff01\uff1f]")
 _SENTENCE_OF_ONE_LINE = re.compile(
     "\\s(?:(?<=[.!?\u2026\u061f\u0964]\\s)|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]\\s))\\s*"
 )
+_ASKING = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
 _ENDS: Final = (".", "!", "?")
 _CLOSING: Final = ('"', "'", ")", "]")
 _ASCII_ENDS = tuple(mark + after for mark in _ENDS for after in ("", *_CLOSING))
@@ -126,6 +127,15 @@ class Analyser:
         pattern = _SENTENCE if several_lines else _SENTENCE_OF_ONE_LINE
         found = (self.terms(sentence) for sentence in pattern.split(text))
         return [terms for terms in found if terms]
+
+    def asking(self, text: str) -> list[bool]:
+        """Return for each of ``sentences`` whether it ends with a question mark."""
+        return [_ASKING.search(sentence) is not None for sentence in _split(text) if self.terms(sentence)]
+
+
+def _split(text: str) -> list[str]:
+    pattern = _SENTENCE if _MORE_THAN_SPACES.search(text) else _SENTENCE_OF_ONE_LINE
+    return pattern.split(text)
 
 
 class _Vocabulary:

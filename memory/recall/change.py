@@ -29,7 +29,7 @@ _ALIKE = 0.45
 _ALIKE_WHERE_SAID = 0.2
 """Where the later one says itself that something changed, it need not be so alike."""
 _ABOUT = 0.5
-_LONGEST = 16
+_LONGEST = 10
 """Terms of a statement; a longer text says several things, and another one does not contradict it as a whole."""
 
 

@@ -38,6 +38,7 @@ VALUES = np.dtype(
         ("day", "<i4"),
         ("about", "<i4"),
         ("cues", "u1"),
+        ("asking", "<i8"),
         ("disabled", "?"),
         *((name, "<i8") for name in _TIMES),
     ]
@@ -130,6 +131,7 @@ def columns_of(rows: Sequence[Row], term_of: Callable[[str], str | None]) -> Col
             row.day,
             row.about,
             row.cues,
+            row.asking,
             row.disabled,
             *(getattr(row, name) for name in _TIMES),
         )

@@ -6,12 +6,13 @@ Works on candidates of one store namespace; the signals are pure functions, this
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.recall.asked import question_match
 from memory.recall.change import newest_first, said_later
 from memory.recall.columns import NO_SESSION
 from memory.recall.confidence import about, of_words, on_scale
@@ -21,7 +22,7 @@ from memory.recall.lead import lead
 from memory.recall.matching import Words, exact_shares, weighed, word_match, words_of
 from memory.recall.question import Question
 from memory.recall.rows import micros
-from memory.recall.scored import Scored, best_first, summed
+from memory.recall.scored import Scored, at_least_kth, best_first, summed
 from memory.recall.settings import ConversationWeights, Doubt
 from memory.recall.signals import cue, date_named, feedback, largest_to_one, named_take_part, said_by_named
 from memory.recall.standing import Standing
@@ -31,6 +32,8 @@ from vectorstore import Vector, View
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _FEEDBACK_FROM = 5
+_LOOKED_INTO = 32
+"""Candidates whose questions are looked into: those that could still be among the first."""
 _ALONE = (0.0, 0.0, 0.0, 0.0)
 _ECHO = 0.9
 _MORE = 3
@@ -81,6 +84,8 @@ def score_conversation(
         "date": weights.date * dated,
         "text": weights.text * largest_to_one(bare),
     }
+    if weights.asked:
+        parts["asked"] = weights.asked * _asked(index, rows, question, words, matched.answered, parts, df, count)
     if question.asks_several:
         best = rows[best_first(ids, summed(parts, len(ids)), _FEEDBACK_FROM)]
         parts["feedback"] = weights.feedback * feedback(index, rows, best, df, count)
@@ -100,12 +105,9 @@ def score_conversation(
         more=of_words(words.bounded, seen, question.named),
         bounds=doubt.of_conversation(count),
     )
-    told = {
-        **parts,
-        "words": weights.words * largest_to_one(matched.own),
-        "speaker": np.zeros(len(ids)),
-        "echo": np.zeros(len(ids)),
-    }
+    nothing = np.zeros(len(ids))
+    own_words = weights.words * largest_to_one(matched.own)
+    told = {**parts, "words": own_words, "speaker": nothing, "echo": nothing, "asked": nothing}
     ahead = lead(index, rows, question, summed(told, len(ids)))
     return Scored(namespace, lane, tuple(ids), parts, topic, ahead, newer)
 
@@ -116,7 +118,8 @@ class _Match:
 
     *near* counts the words of the turns around in part, *own* only those of the turn and of the question it answers;
     so do *cosine* and *own_cosine* (NaN without a vector; None where the question has none). *echoes* only asked the
-    same once and prove nothing: *told* is *near* without their words.
+    same once and prove nothing: *told* is *near* without their words. *answered* are the rows
+    of the questions that they may answer.
     """
 
     near: Floats
@@ -125,6 +128,7 @@ class _Match:
     cosine: Floats
     own_cosine: Floats | None
     echoes: NDArray[np.bool_]
+    answered: Rows
 
 
 def _matched(
@@ -156,11 +160,35 @@ def _matched(
             match[asked_before] = 0.0
             told = weighed(smoothed_words(match, surroundings, place, weights.word_window), words)
     if vector is None:
-        return _Match(near, told, own, np.zeros(len(rows)), None, echoes)
+        return _Match(near, told, own, np.zeros(len(rows)), None, echoes, surroundings.answers)
     ids = [index.ids[row] for row in every.tolist()]
     cosines = np.append(view.similarity(vector, ids, namespace=namespace), 0.0)
     smoothed = smoothed_scores(np.nan_to_num(cosines), surroundings, place, weights.cosine_window)
-    return _Match(near, told, own, smoothed, np.asarray(cosines[place[rows]], dtype=np.float64), echoes)
+    own_cosine = np.asarray(cosines[place[rows]], dtype=np.float64)
+    return _Match(near, told, own, smoothed, own_cosine, echoes, surroundings.answers)
+
+
+def _asked(
+    index: Index,
+    rows: Rows,
+    question: Question,
+    words: Words,
+    answered: Rows,
+    parts: Mapping[str, Floats],
+    df: Callable[[Sequence[str]], list[int]],
+    count: int,
+) -> Floats:
+    """How near the question is that each of the likeliest *rows* answers, where it is answered by who is named.
+
+    What the assistant answered once is no news: it was found here, or it was not.
+    """
+    likely = at_least_kth(summed(parts, len(rows)), _LOOKED_INTO)
+    likely = likely[~index.assistant.values[rows[likely]]]
+    if question.people and len(index.people.present()) > 1:
+        likely = likely[np.isin(index.speaker.values[rows[likely]], question.people)]
+    near = np.zeros(len(rows))
+    near[likely] = question_match(words, answered[likely], index, df, count)
+    return near
 
 
 def _recency(index: Index, rows: Rows) -> Floats:

@@ -11,7 +11,7 @@ from memory.recall.lexicon import Lexicon
 from memory.recall.rows import row_of
 from vectorstore import Entry
 
-_RULES = 1
+_RULES = 2
 """Goes up with each change of what is derived from an entry, by ``row_of`` or ``columns_of``."""
 
 
@@ -25,6 +25,10 @@ class Stemmer(Protocol):
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of *text*."""
+        ...
+
+    def asking(self, text: str) -> list[bool]:
+        """Return for each sentence of *text* that has a term whether it is a question."""
         ...
 
 
@@ -44,7 +48,14 @@ class Deriver:
     ) -> Columns:
         """Return the columns of *entries*, no two of one id; *terms* as ``View.terms`` gives them."""
         rows = [
-            row_of(entry, of_entry, lexicon=self._lexicon, zone=self._zone, conversation=conversation)
+            row_of(
+                entry,
+                of_entry,
+                asking=self._analyser.asking,
+                lexicon=self._lexicon,
+                zone=self._zone,
+                conversation=conversation,
+            )
             for entry, of_entry in zip(entries, terms, strict=True)
         ]
         return columns_of(rows, self.term_of)

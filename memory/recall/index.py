@@ -45,6 +45,7 @@ class Index:
         self.day = Growing(np.int32)
         self.about = Growing(np.int32)
         self.cues = Growing(np.uint8)
+        self.asking = Growing(np.int64)
         self.disabled = Growing(np.bool_)
         self.occurred_at = Growing(np.int64)
         self.valid_from = Growing(np.int64)
@@ -121,6 +122,7 @@ class Index:
             (self.day, "day"),
             (self.about, "about"),
             (self.cues, "cues"),
+            (self.asking, "asking"),
             (self.disabled, "disabled"),
             (self.occurred_at, "occurred_at"),
             (self.valid_from, "valid_from"),

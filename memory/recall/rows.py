@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
+from memory.codec import said
 from memory.recall.cues import Cue, cues_of
 from memory.recall.dates import NO_DAY, Named, dates_in
 from memory.recall.lexicon import Lexicon
@@ -23,6 +24,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _WEEK = 7
 ROLES = ("user", "assistant")
+SENTENCES = 63
+"""Of which is kept whether they ask: what fits into a number. Longer texts are no turns of a talk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,8 @@ class Row:
     """One memory as recall sees it; times in microseconds since 1970, days since 1970 in the memory's
     own zone.
 
-    *day* is when it was said, *about* the day it speaks of, where it names one ("I moved last Sunday"). Asked for
+    *day* is when it was said, *about* the day it speaks of, where it names one ("I moved last Sunday"). *asking* has a
+    bit for each of the first ``SENTENCES`` sentences, 1 where it is a question. Asked for
     another time than now, it counts from *counts_from* until before *counts_to* (``NEVER``, ``FOREVER``: no bound).
     """
 
@@ -43,6 +47,7 @@ class Row:
     day: int
     about: int
     cues: int
+    asking: int
     terms: tuple[tuple[str, ...], ...]
     surfaces: tuple[str, ...]
     calls: tuple[str, ...]
@@ -57,14 +62,25 @@ class Row:
     counts_to: int
 
 
-def row_of(entry: Entry, terms: Sequence[Sequence[str]], *, lexicon: Lexicon, zone: tzinfo, conversation: bool) -> Row:
-    """Return what recall keeps of *entry*; *terms* are the context's, then each sentence's."""
+def row_of(
+    entry: Entry,
+    terms: Sequence[Sequence[str]],
+    *,
+    asking: Callable[[str], Sequence[bool]],
+    lexicon: Lexicon,
+    zone: tzinfo,
+    conversation: bool,
+) -> Row:
+    """Return what recall keeps of *entry*; *terms* are the context's, then each sentence's.
+
+    *asking* tells for each sentence of a text that has a term whether it is a question.
+    """
     fields = entry.metadata
     role = str(fields.get("role", ""))
     occurred = moment_of(fields.get("occurred_at"))
     session = fields.get("session")
     day = _day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
-    cues = cues_of(entry.text, lexicon) if conversation else 0
+    cues = cues_of(said(entry), lexicon) if conversation else 0
     return Row(
         id=entry.id,
         revision=entry.revision,
@@ -75,6 +91,7 @@ def row_of(entry: Entry, terms: Sequence[Sequence[str]], *, lexicon: Lexicon, zo
         day=day,
         about=_about(entry.text, day, lexicon) if cues & Cue.TIME else NO_DAY,
         cues=cues,
+        asking=_bits(asking(entry.text)) if cues & Cue.ASKS else 0,
         terms=tuple(tuple(part) for part in terms),
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if conversation else (),
@@ -98,6 +115,10 @@ def moment_of(value: object) -> int:
 def micros(moment: datetime) -> int:
     """Return an aware *moment* in microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
+
+
+def _bits(asking: Sequence[bool]) -> int:
+    return sum(1 << at for at, asks in enumerate(asking[:SENTENCES]) if asks)
 
 
 def _counts_from(fields: Metadata) -> int:

@@ -18,6 +18,7 @@ class ConversationWeights:
     cosine: float = 0.45
     speaker: float = 0.3
     participant: float = 0.3
+    asked: float = 0.5
     session: float = 0.4
     session_several: float = 0.25
     ends_asking: float = -0.12
@@ -35,7 +36,7 @@ class ConversationWeights:
     newest: float = 1.0
     """0: older statements do not make way for newer ones."""
     text: float = 0.15
-    word_window: tuple[float, float, float, float] = (0.6, 0.4, 0.5, 0.3)
+    word_window: tuple[float, float, float, float] = (0.7, 0.5, 0.65, 0.45)
     """Part of a word that counts when it stands one turn before, one after, two before, two after."""
     cosine_window: tuple[float, float, float, float] = (0.4, 0.3, 0.2, 0.15)
 

@@ -13,6 +13,7 @@ from memory.codec import DECLARED_FIELDS, to_entry
 from memory.embedders.hashing import HashingEmbedder
 from memory.errors import ArgumentError
 from memory.recall.recall import Query, Recaller, RecallSettings
+from memory.recall.settings import ConversationWeights
 from memory.records import Found, Memory, Source
 from memory.runtime import run_sync
 from vectorstore import LifecycleStore, Space, Vector, open_store
@@ -92,6 +93,26 @@ def test_an_answer_is_found_by_the_words_of_its_question(store: LifecycleStore) 
     put(store, TALK)
     found = ids(ask(Recaller(store), "What is the name of Anna's puppy?"))
     assert found[0] == "s1-2"
+
+
+def test_who_was_asked_the_same_before_is_found_by_it(store: LifecycleStore) -> None:
+    talk = [
+        turn(0, "Bela", "So much snow. Which winter sport do you like most? Tell me."),
+        turn(1, "Anna", "Skating."),
+        turn(2, "Bela", "Did the winter sport magazine come?"),
+        turn(3, "Anna", "Yesterday."),
+        turn(4, "Anna", "Which winter sport do you like most?"),
+        turn(5, "Bela", "Curling."),
+        turn(6, "Anna", "I like the winter sport channel."),
+    ]
+    put(store, talk)
+    question = "Which winter sport does Anna like most?"
+    without = RecallSettings(conversation=ConversationWeights(asked=0.0))
+    parts = {hit.memory.id: hit.parts.get("asked", 0.0) for hit in ask(Recaller(store), question, explain=True)}
+    assert parts["s1-1"] > parts["s1-3"] > 0
+    assert parts["s1-5"] == parts["s1-6"] == 0, "Bela is not asked about, and nothing was asked before"
+    assert not any("asked" in hit.parts for hit in ask(Recaller(store, settings=without), question, explain=True))
+    assert ids(ask(Recaller(store), question))[0] == "s1-1"
 
 
 def test_a_turn_of_the_person_named_stands_before_the_same_words_of_another(store: LifecycleStore) -> None:

@@ -37,6 +37,7 @@ def rows(draw: st.DrawFn, id: str) -> Row:
         day=draw(st.integers(-(2**31), 2**31 - 1)),
         about=draw(st.integers(-(2**31), 2**31 - 1)),
         cues=draw(st.integers(0, 127)),
+        asking=draw(st.integers(0, 2**63 - 1)),
         terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORDS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),

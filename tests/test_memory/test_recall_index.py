@@ -9,14 +9,16 @@ import pytest
 from numpy.typing import NDArray
 
 from memory.codec import to_entry
+from memory.recall.asked import question_match
 from memory.recall.columns import columns_of
 from memory.recall.common_words import COMMON_WORDS
 from memory.recall.index import Index
 from memory.recall.lexicon import ENGLISH
 from memory.recall.matching import PASSAGE, pair_match, text_match, weighed, word_match, words_of
 from memory.recall.meaning import sentence_meaning
+from memory.recall.order import NO_ROW
 from memory.recall.question import Question, understood
-from memory.recall.rows import NEVER, Row, micros, row_of
+from memory.recall.rows import NEVER, SENTENCES, Row, micros, row_of
 from memory.recall.signals import largest_to_one
 from memory.recall.window import around, places, smoothed_scores, smoothed_words
 from memory.records import Memory
@@ -44,7 +46,12 @@ def stem(text: str) -> list[str]:
 def row(memory: Memory) -> Row:
     entry = to_entry(memory)
     sentences = [stem(part) for part in entry.text.split(".") if stem(part)]
-    return row_of(entry, [stem(entry.context), *sentences], lexicon=ENGLISH, zone=UTC, conversation=True)
+    terms = [stem(entry.context), *sentences]
+    return row_of(entry, terms, asking=asking, lexicon=ENGLISH, zone=UTC, conversation=True)
+
+
+def asking(text: str) -> list[bool]:
+    return [part.endswith("?") for part in text.split(".") if stem(part)]
 
 
 def put(index: Index, memory: Memory) -> None:
@@ -59,7 +66,9 @@ def turns(count: int, seed: int) -> list[Memory]:
     rng = np.random.default_rng(seed)
     return [
         Memory(
-            " ".join(rng.choice(WORDS, int(rng.integers(1, 6)))) + (". The end." if rng.random() < 0.4 else ""),
+            " ".join(rng.choice(WORDS, int(rng.integers(1, 6))))
+            + (". The end." if rng.random() < 0.4 else "")
+            + "?" * int(at % 3 == 0),
             id=f"m{at:02d}",
             speaker=["Anna", "Bela"][at % 2],
             session=f"s{at // 8}",
@@ -93,10 +102,12 @@ def snapshot(index: Index, ids: list[str]) -> list[object]:
         word_match(words, rows, index).tolist(),
         [getattr(text_match(words, rows, index), part).tolist() for part in ("sentence", "passage", "whole")],
         sentence_meaning(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
+        question_match(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
         sides,
         sessions[index.session.values[rows]].tolist(),
         index.day.values[rows].tolist(),
         index.cues.values[rows].tolist(),
+        index.asking.values[rows].tolist(),
         sorted(name for _, name in index.people.present()),
     ]
 
@@ -189,6 +200,60 @@ def test_a_sentence_that_means_the_question_counts_by_its_own_words_alone() -> N
     assert meaning[2] == 0.0
     without = replace(words, vectors=None)
     assert sentence_meaning(without, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 3).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("vectors", [None, Letters()])
+def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None) -> None:
+    texts = [
+        "garden stone?",
+        "river. cloud engine?. winter apple?",
+        "apple river?",
+        "apple river",
+        "music letter?",
+        "the?",
+    ]
+    index = Index(vectors)
+    for at, text in enumerate(texts):
+        put(index, Memory(text, id=str(at)))
+    said = question("apple river engine", index)
+    df = {"apple": 3, "river": 3}
+    words = words_of(said, index, lambda terms: [df.get(term, 1) for term in terms], 6)
+    held = sorted({word for text in texts for part in text.split(".") for word in stem(part)})
+
+    def vector(term: str) -> NDArray[np.float64]:
+        if vectors is None:
+            return np.array([term == word for word in held], dtype=np.float64)
+        own = vectors.words([term])[0] - vectors.words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+        return np.asarray(own / np.linalg.norm(own))
+
+    def whole(terms: list[str]) -> NDArray[np.float64]:
+        weight = {term: np.log(1 + (6 - df.get(term, 1) + 0.5) / (df.get(term, 1) + 0.5)) for term in terms}
+        return np.asarray(sum(vector(term) * weight[term] for term in terms))
+
+    sums = whole(list(said.terms))
+    answered = np.array([*index.rows([str(at) for at in range(len(texts))]), NO_ROW, index.row("2")])
+    found = question_match(words, answered, index, lambda terms: [df.get(term, 1) for term in terms], 6)
+    expected = []
+    for questions in (
+        ["garden", "stone"],
+        ["cloud", "engine", "winter", "apple"],
+        ["apple", "river"],
+        [],
+        ["music", "letter"],
+    ):
+        own = whole(questions) if questions else np.zeros_like(sums)
+        length = np.linalg.norm(own) * np.linalg.norm(sums)
+        expected.append(max(float(own @ sums / length), 0.0) if questions else 0.0)
+    assert found.tolist() == pytest.approx([*expected, 0.0, 0.0, expected[2]], abs=3e-3)
+
+
+def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
+    assert row(Memory("apple. river?. cloud. stone?", id="a")).asking == 0b1010
+    assert row(Memory("apple. river", id="a")).asking == 0
+    index = indexed([Memory(". ".join(["apple?"] * (SENTENCES + 9)), id="a"), Memory("river?", id="b")])
+    assert index.asking.values.tolist() == [2**SENTENCES - 1, 1]
+    words = words_of(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
+    assert question_match(words, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 2)[0] == pytest.approx(1.0)
 
 
 def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sentence() -> None:

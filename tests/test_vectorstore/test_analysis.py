@@ -204,6 +204,21 @@ def test_sentences_without_a_term_are_left_out() -> None:
     assert ENGLISH.sentences("It is. Cats! To be?\n\n...") == [["cat"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "asking"),
+    [
+        ("Cats sleep. Do dogs bark? Birds sing.", [False, True, False]),
+        ('Do dogs bark?! Is it? He said "why do birds sing?" Cats sleep', [True, True, False]),
+        ("\u4f60\u4f4f\u5728\u54ea\u91cc\uff1f\u6211\u4f4f\u5728\u4e0a\u6d77\u3002", [True, False]),
+        ("", []),
+    ],
+)
+def test_questions_are_told_from_statements(text: str, asking: list[bool]) -> None:
+    analyser = Analyser("chinese") if "\u6211" in text else ENGLISH
+    assert analyser.asking(text) == asking
+    assert len(asking) == len(analyser.sentences(text))
+
+
 @given(st.text())
 def test_sentences_hold_the_terms_of_the_text(text: str) -> None:
     assert [term for sentence in ENGLISH.sentences(text) for term in sentence] == ENGLISH.terms(text)
