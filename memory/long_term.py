@@ -52,6 +52,7 @@ from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.ids import TimeOrderedIds
 from memory.write.judging import Rules
+from memory.write.keys import InMemoryKeys, KeptKeys, Keys
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
 from vectorstore import LifecycleStore, VectorStore, VectorStoreError
@@ -98,6 +99,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         write policy fails on: "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway).
         """
         conversations, tombstones, operations = _beside(store, history, clock)
+        keys = _keys_beside(store)
         self.store = store
         self.word_vectors = word_vectors
         self.embedding = Embedding(store, embedder, settings=embedding_settings)
@@ -124,7 +126,8 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
             operation_ids=operation_ids or TimeOrderedIds(clock=clock),
             zone=zone,
             held=_held_beside(store),
-            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding)],
+            keys=keys,
+            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding), KeptKeys(keys)],
         )
         self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
@@ -243,6 +246,15 @@ def _beside(
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
+
+
+def _keys_beside(store: VectorStore) -> Keys:
+    database = getattr(store, "database", None)
+    if database is None:
+        return InMemoryKeys()
+    from memory.write.key_tables import SqliteKeys
+
+    return SqliteKeys(database)
 
 
 def _segments_beside(store: VectorStore) -> SqliteSegments | None:

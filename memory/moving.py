@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
-from memory.portable import believing, reading, taking, writing
-from memory.portable.deciding import Decide, decisions
+from memory.portable import importing, writing
 from memory.portable.report import ExportReport, ImportReport, Mode
-from memory.records import Actor, Memory, Trust
+from memory.records import Actor, Trust
 from memory.scopes import Scopes
 from memory.write.checking import actor_named, trust_given
 from memory.write.context import WriteContext
-from memory.write.judging import Judged, Rules, judge_each
-from memory.write.trust import least, trust_of
 from vectorstore import Filter
 
 
@@ -72,11 +68,12 @@ class Moving:
         actor: Actor = "user",
         on_progress: Callable[[int, int], object] | None = None,
     ) -> ImportReport:
-        """Take the export at *path* in, all of it or nothing; return what became of every item.
+        """Take the export at *path* in; return what became of every item.
 
         *mode*: "merge" adds what is not here, "upsert" also corrects what is here otherwise (the old version goes to
-        the archive), "replace" removes all that is here first. Policies decide as for ``remember``. What was forgotten
-        here stays so. Vectors are taken where they are of this memory's space; the others are made later.
+        the archive); both write in batches, and importing again takes the rest and nothing twice. "replace" puts the
+        file in the place of all that is here, in one transaction. Policies decide as for ``remember``. What was
+        forgotten here stays so. Vectors are taken where they are of this memory's space; the others are made later.
 
         *trust* is the most that anything in the file can have. Without it, a file that this memory recorded as its
         own export is believed; of any other, memories are trusted as a document, and history, log and tombstones are
@@ -87,46 +84,13 @@ class Moving:
         actor_named(actor, "actor")
         if mode not in get_args(Mode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(Mode))} is needed")
-        ceiling = None if trust is None else trust_given(trust, "trust")
-        decide = _deciding(replace(self._context.rules, making=False))
-        return await asyncio.to_thread(
-            self._import, Path(os.fsdecode(path)), mode, namespace, ceiling, decide, dry_run, actor, on_progress
+        return await importing.import_file(
+            self._context,
+            Path(os.fsdecode(path)),
+            namespace,
+            mode=mode,
+            trust=None if trust is None else trust_given(trust, "trust"),
+            dry_run=dry_run,
+            actor=actor,
+            on_progress=on_progress,
         )
-
-    def _import(
-        self,
-        path: Path,
-        mode: Mode,
-        namespace: str,
-        trust: Trust | None,
-        decide: Decide | None,
-        dry_run: bool,
-        actor: Actor,
-        on_progress: Callable[[int, int], object] | None,
-    ) -> ImportReport:
-        context = self._context
-        context.lifecycle("import")
-        checked = reading.checked_file(context, path, namespace, None)
-        believing.check_mode(mode, checked)
-        ceiling = believing.ceiling_of(context, checked, namespace, trust)
-        if (word := trust_of(actor)) is not Trust.USER:
-            ceiling = least([ceiling or Trust.USER, word])
-            if mode == "replace":
-                believing.check_may_replace(context, namespace, actor)
-        operation = context.operation_ids()
-        decided = {} if decide is None else decisions(checked, ceiling, decide)
-        taken = taking.Taking(context, namespace, mode, checked, ceiling, dry_run, actor, operation, decided)
-        return taken.run(on_progress)
-
-
-def _deciding(rules: Rules) -> Decide | None:
-    """Return what asks the policies from a worker thread: they run on the caller's loop, which is free meanwhile."""
-    if not rules.policies:
-        return None
-    loop = asyncio.get_running_loop()
-
-    def decide(memories: Sequence[Memory]) -> Sequence[Judged]:
-        judged = asyncio.run_coroutine_threadsafe(judge_each(memories, rules), loop).result()
-        return [one for one, _ in judged]
-
-    return decide

@@ -138,7 +138,8 @@ class Report:
     *deferred* says that its vector is still to come and why; the text is found by its words meanwhile. *of* is the
     memory that it repeats, or nearly repeats (then it may be stored all the same). *spans* counts what was taken out
     of it. *kept* and *total* are tokens: of a text too long for the embedder, only its beginning has a vector; the
-    text is kept whole. *made* are the lines of what a policy made of it, such as facts.
+    text is kept whole. *made* are the lines of what a policy made of it, such as facts; *retired* the ids of what had
+    been made of the words that it corrects, and went to the archive with them.
     """
 
     outcome: Outcome
@@ -151,6 +152,7 @@ class Report:
     kept: int | None = None
     total: int | None = None
     made: tuple[Report, ...] = ()
+    retired: tuple[str, ...] = ()
 
     @property
     def stored(self) -> bool:

@@ -85,7 +85,7 @@ def plan_of(
     plan.words = Words(from_entry(entry).text.strip() for entry in roots)
     live = {lane: {one for one, (at, _) in found.items() if at == lane} for lane in lanes}
     survey = _survey(context, lanes, plan.words)
-    plan.derived = _derived(survey, set(targets))
+    plan.derived = _derived([*survey, *_put_away(context, archive, conversation)], set(targets))
     rows = _unique([*messages, *_messages(context, plan, roots, namespace)])
     recorded = [row.memory for row in rows if row.memory]
     live[conversation].update(entry.id for entry in context.store.get(recorded, namespace=conversation) if entry)
@@ -94,7 +94,7 @@ def plan_of(
         if one.copy or one.id in derived:
             live[one.lane].add(one.id)
     chosen: set[str] = set().union(*live.values())
-    chosen |= {*targets, *merged}  # those that are in the archive alone, too
+    chosen |= {*targets, *merged, *derived}  # those that are in the archive alone, too
     plan.also = sorted(chosen - set(targets) - derived)
     plan.named = sorted(one.id for one in survey if one.id not in chosen and one.leans_on(set(targets)))
     plan.messages = _unique([*rows, *context.rows.of_memories(sorted(chosen), namespace=namespace)])
@@ -153,6 +153,17 @@ def _survey(context: WriteContext, lanes: Sequence[str], words: Words) -> list[_
             if copy or parents or used:
                 found.append(_Surveyed(lane, entry.id, copy, parents, used))
     return found
+
+
+def _put_away(context: WriteContext, archive: str, conversation: str) -> list[_Surveyed]:
+    """Return the memories that only the archive has, and that were made of others: by a correction, or undone."""
+    parents: dict[str, set[str]] = {}
+    for entry in context.store.scan(namespace=archive, where={"derived_from": {"$exists": True}}):
+        parents.setdefault(entry.id.rpartition("@")[0], set()).update(_ids(entry.metadata["derived_from"]))
+    live = {entry.id for entry in context.store.get(sorted(parents), namespace=conversation) if entry is not None}
+    return [
+        _Surveyed(archive, one, False, frozenset(of), frozenset()) for one, of in parents.items() if one not in live
+    ]
 
 
 def _derived(survey: Sequence[_Surveyed], targets: set[str]) -> list[str]:

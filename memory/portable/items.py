@@ -6,8 +6,6 @@ a revision means nothing in another file.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, replace
@@ -15,12 +13,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, cast
 
-import numpy as np
 from pydantic import ValidationError
 
 from memory.codec import from_entry, to_metadata
 from memory.errors import ArgumentError
 from memory.messages import Message
+from memory.portable.manifest import row_of, text_of
 from memory.portable.report import Item
 from memory.records import Change, Memory, Operation, Source
 from memory.storage.rows import HistoryRow
@@ -33,7 +31,7 @@ _NOT_CARRIED: Final = ("id", "text", "revision")
 _TIMES: Final = frozenset(one.name for one in fields(Memory) if "datetime" in str(one.type))
 _TUPLES: Final = ("tags", "derived_from")
 _MAPPINGS: Final = ("scopes", "metadata")
-_OF_VERSIONS: Final = {"retired_at": None, "counts_from": None, "counts_to": None, "withdrawn": False}
+_OF_VERSIONS: Final[dict[str, Any]] = {"retired_at": None, "counts_from": None, "counts_to": None, "withdrawn": False}
 _DEFAULTS: Final = {
     one.name: one.default if one.default is not MISSING else {} for one in fields(Memory) if one.name != "text"
 }
@@ -56,7 +54,7 @@ def memory_fields(entry: Entry, *, vectors: bool) -> dict[str, Any]:
     if entry.no_vector is not None:
         found["no_vector"] = entry.no_vector
     if vectors and entry.vector is not None:
-        found["vector"] = base64.b64encode(np.asarray(entry.vector, dtype="<f4").tobytes()).decode()
+        found["vector"] = text_of(entry.vector)
     return found
 
 
@@ -77,6 +75,16 @@ def memory_of(given: Mapping[str, Any]) -> Memory:
     return replace(checked(memory), **of_version)
 
 
+def of_version(memory: Memory) -> dict[str, Any]:
+    """Return those fields of *memory* that a version has of the time that it counted for."""
+    return {key: getattr(memory, key) for key in _OF_VERSIONS}
+
+
+def without_version(memory: Memory) -> Memory:
+    """Return *memory* as one that somebody gives, without these fields."""
+    return replace(memory, **_OF_VERSIONS)
+
+
 def beside_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what other parts keep with the memory; it may not pass for a field of ours."""
     beside = given.get("beside", {})
@@ -92,16 +100,7 @@ def beside_of(given: Mapping[str, Any]) -> dict[str, Any]:
 def vector_of(given: Mapping[str, Any], dimension: int | None) -> Vector | None:
     """Return the vector of an item: *dimension* finite numbers."""
     text = given.get("vector")
-    if text is None:
-        return None
-    try:
-        data = base64.b64decode(text, validate=True)
-        row = np.frombuffer(data, dtype="<f4").astype(np.float32)
-    except (binascii.Error, TypeError, ValueError) as error:
-        raise ArgumentError("item.vector", "…", "float32 numbers in base64 are needed") from error
-    if len(row) != dimension or not np.isfinite(row).all():
-        raise ArgumentError("item.vector", len(row), f"{dimension} finite numbers are needed")
-    return row
+    return None if text is None else row_of(text, dimension)
 
 
 def message_fields(row: HistoryRow) -> dict[str, Any]:

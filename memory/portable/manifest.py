@@ -5,14 +5,19 @@ It is written last and stands first, so it is filled up with blanks to a length 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
-from memory.errors import UnreadableExport
-from vectorstore import Metric, Space
+import numpy as np
+
+from memory.errors import ArgumentError, UnreadableExport
+from memory.write.probes import Rows
+from vectorstore import Metric, Space, Vector
 
 FORMAT: Final = "mneme export"
 VERSION: Final = 1
@@ -22,13 +27,23 @@ _SIZE: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an export says of itself. *selection* is what it was limited to; None: it is complete."""
+    """What an export says of itself. *selection* is what it was limited to; None: it is complete.
+
+    *probes* are the answers of the vectors' model to the probes by which it is known again, float32 in base64.
+    """
 
     space: Space | None
     vectors: bool
     counts: Mapping[str, int]
     hash: str = ""
     selection: Mapping[str, Any] | None = None
+    probes: tuple[str, ...] | None = None
+
+    def probe_rows(self) -> Rows | None:
+        """Return the answers to the probes, shape (texts, dimension); None where there are none."""
+        if self.probes is None or self.space is None:
+            return None
+        return np.array([row_of(one, self.space.dimension) for one in self.probes], np.float32)
 
     def line(self) -> bytes:
         """Return the line, filled up with blanks to its greatest length."""
@@ -44,6 +59,7 @@ class Manifest:
             "version": VERSION,
             "space": space,
             "vectors": self.vectors,
+            "probes": None if self.probes is None else list(self.probes),
             "selection": self.selection,
             "counts": dict(counts),
             "hash": digest,
@@ -59,8 +75,10 @@ def hasher() -> blake2b:
 def read_manifest(line: bytes, path: str) -> Manifest:
     """Return the manifest that *line* holds; one of a newer version, or none at all, raises."""
     try:
-        given = json.loads(line)
-    except ValueError as error:
+        given = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise UnreadableExport(path, 1, "the first line is not UTF-8; it is no export of this program") from error
+    except (ValueError, RecursionError) as error:
         raise UnreadableExport(path, 1, "the first line is not JSON; it is no export of this program") from error
     if not isinstance(given, dict) or given.get("format") != FORMAT:
         raise UnreadableExport(path, 1, f'the first line has no "format": "{FORMAT}"; it is no export of this program')
@@ -78,7 +96,37 @@ def read_manifest(line: bytes, path: str) -> Manifest:
         raise UnreadableExport(path, 1, "the hash is missing or wrong")
     if selection is not None and not isinstance(selection, dict):
         raise UnreadableExport(path, 1, "the selection is wrong")
-    return Manifest(_space(given.get("space"), path), given.get("vectors") is True, counts, digest, selection)
+    space, vectors = _space(given.get("space"), path), given.get("vectors") is True
+    return Manifest(space, vectors, counts, digest, selection, _probes(given.get("probes"), space, path))
+
+
+def text_of(row: Vector) -> str:
+    """Return a vector as text: float32, little-endian, in base64."""
+    return base64.b64encode(np.asarray(row, dtype="<f4").tobytes()).decode()
+
+
+def row_of(text: object, dimension: int | None) -> Vector:
+    """Return the vector that ``text_of`` made *text* of: *dimension* finite numbers."""
+    try:
+        row = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float32)  # type: ignore[arg-type]  # any JSON may come in; the error is the check
+    except (binascii.Error, TypeError, ValueError) as error:
+        raise ArgumentError("item.vector", "…", "float32 numbers in base64 are needed") from error
+    if len(row) != dimension or not np.isfinite(row).all():
+        raise ArgumentError("item.vector", len(row), f"{dimension} finite numbers are needed")
+    return row
+
+
+def _probes(given: Any, space: Space | None, path: str) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    try:
+        if isinstance(given, list) and given and space is not None:
+            for one in given:
+                row_of(one, space.dimension)
+            return tuple(given)
+    except ArgumentError as error:
+        raise UnreadableExport(path, 1, "the probes are wrong") from error
+    raise UnreadableExport(path, 1, "the probes are wrong")
 
 
 def _space_fields(space: Space) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from memory.records import Outcome
+from memory.records import Outcome, Report
 
 Mode: TypeAlias = Literal["replace", "merge", "upsert"]
 """What becomes of what is here: all of it goes first; it stays as it is; what differs is corrected by the file."""
@@ -39,7 +39,8 @@ class ExportReport:
 class ImportLine:
     """What became of the memory or passage *id* on a *line* of the file, and why.
 
-    *pending*: its vector is of another space, or the file has none; it is made when the memory embeds again.
+    *pending*: its vector is of another space, or the file has none; it is made when the memory embeds again. *of*,
+    *spans* and *made* as in the ``Report`` of what is remembered.
     """
 
     line: int
@@ -47,6 +48,9 @@ class ImportLine:
     outcome: Outcome
     reason: str = ""
     pending: bool = False
+    of: str | None = None
+    spans: int = 0
+    made: tuple[Report, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +73,5 @@ class ImportReport:
     @property
     def pending(self) -> int:
         """How many wait for their vector."""
-        return sum(line.pending for line in self.lines)
+        made = sum(one.stored and one.deferred is not None for line in self.lines for one in line.made)
+        return made + sum(line.pending for line in self.lines)

@@ -12,7 +12,7 @@ from memory.times import aware
 from memory.write.context import WriteContext
 from vectorstore import Entry
 
-_PAGE: Final = 2000
+_PAGE: Final = 256
 _BATCH: Final = 1000
 
 

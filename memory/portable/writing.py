@@ -14,7 +14,7 @@ from memory.erasure.unreached import EXPORT, export_recorded
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of, store_namespace
 from memory.portable.items import forgotten_fields, line_of, memory_fields, message_fields, operation_fields
-from memory.portable.manifest import Manifest, hasher
+from memory.portable.manifest import Manifest, hasher, text_of
 from memory.portable.report import ExportReport, Item
 from memory.portable.versions import Numbers
 from memory.records import Actor
@@ -22,7 +22,7 @@ from memory.scopes import Scopes, filter_of
 from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
 from memory.write.operations import IMPORT
-from vectorstore import Filter
+from vectorstore import Filter, Space
 from vectorstore.sqlite import placed_whole
 
 _PAGE: Final = 256
@@ -50,7 +50,7 @@ def export(
     space = context.store.space if vectors else None
     kinds = [*(item.value for item in Item), *(part.line for part in context.carried)]
     selection = _selection(where, scopes, tags) if chosen is not None else None
-    manifest = Manifest(space, vectors, dict.fromkeys(kinds, 0), selection=selection)
+    manifest = Manifest(space, vectors, dict.fromkeys(kinds, 0), selection=selection, probes=_probes(context, space))
     counts: Counter[str] = Counter()
     digest = hasher()
     with _placed(target) as private:
@@ -153,6 +153,11 @@ def _forgotten(context: WriteContext, namespace: str) -> Iterator[dict[str, Any]
             for id, at in page:
                 yield forgotten_fields(collection, id, at)
             after = page[-1][0]
+
+
+def _probes(context: WriteContext, space: Space | None) -> tuple[str, ...] | None:
+    rows = None if space is None else context.embedding.probes.get(space.fingerprint)
+    return None if rows is None else tuple(map(text_of, rows))
 
 
 def _passage(collection: str) -> dict[str, Any]:

@@ -15,7 +15,9 @@ from memory.records import Actor, Change, Operation
 from memory.storage.rows import HistoryRows
 from memory.times import Clock, aware
 from memory.write.embedding import Embedding
+from memory.write.ids import keyed_id
 from memory.write.judging import Rules
+from memory.write.keys import InMemoryKeys, Keys
 from memory.write.operations import Operations
 from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
@@ -37,6 +39,8 @@ class WriteContext:
     zone: tzinfo | None
     held: Held = field(default_factory=InMemoryHeld)
     """What is forgotten and has a time of grace."""
+    keys: Keys = field(default_factory=InMemoryKeys)
+    """Keys of memories that have another id than the key would give them."""
     erasers: list[Eraser] = field(default_factory=list)
     """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""
     carried: list[Carried] = field(default_factory=list)
@@ -74,6 +78,17 @@ class WriteContext:
         if changes:
             at = aware(self.clock(), self.zone)
             self.operations.add(namespace, Operation(id, kind, actor, at, tuple(changes), undoes))
+
+    def id_of_key(self, namespace: str, key: str) -> str:
+        """Return the id of the memory that a caller's *key* names, whether it is there or not."""
+        name = keyed_id(self.tombstones.key, namespace, key)
+        return self.keys.get(namespace, name) or name
+
+    def name_key(self, namespace: str, key: str, id: str) -> None:
+        """Let a caller's *key* name the memory *id*."""
+        name = keyed_id(self.tombstones.key, namespace, key)
+        if name != id:
+            self.keys.put(namespace, name, id)
 
     def document_lanes(self, namespace: str) -> list[str]:
         """Return the store namespaces in which a user's documents are."""

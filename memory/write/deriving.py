@@ -1,16 +1,24 @@
-"""How far a new memory is trusted: no further than who wrote it, and than the least of what it was derived from."""
+"""What was derived from what: how far it is trusted, and which memories lean on one alone.
+
+A memory is trusted no further than who wrote it, and than the least of what it was derived from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Final
 
 from memory.codec import from_entry
 from memory.errors import NotTrusted
+from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Memory, Outcome, Report
 from memory.write.context import WriteContext
 from memory.write.trust import check_may_change, least, trust_of
+from vectorstore import Entry, Filter
+
+_AT_ONCE: Final = 500
 
 
 def entitled(
@@ -32,6 +40,30 @@ def entitled(
 def named_by(memory: Memory) -> tuple[str, ...]:
     """Return the ids of the memories that *memory* says it was made from, or supersedes."""
     return (*memory.derived_from, *_superseded(memory))
+
+
+def derived_alone(context: WriteContext, id: str, namespace: str, spared: Container[str] = frozenset()) -> list[Entry]:
+    """Return what was derived from the memory *id* alone, and from that alone, until nothing more follows.
+
+    What is *spared* is none of it, and nothing is that leans on it.
+    """
+    lane = store_namespace(namespace, CONVERSATION)
+    gone, asked = {id}, [id]
+    leaning: dict[str, Entry] = {}
+    found: dict[str, Entry] = {}
+    while asked:
+        for start in range(0, len(asked), _AT_ONCE):
+            where: Filter = {"derived_from": {"$in": asked[start : start + _AT_ONCE]}}
+            leaning.update({one.id: one for one in context.store.scan(where=where, namespace=lane)})
+        more = {
+            one.id: one
+            for one in leaning.values()
+            if one.id not in gone and one.id not in spared and set(one.metadata["derived_from"]) <= gone
+        }
+        found.update(more)
+        gone.update(more)
+        asked = list(more)
+    return [found[one] for one in sorted(found)]
 
 
 def _entitled(memory: Memory, sources: Sequence[Memory], known: Mapping[str, Memory]) -> Memory | Report:

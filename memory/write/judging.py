@@ -18,6 +18,7 @@ from memory.records import Memory, Outcome
 from memory.write.checking import checked
 from memory.write.operations import least_trusted
 from memory.write.policies import (
+    NEAR,
     Action,
     Decision,
     LookingPolicy,
@@ -36,14 +37,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The *policies* in their order, what a failing one means, and whether new memories may be made of what is judged.
+    """The *policies* in their order, what a failing one means, and what is different on one road.
 
-    A correction and an import make none: the facts are there already, or come in beside it.
+    *making*: new memories may be made of what is judged. *in_place*: it takes the place of what was wrong, so that
+    neither one that says the same nor facts found in it can stand for it: it is linked, or kept beside them.
     """
 
     policies: tuple[WritePolicy, ...] = ()
     on_failure: OnFailure = "store"
     making: bool = True
+    in_place: bool = False
 
     def __post_init__(self) -> None:
         for policy in self.policies:
@@ -80,6 +83,7 @@ class _Item:
     first: Memory
     memory: Memory
     places: tuple[int, ...]
+    in_place: bool = False
     outcome: Outcome = Outcome.STORED
     reasons: list[str] = field(default_factory=list)
     spans: int = 0
@@ -100,7 +104,9 @@ class _Item:
             new = _bounded(checked(decision.memory, argument=f"policies ({_name(policy)})"), self.first)
         self.memory = new
         self.of = decision.of or self.of
-        if decision.action is Action.REJECT:
+        if decision.action is Action.REJECT and self.in_place and decision.of is not None:
+            self.memory = replace(new, metadata={**new.metadata, NEAR: decision.of})
+        elif decision.action is Action.REJECT:
             self.outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
             self.reasons.append(decision.reason or "rejected")
             return
@@ -136,7 +142,7 @@ async def judge_turn(
 
     Without *stored*, policies that look at it are asked as if there were nothing.
     """
-    own = [_Item(memory, memory, (place,)) for place, memory in enumerate(memories)]
+    own = [_Item(memory, memory, (place,), rules.in_place) for place, memory in enumerate(memories)]
     items = list(own)
     for policy in rules.policies:
         if isinstance(policy, TurnPolicy):
@@ -185,6 +191,7 @@ async def _asked_together(policy: TurnPolicy, items: Sequence[_Item], rules: Rul
         made = [_made(memory, [items[place] for place in places], policy) for memory, places in decision.made]
         if not rules.making:
             made = []
+        decision = _beside_facts(decision, items)
         tried = [replace(one, reasons=list(one.reasons)) for one in items]
         for one, part in zip(tried, decision.decisions, strict=True):
             one.apply(part, policy)
@@ -195,6 +202,19 @@ async def _asked_together(policy: TurnPolicy, items: Sequence[_Item], rules: Rul
         for one in items:
             one.fail(policy, error, rules.on_failure)
         return []
+
+
+def _beside_facts(decision: TurnDecision, items: Sequence[_Item]) -> TurnDecision:
+    """Return *decision*, but what takes another's place is kept where it was to be left out for what was made of it."""
+    used = {place for _, places in decision.made for place in places if items[place].in_place}
+    kept = Decision(Action.ACCEPT, "kept beside its facts")
+    return TurnDecision(
+        tuple(
+            kept if place in used and one.action is Action.REJECT else one
+            for place, one in enumerate(decision.decisions)
+        ),
+        decision.made,
+    )
 
 
 def _made(memory: Memory, sources: Sequence[_Item], policy: WritePolicy) -> _Item:

@@ -1,54 +1,69 @@
-"""What a write policy may see of what is stored: the memories most like one that is to be written, and no more."""
+"""What a write policy may see of what is stored: the memories most like one that is to be written, and no more.
+
+A batch is looked up at once, before the first of it is judged: the store does not change while it is.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
-import numpy as np
-
-from memory.codec import from_entry, to_entry
+from memory.codec import text_of
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Memory
 from memory.times import aware
+from memory.write.compared import Compared, Key, Row, key_of
 from memory.write.context import WriteContext
 from memory.write.embedded import Embedded
 from memory.write.policies import Near
 from memory.write.sensitive import may_embed
-from vectorstore import Filter, Vector
+from vectorstore import Entry, Filter, LifecycleStore, VectorStore
 
-_WORD: Final = re.compile(r"\w+")
+_FEW: Final = 5
 _BESIDE: Final = 8
 """So many more than asked for are looked at, since some have expired or are another's words."""
+_Asked: TypeAlias = tuple[str, str, Key]
+"""The text of a memory, the text that is embedded of it, and its key."""
 
 
 @dataclass(slots=True)
 class StoredMemories:
     """``Stored`` over one namespace, for one batch: what is in the store, and what the batch adds before it is written.
 
-    ``ready`` are the answers for texts that were embedded for it, so that they need not be embedded again.
+    ``ready`` are the answers for texts that were embedded for it, so that they need not be embedded again. *hidden*
+    are never seen; *beside* is looked at in the same way as the memory's own store, where *own* is looked at at all.
     """
 
     context: WriteContext
     namespace: str
     ready: dict[str, Embedded] = field(default_factory=dict)
-    _tried: set[str] = field(default_factory=set)
-    added: dict[str, Memory] = field(default_factory=dict)
-    """By id, what comes before in the batch and is about to be written."""
-    _seen: list[_Looked] = field(default_factory=list)
+    hidden: Container[str] = frozenset()
+    beside: VectorStore | None = None
+    own: bool = True
+    tried: set[str] = field(default_factory=set)
+    """The texts that the embedder was asked about."""
+    _rows: defaultdict[Key, Row] = field(default_factory=lambda: defaultdict(Row))
+    _found: dict[_Asked, list[Compared]] = field(default_factory=dict)
+
+    async def prepare(self, memories: Sequence[Memory]) -> None:
+        """Embed what is to be written in one go, and look up what is like it."""
+        await self.warm(memories)
+        wanted = {_asked_by(one): one for one in memories if _asked_by(one) not in self._found}
+        self._found.update(await asyncio.to_thread(self._looked_up, list(wanted.values()), _FEW))
 
     async def warm(self, memories: Iterable[Memory]) -> None:
         """Embed what is to be written in one go."""
         embedder = self.context.embedding.embedder
         if embedder is None:
             return
-        texts = (to_entry(one).text for one in memories if may_embed(one, embedder))
-        missing = list(dict.fromkeys(text for text in texts if text not in self._tried))
-        self._tried.update(missing)
+        texts = (text_of(one) for one in memories if may_embed(one, embedder))
+        missing = [text for text in dict.fromkeys(texts) if text not in self.tried and text not in self.ready]
+        if not missing:
+            return
+        self.tried.update(missing)
         made = await self.context.embedding.vectors(missing)
         if made.deferred is None:
             parts = ((text, made.part([place])) for place, text in enumerate(missing))
@@ -56,67 +71,72 @@ class StoredMemories:
 
     def add(self, memory: Memory) -> None:
         """Let the following ones see *memory*, which has its id and is about to be written."""
-        self.added[memory.id] = memory
         if not memory.disabled:
-            self._seen.append(self._looked_at(memory))
+            self._rows[key_of(memory)].add(self._compared(memory))
 
     async def nearest(self, memory: Memory, k: int = 5) -> Sequence[Near]:
-        """As ``Stored.nearest``, among the live memories of its kind, role and speaker."""
+        """As ``Stored.nearest``, among the live memories of its kind, role and speaker; never itself."""
         await self.warm([memory])
-        asked = self._looked_at(memory)
-        there = await asyncio.to_thread(self._stored, asked, k)
-        now, key = aware(self.context.clock(), self.context.zone), _key(memory)
-        near = [
-            asked.near(other)
-            for other in (*there, *self._seen)
-            if _key(other.memory) == key and all(end is None or end > now for end in _ends(other.memory))
-        ]
-        return sorted(near, key=lambda one: (-one.similarity, one.memory.id))[:k]
+        asked, key = self._compared(memory), key_of(memory)
+        there = self._found.get(_asked_by(memory)) if k <= _FEW else None
+        if there is None:
+            there = (await asyncio.to_thread(self._looked_up, [memory], k))[_asked_by(memory)]
+        now, row = aware(self.context.clock(), self.context.zone), self._rows.get(key)
+        there = [one for one in there if one.holds(now) and key_of(one.memory) == key]
+        near = [asked.near(one) for one in (*there, *(row.like(asked, k + _BESIDE, now) if row else ()))]
+        seen = [one for one in near if one.memory.id != memory.id and one.memory.id not in self.hidden]
+        return sorted(seen, key=lambda one: (-one.similarity, one.memory.id))[:k]
 
-    def _looked_at(self, memory: Memory) -> _Looked:
-        made = self.ready.get(to_entry(memory).text)
-        return _Looked.at(memory, None if made is None else made.vectors[0])
+    def _compared(self, memory: Memory) -> Compared:
+        made = self.ready.get(text_of(memory))
+        return Compared(None if made is None else made.vectors[0], memory=memory)
 
-    def _stored(self, asked: _Looked, k: int) -> list[_Looked]:
-        store, lane = self.context.store, store_namespace(self.namespace, CONVERSATION)
-        where: Filter = {"$and": [{"disabled": {"$ne": True}}, *_conditions(asked.memory)]}
-        matches = store.search_text(asked.memory.text, k + _BESIDE, where=where, namespace=lane)
-        if asked.vector is not None and store.space is not None:
-            matches += store.search(asked.vector, k + _BESIDE, where=where, namespace=lane)
-        found = {match.entry.id: match.entry for match in matches}
-        return [_Looked.at(from_entry(entry), entry.vector) for entry in found.values()]
+    def _looked_up(self, memories: Sequence[Memory], k: int) -> dict[_Asked, list[Compared]]:
+        """Return, for each of *memories*, all different, what is stored in nearly its words or meaning."""
+        found: dict[_Asked, list[Compared]] = {_asked_by(one): [] for one in memories}
+        groups: defaultdict[Key, list[Memory]] = defaultdict(list)
+        for one in memories:
+            groups[key_of(one)].append(one)
+        stores = ([self.context.store] if self.own else []) + ([self.beside] if self.beside is not None else [])
+        for store in stores:
+            for key, group in groups.items():
+                for one, there in zip(group, self._like(store, key, group, k + _BESIDE), strict=True):
+                    found[_asked_by(one)] += there
+        return found
 
-
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """A memory as it is compared: its words, and its vector of length 1 where it has one."""
-
-    memory: Memory
-    words: frozenset[str]
-    vector: Vector | None
-
-    @classmethod
-    def at(cls, memory: Memory, vector: Vector | None) -> _Looked:
-        norm = 0.0 if vector is None else float(np.linalg.norm(vector))
-        words = frozenset(_WORD.findall(memory.text.casefold()))
-        return cls(memory, words, vector / norm if vector is not None and norm else None)
-
-    def near(self, other: _Looked) -> Near:
-        if self.vector is not None and other.vector is not None and len(self.vector) == len(other.vector):
-            cosine = float(np.dot(self.vector, other.vector))
-            return Near(other.memory, min(max(cosine, 0.0), 1.0), "meaning")
-        every = self.words | other.words
-        return Near(other.memory, len(self.words & other.words) / len(every) if every else 1.0, "words")
+    def _like(self, store: VectorStore, key: Key, memories: Sequence[Memory], count: int) -> list[list[Compared]]:
+        lane = store_namespace(self.namespace, CONVERSATION)
+        where: Filter = {"$and": [{"disabled": {"$ne": True}}, *_conditions(key)]}
+        entries = _by_words(store, [one.text for one in memories], count, where, lane)
+        if store.space is not None:
+            rows = {place: self._compared(one).vector for place, one in enumerate(memories)}
+            asked = {place: row for place, row in rows.items() if row is not None}
+            matches = store.search_many(list(asked.values()), count, where=where, namespace=lane) if asked else []
+            for place, nearest in zip(asked, matches, strict=True):
+                entries[place] += [match.entry for match in nearest]
+        once: dict[str, Compared] = {}
+        for entry in (entry for those in entries for entry in those):
+            if entry.id not in once:
+                once[entry.id] = Compared(entry.vector, entry=entry)
+        return [[once[id] for id in dict.fromkeys(entry.id for entry in those)] for those in entries]
 
 
-def _key(memory: Memory) -> tuple[str | None, ...]:
-    return (memory.kind, memory.role, memory.speaker)
+def _by_words(store: VectorStore, texts: Sequence[str], count: int, where: Filter, lane: str) -> list[list[Entry]]:
+    """Return, for each of *texts*, the entries of which BM25 thinks most; each is fetched once."""
+    if not isinstance(store, LifecycleStore):
+        found = (store.search_text(text, count, where=where, namespace=lane) for text in texts)
+        return [[match.entry for match in matches] for matches in found]
+    with store.view([lane]) as view:
+        named = [view.matching(text, count, where=where, namespace=lane) for text in texts]
+        ids = list(dict.fromkeys(id for those in named for id, _ in those))
+        entries = {entry.id: entry for entry in view.get(ids, namespace=lane) if entry is not None}
+    return [[entries[id] for id, _ in those if id in entries] for those in named]
 
 
-def _conditions(memory: Memory) -> Iterable[Filter]:
-    named = zip(("kind", "role", "speaker"), _key(memory), strict=True)
+def _asked_by(memory: Memory) -> _Asked:
+    return memory.text, memory.caption, key_of(memory)
+
+
+def _conditions(key: Key) -> Iterable[Filter]:
+    named = zip(("kind", "role", "speaker"), key, strict=True)
     return ({name: value} for name, value in named if value is not None)
-
-
-def _ends(memory: Memory) -> tuple[datetime | None, ...]:
-    return (memory.expires_at, memory.valid_to)

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory.codec import from_entry, to_entry
+from memory.codec import from_entry, text_of
 from memory.errors import ArgumentError
 from memory.lanes import archived_id
 from memory.records import Actor, Memory, Report
 from memory.write.checking import actor_named, names
 from memory.write.context import WriteContext
 from memory.write.correcting import ATTEMPTS, drafted, swap
-from memory.write.remembering import embedded
+from memory.write.road import Road, embedded
 from memory.write.trust import check_may_change, least, trust_of
 from memory.write.under_way import counted
 from memory.write.versions import live
@@ -42,16 +42,18 @@ async def merge(
         check_may_change(actor, memories, "merge", approved_by=approved_by)
         merged = together(memories, text)
         merged = replace(merged, trust=least([merged.trust, trust_of(actor)]))
-        draft = await drafted(context, before[0], merged, actor, argument="merged")
-        (ready,) = await embedded(context, [draft])
+        rules = replace(context.rules, making=False, in_place=True)  # what was made of them is not wrong by it
+        road = Road.into(context, namespace, rules=rules, hidden=set(wanted))
+        draft, _ = await drafted(road, before[0], merged, actor, argument="merged")
+        (ready,) = await embedded(context, [draft], road.ready)
+        await road.let_go([text_of(draft.memory)])
         try:
-            ready = await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
+            return await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
         except RevisionConflict:  # one of them was changed meanwhile, or forgotten
-            await asyncio.to_thread(context.embedding.forget, [to_entry(draft.memory).text])
+            await asyncio.to_thread(context.embedding.forget, [text_of(draft.memory)])
             if attempt == ATTEMPTS - 1:
                 raise
             continue
-        return ready.report()
     raise AssertionError("unreachable")
 
 

@@ -40,14 +40,12 @@ class SqliteOperations:
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 row + more,
             )
-            number = connection.last_insert_rowid()
-            connection.executemany(
-                "INSERT INTO operation_changes (memory, number, place, before, gone, fields) VALUES (?, ?, ?, ?, ?, ?)",
-                [
-                    (change.id, number, place, change.before, int(change.gone), _fields(change))
-                    for place, change in enumerate(operation.changes)
-                ],
-            )
+            _put_changes(connection, connection.last_insert_rowid(), operation.changes)
+
+    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+        """As ``Operations.extend``."""
+        with self._database.write() as connection:
+            _put_changes(connection, _number(connection, namespace, id), changes)
 
     def get(self, namespace: str, id: str) -> Operation | None:
         """As ``Operations.get``."""
@@ -175,6 +173,19 @@ def m001_tables(connection: apsw.Connection) -> None:
         "CREATE INDEX operation_changes_by_number ON operation_changes (number)",
     ):
         connection.execute(statement)
+
+
+def _put_changes(connection: apsw.Connection, number: int, changes: Sequence[Change]) -> None:
+    (place,) = connection.execute(
+        "SELECT coalesce(max(place) + 1, 0) FROM operation_changes WHERE number = ?", (number,)
+    ).fetchone() or (0,)
+    connection.executemany(
+        "INSERT INTO operation_changes (memory, number, place, before, gone, fields) VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (change.id, number, at, change.before, int(change.gone), _fields(change))
+            for at, change in enumerate(changes, start=place)
+        ],
+    )
 
 
 def _number(connection: apsw.Connection, namespace: str, id: str) -> int:

@@ -29,6 +29,10 @@ class Operations(Protocol):
         """Put *operation* at the end of a user's log."""
         ...
 
+    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+        """Add *changes*, of other memories, to an operation that goes on."""
+        ...
+
     def get(self, namespace: str, id: str) -> Operation | None:
         """Return an operation with all its changes; None if there is none of that id."""
         ...
@@ -79,6 +83,12 @@ class InMemoryOperations:
         """As ``Operations.add``."""
         with self._lock:
             self._logs.setdefault(namespace, {})[operation.id] = operation
+
+    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+        """As ``Operations.extend``."""
+        with self._lock:
+            log = self._logs[namespace]
+            log[id] = replace(log[id], changes=(*log[id].changes, *changes))
 
     def get(self, namespace: str, id: str) -> Operation | None:
         """As ``Operations.get``."""

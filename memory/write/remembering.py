@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 from memory.codec import text_of
@@ -16,13 +15,9 @@ from memory.records import Memory, Outcome, Report
 from memory.write.checking import checked
 from memory.write.context import WriteContext
 from memory.write.deriving import entitled, named_by
-from memory.write.embedded import Embedded
-from memory.write.ids import keyed_id
-from memory.write.judging import Judged, judge, judge_each
-from memory.write.looking import StoredMemories
-from memory.write.sensitive import NOT_SENT, may_embed
+from memory.write.road import Road, Taken, embedded
 from memory.write.under_way import counted
-from memory.write.writer import Draft, draft, known, put
+from memory.write.writer import Draft, known, put
 
 BATCH = 256
 
@@ -136,18 +131,16 @@ def _checked(context: WriteContext, items: Sequence[object], names: Sequence[str
 
 async def _prepared(context: WriteContext, memories: Sequence[Memory], namespace: str) -> _Ready:
     """Judge, name and embed *memories*; nothing is written yet."""
-    ready: dict[str, Embedded] = {}
-    if context.rules.looking or _linked(context, memories, namespace):
-        units = await _one_after_another(context, memories, namespace, StoredMemories(context, namespace, ready))
+    road, named = Road.into(context, namespace), any(named_by(one) for one in memories)  # then the store is read
+    if road.stored is not None or (named and await asyncio.to_thread(_linked, context, memories, namespace)):
+        units = await _one_after_another(road, memories)
     else:
-        if any(named_by(one) for one in memories):  # then the store is read
+        if named:
             allowed = await asyncio.to_thread(entitled, context, memories, namespace)
         else:
             allowed = entitled(context, memories, namespace)
-        judged = iter(await judge_each([one for one in allowed if isinstance(one, Memory)], context.rules))
-        units = [
-            _unit(context, *next(judged), namespace) if isinstance(one, Memory) else _Unit(line=one) for one in allowed
-        ]
+        taken = iter(await road.each([one for one in allowed if isinstance(one, Memory)]))
+        units = [_unit(next(taken)) if isinstance(one, Memory) else _Unit(line=one) for one in allowed]
     asked = [unit for unit in units if unit.draft is not None]
     mains = [unit.draft for unit in asked if unit.draft is not None]
     if any(one.named or one.memory.key is not None for one in mains):
@@ -155,9 +148,8 @@ async def _prepared(context: WriteContext, memories: Sequence[Memory], namespace
         for place, line in (await asyncio.to_thread(known, context, mains, namespace)).items():
             asked[place].settle(line)
     every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
-    stored = {text_of(one.memory) for one in every} if ready else set()
-    unused = [text for text in ready if text not in stored]
-    return _Ready(units, await embedded(context, every, ready), unused)
+    unused = road.unused(text_of(one.memory) for one in every)
+    return _Ready(units, await embedded(context, every, road.ready), unused)
 
 
 async def _stored(context: WriteContext, ready: _Ready, namespace: str) -> list[Report | DuplicateKey]:
@@ -174,103 +166,52 @@ async def _stored(context: WriteContext, ready: _Ready, namespace: str) -> list[
     return [unit.line for unit in ready.units if unit.line is not None]
 
 
-async def embedded(
-    context: WriteContext, drafts: Sequence[Draft], ready: Mapping[str, Embedded] = MappingProxyType({})
-) -> list[Draft]:
-    """Return *drafts* with their vectors, or with the reason why there are none.
-
-    What is sensitive is not given to a remote embedder. *ready* are answers, of a text each, that were had before.
-    """
-    texts = [text_of(one.memory) for one in drafts]
-    may = [may_embed(one.memory, context.embedding.embedder) for one in drafts]
-    asked = [place for place, text in enumerate(texts) if may[place] and text not in ready]
-    made = await context.embedding.vectors([texts[place] for place in asked])
-    made = made.among(len(drafts), asked, NOT_SENT)
-    return [
-        _with_vector(one, ready[text], 0) if may[place] and text in ready else _with_vector(one, made, place)
-        for place, (one, text) in enumerate(zip(drafts, texts, strict=True))
-    ]
-
-
-def _with_vector(draft: Draft, made: Embedded, place: int) -> Draft:
-    reason = made.reasons[place]
-    return replace(
-        draft,
-        vector=made.vectors[place],
-        no_vector=reason,
-        deferred=reason if reason == NOT_SENT else made.waits(place),
-        truncated=made.truncated.get(place),
-        space=made.space,
-    )
-
-
 def _linked(context: WriteContext, memories: Sequence[Memory], namespace: str) -> bool:
     """Whether one of *memories* was made from, or supersedes, another of them."""
     asked = {id for one in memories for id in named_by(one)}
     if not asked:
         return False
     named = {one.id for one in memories if one.id}
-    keyed = {keyed_id(context.tombstones.key, namespace, one.key) for one in memories if one.key is not None}
+    keyed = {context.id_of_key(namespace, one.key) for one in memories if one.key is not None}
     return not asked.isdisjoint(named | keyed)
 
 
-async def _one_after_another(
-    context: WriteContext, memories: Sequence[Memory], namespace: str, stored: StoredMemories
-) -> list[_Unit]:
+async def _one_after_another(road: Road, memories: Sequence[Memory]) -> list[_Unit]:
     """Judge each item beside what is stored and what of the batch comes before it, as if it came alone."""
-    if context.rules.looking:
-        await stored.warm(memories)
-    units = []
+    context, namespace, stored = road.context, road.namespace, road.stored
+    if stored is not None:
+        await stored.prepare(memories)
+    units: list[_Unit] = []
+    added: dict[str, Memory] = {}
     for memory in memories:
-        (one,) = await asyncio.to_thread(entitled, context, [memory], namespace, stored.added)
+        (one,) = (
+            await asyncio.to_thread(entitled, context, [memory], namespace, added)
+            if named_by(memory)
+            else entitled(context, [memory], namespace)
+        )
         if not isinstance(one, Memory):
             units.append(_Unit(line=one))
             continue
-        unit = _unit(context, *await judge(one, context.rules, stored), namespace)
+        unit = _unit(await road.together([one]))
         units.append(unit)
         if unit.draft is not None and (
-            unit.draft.memory.id in stored.added or await _is_known(context, unit.draft, namespace)
+            unit.draft.memory.id in added or await _is_known(context, unit.draft, namespace)
         ):
             continue  # it will not be written, nor what was made of it
-        for added in (unit.draft, *unit.made):
-            if isinstance(added, Draft):
-                stored.add(added.memory)
+        for draft in (unit.draft, *unit.made):
+            if isinstance(draft, Draft):
+                added[draft.memory.id] = draft.memory
+                if stored is not None:
+                    stored.add(draft.memory)
     return units
 
 
 async def _is_known(context: WriteContext, one: Draft, namespace: str) -> bool:
+    if not one.named and one.memory.key is None:
+        return False
     return bool(await asyncio.to_thread(known, context, [one], namespace))
 
 
-def _unit(context: WriteContext, judged: Judged, made: Sequence[Judged], namespace: str) -> _Unit:
-    if not made:
-        only = _drafted(context, judged, judged.memory, namespace)
-        return _Unit(line=only) if isinstance(only, Report) else _Unit(draft=only)
-    main, facts = drafted(context, [judged], made, namespace)
-    if isinstance(main[0], Report):
-        return _Unit(line=main[0], made=tuple(one for one, _ in facts))
-    return _Unit(draft=main[0], made=tuple(one for one, _ in facts))
-
-
-def drafted(
-    context: WriteContext, judged: Sequence[Judged], made: Sequence[Judged], namespace: str
-) -> tuple[list[Draft | Report], list[tuple[Draft | Report, tuple[int, ...]]]]:
-    """Return a draft or the line for each that was judged; and the drafts of what was made, with their sources."""
-    own = [_drafted(context, one, one.memory, namespace) for one in judged]
-    facts = []
-    for one in made:
-        ids = (source.memory.id for source in (own[place] for place in one.places) if isinstance(source, Draft))
-        memory = one.memory
-        if memory is not None:
-            memory = replace(memory, id="", derived_from=tuple(dict.fromkeys((*memory.derived_from, *ids))))
-        facts.append((_drafted(context, one, memory, namespace), one.places))
-    return own, facts
-
-
-def _drafted(context: WriteContext, judged: Judged, memory: Memory | None, namespace: str) -> Draft | Report:
-    if memory is None:
-        return Report(judged.outcome, judged.of or "", judged.reason, of=judged.of)
-    made = draft(context, memory, namespace)
-    if judged.outcome is Outcome.STORED and not judged.reason and judged.of is None:
-        return made
-    return replace(made, outcome=judged.outcome, reason=judged.reason, spans=judged.spans, of=judged.of)
+def _unit(taken: Taken) -> _Unit:
+    (main,), made = taken.own, tuple(one for one, _ in taken.made)
+    return _Unit(line=main, made=made) if isinstance(main, Report) else _Unit(draft=main, made=made)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, TypeAlias
 
 from memory.captions import captions, stand_in
-from memory.codec import to_entry
+from memory.codec import text_of, to_entry
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
 from memory.messages import Message
@@ -25,9 +25,8 @@ from memory.times import aware
 from memory.write.checking import checked, names
 from memory.write.cleaning import cleaned_message, cleaners
 from memory.write.context import WriteContext
-from memory.write.judging import Judged, judge_each, judge_turn
-from memory.write.looking import StoredMemories
-from memory.write.remembering import drafted, embedded
+from memory.write.judging import Judged, judge_each
+from memory.write.road import Road, embedded
 from memory.write.under_way import counted
 from memory.write.writer import Draft, current, draft, logged
 from vectorstore import RevisionConflict
@@ -100,19 +99,20 @@ async def remember_turn(
     now = aware(context.clock(), context.zone)
     given = [memory_of(one, session, now, used) for one in messages]
     memories = [checked(one, zone=context.zone, argument="messages") for one in given if isinstance(one, Memory)]
-    stored = StoredMemories(context, namespace) if context.rules.looking else None
-    own, facts = drafted(context, *await judge_turn(memories, context.rules, stored), namespace)
+    road = Road.into(context, namespace)
+    taken = await road.together(memories)
     clean = [cleaned_message(one, cleaners(context.rules.policies)) for one in messages]
-    rest = iter(own)
+    rest = iter(taken.own)
     lines = [
         Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else next(rest)
         for one, (_, spans) in zip(given, clean, strict=True)
     ]
-    every = [one for one in (*lines, *(one for one, _ in facts)) if isinstance(one, Draft)]
-    ready = iter(await embedded(context, every, stored.ready if stored else {}))
+    every = [one for one in (*lines, *(one for one, _ in taken.made)) if isinstance(one, Draft)]
+    ready = iter(await embedded(context, every, road.ready))
+    await road.let_go(text_of(one.memory) for one in every)
     lines = [next(ready) if isinstance(one, Draft) else one for one in lines]
     said = [place for place, one in enumerate(given) if isinstance(one, Memory)]
-    made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in facts]
+    made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in taken.made]
     return await asyncio.to_thread(_put, context, session, [one for one, _ in clean], namespace, lines, made)
 
 

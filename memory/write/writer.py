@@ -13,7 +13,6 @@ from memory.records import Change, Memory, Outcome, Report
 from memory.times import aware
 from memory.write.context import WriteContext
 from memory.write.embedded import SWITCHED
-from memory.write.ids import keyed_id
 from memory.write.operations import least_trusted
 from vectorstore import Entry, RevisionConflict, Space, Vector
 
@@ -61,7 +60,7 @@ def draft(context: WriteContext, memory: Memory, namespace: str) -> Draft:
     """Give *memory* its id and the time of its recording."""
     chosen = memory.id
     if not chosen and memory.key is not None:
-        chosen = keyed_id(context.tombstones.key, namespace, memory.key)
+        chosen = context.id_of_key(namespace, memory.key)
     recorded_at = memory.recorded_at or aware(context.clock(), context.zone)
     return Draft(replace(memory, id=chosen or context.ids(), recorded_at=recorded_at), named=bool(memory.id))
 

@@ -71,7 +71,7 @@ def test_what_is_remembered_is_recalled_with_its_origin(mneme: Mneme) -> None:
     report = mneme.json(
         "remember", "We adopted a cat called Miso.", "--speaker", "Ana", "--at", "2026-05-03T12:00", "--tag", "pets"
     )
-    keys = {"id", "outcome", "reason", "of", "spans", "kept", "total", "deferred", "operation", "made"}
+    keys = {"id", "outcome", "reason", "of", "spans", "kept", "total", "deferred", "operation", "made", "retired"}
     assert set(report) == keys
     assert report["outcome"] == "stored"
     done = mneme("recall", "Which cat did Ana adopt?")

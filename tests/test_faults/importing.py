@@ -1,4 +1,8 @@
-"""SIGKILL while a file is imported: all of it is there or none, and repeating it is safe; forgotten bytes stay away."""
+"""SIGKILL while a file is imported: nothing that was there is lost, and repeating it makes it whole.
+
+What takes the place of everything is there as a whole or not at all; of the rest, each memory comes with all its
+versions. What was forgotten stays away.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,13 @@ from typing import Any
 
 from memory import LongTermMemory, Memory, Message, run_sync
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
-from memory.portable.taking import Taking
+from memory.portable import importing, reading
 from tests.test_faults.children import Child, Say
 from vectorstore import open_store
 from vectorstore.engines.sqlite_store import SqliteStore
 
 MODES = ("merge", "upsert", "replace")
+_BATCH = 50
 _SECRET = "a secret that was forgotten: zebra44173921"
 
 
@@ -58,7 +63,7 @@ def _prepare(path: Path) -> None:
 
 
 def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[str, Any]:
-    """Let a child import, kill it, look whether all or nothing was taken; then import again, and compare."""
+    """Let a child import, kill it, look at what is there; then import again, and compare."""
     rng, place = random.Random(seed), Path(folder)
     file = _export(place)
     old = new = 0
@@ -84,8 +89,9 @@ def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[
             break
         found = _looked_at(path)
         taken = found == wanted[mode]
-        if not taken and (found != before or "done" in ended.said):
-            broken.append(f"round {turn} ({mode}): neither the memory from before nor with all of the file")
+        lost = found != before if mode == "replace" else _lost(before, found, wanted[mode])
+        if not taken and (lost or "done" in ended.said):
+            broken.append(f"round {turn} ({mode}): neither the memory from before nor with all of the file: {lost}")
             break
         old, new = old + (not taken), new + taken
         Child(lambda say, path=path, mode=mode: _take(path, file, mode, say, "")).wait()
@@ -97,6 +103,21 @@ def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[
     return {"seed": seed, "rounds": turn + 1, "old": old, "new": new, "broken": broken}
 
 
+def _lost(before: dict[str, Any], found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Return what is wrong with a memory that has a part of the file: lost, made up, or without its versions."""
+    lane, archive = store_namespace("", CONVERSATION), store_namespace("", ARCHIVE)
+    wrong = [str(one) for one in found["wrong"]]
+    for id, text in before[lane].items():
+        kept = {found[lane].get(id), *(old for one, old in found[archive].items() if one.startswith(f"{id}@"))}
+        wrong += [] if text in kept else [f"{id} is lost"]
+    for id, text in found[lane].items():
+        wrong += [] if text in (before[lane].get(id), wanted[lane].get(id)) else [f"{id} is made up"]
+        versions, whole = ({one for one in state[archive] if one.startswith(f"{id}@")} for state in (found, wanted))
+        if id not in before[lane] and versions != whole:
+            wrong.append(f"{id} lacks versions")
+    return wrong
+
+
 def _looked_at(path: Path) -> dict[str, Any]:
     memory = _opened(path)
     try:
@@ -106,18 +127,21 @@ def _looked_at(path: Path) -> dict[str, Any]:
 
 
 def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
-    if plant == "piece by piece":
-        _tear()
+    reading._BATCH = _BATCH
+    if plant:
+        _tear(plant)
     memory = _opened(path)
     run_sync(memory.import_(file, mode=mode, trust="user"))
     say("done")
 
 
-def _tear() -> None:
-    """Let each batch of an import be a transaction of its own."""
+def _tear(plant: str) -> None:
+    """Let what must be one transaction be several: of mode replace, or of each batch."""
     in_one = SqliteStore.transaction
+    caller = importing._replace.__name__ if plant == "replaced in pieces" else importing._in_one.__name__
 
     def torn(self: SqliteStore) -> Any:
-        return nullcontext() if inspect.stack()[1].function == Taking.run.__name__ else in_one(self)
+        above = [frame.function for frame in inspect.stack()[1:4]]
+        return nullcontext() if caller in above and "_transaction" in above else in_one(self)
 
     SqliteStore.transaction = torn  # type: ignore[method-assign]

@@ -1,22 +1,30 @@
 """Export and import: complete, always the same bytes, all of it or nothing."""
 
 import asyncio
+import concurrent.futures
+import gzip
 import json
 import os
 import stat
+import tracemalloc
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 
-from memory.errors import ArgumentError, UnreadableExport
+from memory.codec import to_entry, to_metadata
+from memory.errors import ArgumentError, DuplicateKey, UnreadableExport
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.opening import open_memory
+from memory.portable import reading, room
 from memory.portable.manifest import hasher
 from memory.rag.knowledge_base import KnowledgeBase
 from memory.records import Memory, Outcome, Source, Trust
-from memory.write.policies import Action, Decision, MinimumLength
+from memory.runtime import run_sync
+from memory.write.policies import Action, Decision, Extractor, Fact, Judge, MinimumLength, NearDuplicates, NoSecrets
+from vectorstore.engines import sqlite_store
 
 
 class Ticking:
@@ -160,6 +168,59 @@ def test_the_same_memory_gives_the_same_bytes_each_time(opened, tmp_path):
     assert exported(memory, tmp_path / "a.jsonl") == exported(memory, tmp_path / "b.jsonl")
 
 
+def test_what_other_parts_keep_with_a_memory_and_why_it_has_no_vector_go_there_and_back(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    said = Memory("…", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
+    entry = replace(to_entry(said, no_vector="nothing to embed"), metadata={**to_metadata(said), "shelf": [1, "a"]})
+    memory.store.upsert([entry], namespace=store_namespace("", CONVERSATION))
+    first = exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    (there,) = other.store.get(["x"], namespace=store_namespace("", CONVERSATION))
+    assert (there.metadata["shelf"], there.no_vector, report.pending) == ([1, "a"], "nothing to embed", 0)
+    assert exported(other, tmp_path / "b.jsonl") == first
+
+
+def test_lines_stand_in_the_order_that_is_documented(opened, tmp_path):
+    memory = opened()
+    filled(memory, tmp_path)
+    run(KnowledgeBase(memory, collection="another").ingest(tmp_path / "notes"))
+    lines = items(exported(memory, tmp_path / "a.jsonl"))[1:]
+    kinds = ["memory", "passage", "version", "message", "operation", "document", "forgotten"]
+    assert [one["type"] for one in lines] == sorted((one["type"] for one in lines), key=kinds.index)
+    by = {
+        "memory": ("id",),
+        "passage": ("collection", "id"),
+        "version": ("id", "version"),
+        "message": ("session", "sequence"),
+        "document": ("collection", "source"),
+        "forgotten": ("id",),
+    }
+    for kind, names in by.items():
+        found = [tuple(one[name] for name in names) for one in lines if one["type"] == kind]
+        assert found == sorted(found)
+        assert found
+    assert {one["collection"] for one in lines if one["type"] == "passage"} == {"another", "guide"}
+    done = [one for one in lines if one["type"] == "operation"]
+    assert [one["at"] for one in done] == sorted(one["at"] for one in done)
+    assert not {"export", "import"} & {one["kind"] for one in done}
+
+
+def test_an_export_is_of_one_state_whatever_is_written_meanwhile(opened, tmp_path):
+    memory = opened()
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:04}") for n in range(600)]))
+    second = open_memory(tmp_path / "m.db", embedder=Toy(), clock=Ticking())
+
+    def write(done):
+        if done == 256:
+            run_sync(second.remember_turn("later", [Message.user("said meanwhile")]))
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        run(memory.export(tmp_path / "a.jsonl", on_progress=lambda done: pool.submit(write, done).result()))
+    run_sync(second.close())
+    assert b"said meanwhile" not in (tmp_path / "a.jsonl").read_bytes()
+    assert len(items((tmp_path / "a.jsonl").read_bytes())) == 1 + 600 + 3  # with the operations that stored them
+
+
 def test_everything_is_counted_and_hashed_in_the_first_line(opened, tmp_path):
     memory = opened()
     filled(memory, tmp_path)
@@ -255,6 +316,52 @@ def test_without_vectors_they_are_made_anew(opened, tmp_path):
     assert (report.pending, report.notes != ()) == (1, True)
 
 
+class Changed(Toy):
+    """Another model under the same name."""
+
+    async def embed(self, texts, kind="document"):
+        return -await super().embed(texts, kind)
+
+
+class Away(Toy):
+    """An embedder that does not answer."""
+
+    async def embed(self, texts, kind="document"):
+        raise OSError("away")
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_vectors_of_a_model_that_was_changed_under_its_name_are_not_taken(opened, tmp_path, used):
+    memory, other = opened("m.db"), opened("n.db", embedder=Changed())
+    run(memory.remember("a fact"))
+    assert len(items(exported(memory, tmp_path / "a.jsonl"))[0]["probes"]) == 3
+    if used:
+        run(other.remember("it knows its own model"))
+    report = run(other.import_(tmp_path / "a.jsonl"))
+    assert report.pending == 1
+    assert any("another model of the name toy/1" in note for note in report.notes)
+
+
+def test_a_memory_that_takes_vectors_over_knows_their_model_from_then_on(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", embedder=Away())
+    run(memory.remember("a fact"))
+    first = exported(memory, tmp_path / "a.jsonl")
+    assert run(other.import_(tmp_path / "a.jsonl", trust="user")).pending == 0
+    assert exported(other, tmp_path / "b.jsonl") == first
+    run(other.close())
+    other = opened("n.db", embedder=Changed())
+    assert "changed" in run(other.remember("more")).deferred
+    assert run(opened("n.db").remember("still more")).deferred is None
+
+
+def test_a_strangers_answers_to_the_probes_are_not_recorded_unless_they_are_right(opened, tmp_path):
+    memory, other = opened("m.db", embedder=Changed()), opened("n.db", embedder=Away())
+    run(memory.remember("a fact"))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl"))
+    assert other.embedding.probes.get("toy/1") is None
+
+
 # --- a part of it
 
 
@@ -346,6 +453,17 @@ def test_a_dry_run_says_the_same_and_changes_nothing(opened, tmp_path, mode):
     assert (planned.taken, planned.left) == (done.taken, done.left)
 
 
+@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+def test_a_dry_run_leaves_an_empty_memory_empty(opened, tmp_path, mode):
+    memory, other = opened("m.db"), opened("n.db")
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    before = exported(other, tmp_path / "before.jsonl")
+    planned = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user", dry_run=True))
+    assert exported(other, tmp_path / "after.jsonl") == before
+    assert planned.lines == run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user")).lines
+
+
 def test_an_unknown_mode_is_refused(opened, tmp_path):
     with pytest.raises(ArgumentError, match="mode"):
         run(opened().import_(tmp_path / "a.jsonl", mode="overwrite"))
@@ -381,6 +499,37 @@ def test_what_was_forgotten_there_is_not_taken_in_here_either(opened, tmp_path):
     assert run(other.import_(tmp_path / "old.jsonl")).lines[0].reason == "forgotten"
 
 
+def test_a_message_whose_memory_was_forgotten_there_is_not_taken_in_here_either(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    (said,) = run(memory.remember_turn("s", [Message.user("a secret")]))
+    exported(memory, tmp_path / "old.jsonl")
+    run(memory.forget([said.id]))
+    exported(memory, tmp_path / "new.jsonl")
+    for name in ("new", "old"):
+        run(other.import_(tmp_path / f"{name}.jsonl", trust="user"))
+    assert run(other.conversations.sessions()) == []
+
+
+def test_what_was_undone_here_stays_undone(opened, tmp_path):
+    memory = opened()
+    said = run(memory.remember("said by mistake"))
+    exported(memory, tmp_path / "a.jsonl")
+    run(memory.undo(said.operation))
+    (line,) = run(memory.import_(tmp_path / "a.jsonl")).lines
+    assert (line.outcome, line.reason.split(":")[0]) == (Outcome.DUPLICATE, "its versions are in the archive here")
+    assert run(memory.list()).memories == ()
+
+
+def test_what_was_undone_and_then_forgotten_does_not_come_back_as_an_old_version(opened, tmp_path):
+    memory = opened()
+    said = run(memory.remember("the code is 44173921-zebra"))
+    run(memory.undo(said.operation))
+    exported(memory, tmp_path / "a.jsonl")
+    run(memory.forget([said.id]))
+    run(memory.import_(tmp_path / "a.jsonl"))
+    assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
+
+
 def test_a_strangers_file_is_trusted_as_a_document_and_brings_no_history(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     filled(memory, tmp_path)
@@ -400,8 +549,9 @@ def test_the_memorys_own_export_is_believed_and_an_edited_one_is_not(opened, tmp
     memory = opened()
     run(memory.remember(Memory("mine", id="x")))
     data = exported(memory, tmp_path / "a.jsonl")
-    assert run(memory.import_(tmp_path / "a.jsonl", mode="replace")).trusted
-    assert run(memory.get(["x"]))[0].trust is Trust.USER
+    for _ in range(2):  # it is known as its own after it took the place of everything, too
+        assert run(memory.import_(tmp_path / "a.jsonl", mode="replace")).trusted
+        assert run(memory.get(["x"]))[0].trust is Trust.USER
     assert not run(memory.import_(tmp_path / "a.jsonl", namespace="b")).trusted
     manifest, *rest = data.splitlines(keepends=True)
     changed = [line.replace(b"mine", b"evil") for line in rest]
@@ -460,6 +610,14 @@ def test_an_import_goes_to_the_namespace_that_is_named(opened, tmp_path):
     assert b"bob" not in data
     run(other.import_(tmp_path / "a.jsonl", namespace="carl"))
     assert {lane.split("/")[0] for lane in other.store.namespaces()} == {"carl"}
+    run(memory.remember_turn("s", [Message.user("said by ann")], namespace="ann"))
+    run(memory.forget([run(memory.remember("gone", namespace="bob")).id], namespace="bob"))
+    exported(memory, tmp_path / "b.jsonl", namespace="ann")
+    report = run(other.import_(tmp_path / "b.jsonl", namespace="carl", trust="user"))
+    assert "forgotten" not in {**report.taken, **report.left}
+    assert [one.session for one in run(other.conversations.sessions(namespace="carl"))] == ["s"]
+    assert run(other.conversations.sessions()) == []
+    assert run(other.operations()) == run(other.operations(namespace="bob")) == []
 
 
 # --- files that are not right
@@ -484,6 +642,18 @@ def sealed(lines):
     return [json.dumps(header).encode() + b"\n", *lines[1:]]
 
 
+SAID = {
+    "gzip": "it is compressed (gzip); unpack it first",
+    "utf-16": "not UTF-8",
+    "latin-1": "the line is not UTF-8",
+    "cut": "ends in the middle of the line",
+    "newer": "use a newer one",
+    "twice": "is there twice",
+    "counts": "cut or edited",
+    "a letter changed": "it was edited",
+}
+
+
 def damaged(lines, how):
     at = next(n for n, line in enumerate(lines) if b'"type": "memory"' in line)
     item = json.loads(lines[at])
@@ -499,13 +669,30 @@ def damaged(lines, how):
         return 1, b'{"hello": 1}\n'
     if how == "empty":
         return 1, b""
+    if how == "gzip":
+        return 1, gzip.compress(b"".join(lines))
+    if how == "utf-16":
+        return 1, b"".join(lines).decode().encode("utf-16")
+    if how == "byte order mark":
+        return 1, b"\xef\xbb\xbf" + b"".join(lines)
+    if how == "too deep":
+        return 1, b"[" * 100_000 + b"\n"
+    if how in ("latin-1", "raw surrogate"):
+        bad = b"\xe9" if how == "latin-1" else b"\xed\xa0\x80"
+        return at + 1, b"".join([*lines[:at], lines[at].replace(b"Coimbra", b"Co" + bad), *lines[at + 1 :]])
     if how == "not json":
         return at + 1, b"".join([*lines[:at], b"{]\n", *lines[at + 1 :]])
-    if how in ("nan in the log", "surrogate in the log"):
+    if how.endswith("in the log"):
         at = next(n for n, line in enumerate(lines) if b'"type": "operation"' in line)
-        value = b"NaN" if how == "nan in the log" else b'"\\ud800"'
+        value = {"nan": b"NaN", "surrogate": b'"\\ud800"', "raw surrogate": b'"\xed\xa0\x80"'}[
+            how.removesuffix(" in the log")
+        ]
         operation = lines[at].replace(b'"changes": [{', b'"changes": [{"new": {"importance": ' + value + b"}, ", 1)
         return at + 1, b"".join(sealed([*lines[:at], operation, *lines[at + 1 :]]))
+    if how == "counts":
+        return 1, b"".join(lines).replace(b'"message": 5,', b'"message": 6,', 1)
+    if how == "probes":
+        return 1, b"".join(lines).replace(b'"probes": ["', b'"probes": ["AAAA", "', 1)
     changed = {
         "unknown field": {**item, "authority": "root"},
         "unknown type": {**item, "type": "command"},
@@ -531,6 +718,8 @@ def damaged(lines, how):
         *("cut", "a line lost", "a letter changed", "newer", "no export", "empty", "not json", "unknown field"),
         *("unknown type", "naive time", "no text", "short vector", "vector of nan", "trust", "beside", "surrogate"),
         *("revision", "twice", "nan in the log", "surrogate in the log"),
+        *("gzip", "utf-16", "byte order mark", "too deep", "latin-1", "raw surrogate", "counts", "probes"),
+        "raw surrogate in the log",
     ],
 )
 def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(opened, tmp_path, how):
@@ -544,6 +733,7 @@ def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(open
         with pytest.raises(UnreadableExport) as error:
             run(other.import_(tmp_path / "bad.jsonl", mode=mode, trust="user"))
         assert error.value.line == line
+        assert SAID.get(how, "") in str(error.value)
         assert f"line {line}" in str(error.value)
     assert exported(other, tmp_path / "after.jsonl") == before
 
@@ -557,3 +747,430 @@ def test_what_is_no_file_is_refused(opened, tmp_path, what):
         os.mkfifo(path)
     with pytest.raises(ArgumentError, match="path"):
         run(opened().import_(path))
+
+
+# --- policies on the way in
+
+
+class Letters(Toy):
+    """An embedder by letters: near where the letters are."""
+
+    remote = False
+    dimension = 26
+
+    async def embed(self, texts, kind="document"):
+        rows = np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+
+
+def texts(memory):
+    return sorted(one.text for one in run(memory.list()))
+
+
+def outcomes(report):
+    return [(line.id, str(line.outcome), line.reason) for line in report.lines]
+
+
+FRIDAY = ("The plumber comes on Friday.", "On Friday the plumber comes!")
+
+
+@pytest.mark.parametrize("embedder", [None, Letters()])
+@pytest.mark.parametrize("mode", ["merge", "replace"])
+def test_what_nearly_repeats_another_item_of_the_file_is_told_as_for_what_is_remembered(
+    opened, tmp_path, embedder, mode
+):
+    memory = opened("m.db", embedder=embedder, choose_local=False)
+    for id, text in zip("ab", FRIDAY, strict=True):
+        run(memory.remember(Memory(text, id=id)))
+    exported(memory, tmp_path / "a.jsonl")
+    for fold in (False, True):
+        other = opened(f"{fold}.db", embedder=embedder, choose_local=False, policies=[NearDuplicates(fold=fold)])
+        planned = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user", dry_run=True))
+        report = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user"))
+        second = "near-duplicate" if fold else "stored"
+        assert outcomes(report) == [("a", "stored", ""), ("b", second, "near-duplicate")]
+        assert [line.of for line in report.lines] == [None, "a"]
+        assert planned.lines == report.lines
+        assert len(texts(other)) == 2 - fold
+        assert fold or run(other.get(["b"]))[0].metadata["near"] == "a"
+        again = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+        assert again.operation is None
+        assert len(texts(other)) == 2 - fold
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_what_nearly_repeats_something_here_or_of_an_earlier_batch_is_left_out_if_it_adds_no_word(
+    opened, tmp_path, monkeypatch, batch
+):
+    monkeypatch.setattr(reading, "_BATCH", batch)
+    options = {"embedder": None, "choose_local": False}
+    memory, other = (
+        opened("m.db", **options),
+        opened("n.db", policies=[NearDuplicates(words=0.5, fold=True)], **options),
+    )
+    run(other.remember(Memory("I like green tea.", id="here")))
+    for id, text in (("a", "Green tea I like!"), ("b", FRIDAY[0]), ("c", FRIDAY[1]), ("d", "Not on Friday!")):
+        run(memory.remember(Memory(text, id=id)))
+    exported(memory, tmp_path / "a.jsonl")
+    planned = run(other.import_(tmp_path / "a.jsonl", dry_run=True))
+    report = run(other.import_(tmp_path / "a.jsonl"))
+    assert [(line.id, line.of, line.outcome.value) for line in report.lines] == [
+        ("a", "here", "near-duplicate"),
+        ("b", None, "stored"),
+        ("c", "b", "near-duplicate"),
+        ("d", None, "stored"),
+    ]
+    assert [(line.id, line.of, line.outcome) for line in planned.lines] == [
+        (line.id, line.of, line.outcome) for line in report.lines
+    ]
+
+
+def test_what_is_to_be_replaced_is_no_reason_to_leave_anything_out(opened, tmp_path):
+    options = {"embedder": None, "choose_local": False}
+    memory, other = opened("m.db", **options), opened("n.db", policies=[NearDuplicates(fold=True)], **options)
+    run(memory.remember(Memory(FRIDAY[0], id="there")))
+    run(other.remember(Memory(FRIDAY[1], id="here")))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
+    assert outcomes(report) == [("there", "stored", "")]
+    assert texts(other) == [FRIDAY[0]]
+
+
+def test_links_that_the_file_brings_are_kept_and_the_round_is_equal(opened, tmp_path):
+    options = {"embedder": None, "choose_local": False, "policies": [NearDuplicates(words=0.5)]}
+    memory, other = opened("m.db", **options), opened("n.db", **options)
+    for place, text in enumerate((*FRIDAY, "The plumber comes on Friday, at nine.", "I like tea.")):
+        run(memory.remember(Memory(text, key="k" if not place else None)))  # the id of a key sorts behind the others
+    first = exported(memory, tmp_path / "a.jsonl")
+    assert sum(b'"near"' in line for line in first.splitlines()) == 2
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert exported(other, tmp_path / "b.jsonl") == first
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        (NoSecrets(),),
+        (MinimumLength(6, of="turn"),),
+        (Judge(lambda turn: len(turn.text) > 6, of="turn"),),
+        (Extractor(lambda turn: ["A fact."] if "up" in turn.text else []), NoSecrets()),
+    ],
+)
+def test_a_round_through_a_memory_with_the_same_policies_is_equal(opened, tmp_path, policies):
+    memory, other = opened("m.db", policies=policies), opened("n.db", policies=policies)
+    filled(memory, tmp_path)
+    run(memory.remember_turn("s", [Message.user("Why?"), Message.assistant("It rains in Lisbon.")]))
+    first = exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert {line.outcome for line in report.lines} == {Outcome.STORED}
+    assert exported(other, tmp_path / "b.jsonl") == first
+
+
+def dogs(turn):
+    return [Fact(f"Dog: {one.text.split()[-1]}", (at,)) for at, one in enumerate(turn.memories) if "dog" in one.text]
+
+
+def test_facts_of_a_strangers_file_are_asked_for_once_and_those_that_it_brings_are_not_made_again(opened, tmp_path):
+    plain, facts = opened("m.db"), opened("n.db", policies=[Extractor(dogs)])
+    for memory in (plain, facts):
+        run(memory.remember_turn("s", [Message.user("I have a dog Rex"), Message.assistant("I see.")]))
+    exported(plain, tmp_path / "plain.jsonl")
+    exported(facts, tmp_path / "facts.jsonl")
+    for name, made in (("plain", 1), ("facts", 0)):
+        for trust in (None, "user"):
+            other = opened(f"{name}{trust}.db", policies=[Extractor(dogs)])
+            planned = run(other.import_(tmp_path / f"{name}.jsonl", trust=trust, dry_run=True))
+            report = run(other.import_(tmp_path / f"{name}.jsonl", trust=trust))
+            assert sum(len(line.made) for line in report.lines) == sum(len(line.made) for line in planned.lines) == made
+            assert texts(other) == ["Dog: Rex", "I have a dog Rex", "I see."]
+            assert report.pending == made
+            again = run(other.import_(tmp_path / f"{name}.jsonl", trust=trust))
+            assert (again.operation, len(texts(other))) == (None, 3)
+            (fact,) = [one for one in run(other.list()) if one.text == "Dog: Rex"]
+            (said,) = [one for one in run(other.list()) if one.text == "I have a dog Rex"]
+            assert fact.derived_from == (said.id,)
+            assert fact.trust is (Trust.USER if trust else Trust.DOCUMENT)
+            run(other.undo(report.operation))
+            assert texts(other) == []
+
+
+def test_the_memorys_own_export_is_not_looked_through_for_facts(opened, tmp_path):
+    asked = []
+    memory = opened(policies=[Extractor(lambda turn: asked.append(turn.text))])
+    run(memory.remember_turn("s", [Message.user("I have a cat.")]))
+    exported(memory, tmp_path / "a.jsonl")
+    for mode in ("merge", "replace"):
+        run(memory.import_(tmp_path / "a.jsonl", mode=mode))
+    assert asked == ["I have a cat."]
+
+
+def test_facts_alone_stand_for_the_words_of_a_file_once(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", policies=[Extractor(dogs, keep=False)])
+    run(memory.remember_turn("s", [Message.user("I have a dog Rex")]))
+    exported(memory, tmp_path / "a.jsonl")
+    for _ in range(2):
+        report = run(other.import_(tmp_path / "a.jsonl"))
+        assert [(line.outcome.value, line.reason) for line in report.lines] == [("rejected", "kept as facts")]
+        assert texts(other) == ["Dog: Rex"]
+    (fact,) = run(other.list())
+    run(other.forget([fact.id]))
+    (line,) = run(other.import_(tmp_path / "a.jsonl")).lines
+    assert [one.reason for one in line.made] == ["forgotten"]
+    assert texts(other) == []
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_messages_of_a_turn_are_judged_together_as_when_they_were_said(opened, tmp_path, monkeypatch, batch):
+    monkeypatch.setattr(reading, "_BATCH", batch)
+    memory = opened("m.db")
+    run(memory.remember_turn("s", [Message.user("Why?"), Message.assistant("It rains in Lisbon.")]))
+    run(memory.remember(Memory("Why?", kind="turn")))
+    exported(memory, tmp_path / "a.jsonl")
+    asked = []
+    other = opened("n.db", policies=[Judge(lambda turn: bool(asked.append(turn.text)) or True, of="turn")])
+    run(other.import_(tmp_path / "a.jsonl"))
+    assert asked == ["Why?\nIt rains in Lisbon.", "Why?"]
+
+
+def test_what_is_here_in_the_same_words_is_not_asked_about_again(opened, tmp_path):
+    asked = []
+    memory, other = opened("m.db"), opened("n.db", policies=[Judge(lambda one: bool(asked.append(one.text)) or True)])
+    run(memory.remember("a fact"))
+    exported(memory, tmp_path / "a.jsonl")
+    for _ in range(2):
+        run(other.import_(tmp_path / "a.jsonl"))
+    assert asked == ["a fact"]
+
+
+def test_earlier_versions_are_kept_without_secrets_too(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
+    said = run(memory.remember("My PIN is 48213."))
+    run(memory.correct(said.id, "I have a PIN."))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert [one.text for one in run(other.history(said.id))] == ["I have a PIN.", "My PIN is [redacted: PIN]."]
+
+
+def test_history_comes_without_secrets_and_passages_are_looked_through_too(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
+    run(memory.remember_turn("s", [Message.user("My PIN is 48213."), Message.system("The PIN is 99121.")]))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "pins.md").write_text("The PIN of the gate is 77123.")
+    run(KnowledgeBase(memory, collection="guide").ingest(tmp_path / "notes"))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    data = exported(other, tmp_path / "b.jsonl")
+    assert [number for number in (b"48213", b"99121", b"77123") if number in data] == []
+    assert data.count(b"[redacted: PIN]") == 4
+
+
+# --- the same again
+
+
+def test_importing_twice_and_repeating_a_key_add_nothing(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    before = exported(other, tmp_path / "b.jsonl")
+    for mode in ("merge", "upsert"):
+        report = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user"))
+        assert ({line.outcome for line in report.lines}, report.operation) == ({Outcome.DUPLICATE}, None)
+        assert report.taken == {}
+    (keyed,) = [one for one in run(memory.list()) if one.key]
+    line = run(other.remember(Memory(keyed.text, key=keyed.key, caption=keyed.caption)))
+    assert (line.outcome, line.id) == (Outcome.DUPLICATE, keyed.id)
+    with pytest.raises(DuplicateKey):
+        run(other.remember(Memory("something else", key=keyed.key)))
+    assert exported(other, tmp_path / "c.jsonl") == before
+
+
+def test_a_key_that_is_here_is_the_same_memory_whatever_its_id(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    there = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    run(memory.remember(Memory("Dr. Wu is nice.", derived_from=(there,), id="leaning")))
+    here = run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    assert there != here
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert [(line.of, line.reason) for line in report.lines if line.id == there] == [(here, "known already")]
+    assert run(other.get(["leaning"]))[0].derived_from == (here,)
+    run(memory.correct(there, "My dentist is Dr. Li."))
+    exported(memory, tmp_path / "b.jsonl")
+    assert run(other.import_(tmp_path / "b.jsonl", trust="user")).lines[-1].reason.startswith("what is here")
+    run(other.import_(tmp_path / "b.jsonl", mode="upsert", trust="user"))
+    assert [one.text for one in run(other.history(here))] == ["My dentist is Dr. Li.", "My dentist is Dr. Wu."]
+    assert run(other.count()) == 2
+
+
+def test_a_key_of_a_strangers_file_names_nothing_here(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember(Memory("Pay to account 1.", key="account")))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl"))
+    assert run(other.remember(Memory("Pay to account 2.", key="account"))).outcome is Outcome.STORED
+
+
+@pytest.mark.parametrize("grace", [None, timedelta(days=1)])
+def test_a_key_goes_and_comes_with_its_memory(opened, tmp_path, grace):
+    memory, other = opened("m.db"), opened("n.db")
+    there = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    receipt = run(other.forget([there], grace=grace))
+    if grace is None:
+        assert run(other.verify_forgotten(receipt, texts=["My dentist is Dr. Wu."])).gone
+        assert run(other.remember(Memory("My dentist is Dr. Li.", key="dentist"))).id != there
+    else:
+        run(other.restore_forgotten(receipt.operation))
+        assert run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id == there
+
+
+def test_a_document_that_is_here_gets_no_second_passages(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    for one in (memory, other):
+        filled(one, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    before = other.store.count(namespace=store_namespace("", "documents", "guide"))
+    for trust in (None, "user"):
+        report = run(other.import_(tmp_path / "a.jsonl", trust=trust))
+        reasons = {line.reason for line in report.lines if line.id.startswith("c") and "document" in line.reason}
+        assert any("its document is here already" in reason for reason in reasons)
+        assert other.store.count(namespace=store_namespace("", "documents", "guide")) == before
+
+
+@pytest.mark.parametrize("mode", ["merge", "replace"])
+def test_a_document_that_was_taken_out_does_not_come_back(opened, tmp_path, mode):
+    memory = opened()
+    filled(memory, tmp_path)
+    exported(memory, tmp_path / "a.jsonl")
+    knowledge = KnowledgeBase(memory, collection="guide")
+    (document,) = run(knowledge.documents())
+    run(knowledge.remove(document.source))
+    run(memory.import_(tmp_path / "a.jsonl", mode=mode))
+    assert run(knowledge.documents()) == []
+    assert memory.store.count(namespace=store_namespace("", "documents", "guide")) == 0
+
+
+# --- batch by batch
+
+
+def test_others_can_write_between_the_batches_and_nothing_of_theirs_is_lost(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 10)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(60)]))
+    exported(memory, tmp_path / "a.jsonl")
+    second = open_memory(tmp_path / "n.db", embedder=Toy())
+    written = []
+
+    def write(done, total):
+        written.append(run_sync(second.remember(f"said meanwhile, at {done}")).outcome)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        run(other.import_(tmp_path / "a.jsonl", on_progress=lambda *at: pool.submit(write, *at).result()))
+    run_sync(second.close())
+    assert len(written) > 5
+    assert set(written) == {Outcome.STORED}
+    assert run(other.count()) == 60 + len(written)
+
+
+def test_an_import_that_breaks_off_keeps_whole_batches_and_is_finished_by_another(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 7)
+    memory, other = opened("m.db"), opened("n.db")
+    for n in range(30):
+        run(memory.remember(Memory(f"thing {n}", id=f"{n:03}")))
+        run(memory.correct(f"{n:03}", f"thing {n}, put right"))
+    first = exported(memory, tmp_path / "a.jsonl")
+
+    def breaks(done, total):
+        if done > 80:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(other.import_(tmp_path / "a.jsonl", trust="user", on_progress=breaks))
+    there = run(other.list(limit=100))
+    assert 0 < len(there) < 30
+    assert all(len(run(other.history(one.id))) == 2 for one in there)
+    (begun,) = [one for one in run(other.operations(limit=500)) if one.kind == "import"]
+    assert {change.id for change in begun.changes} == {one.id for one in there}
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert exported(other, tmp_path / "b.jsonl") == first
+
+
+def test_an_import_that_breaks_off_while_it_replaces_leaves_everything(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 7)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many([f"thing {n}" for n in range(30)]))
+    exported(memory, tmp_path / "a.jsonl")
+    filled(other, tmp_path)
+    before = exported(other, tmp_path / "before.jsonl")
+
+    def breaks(done, total):
+        if done > 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user", on_progress=breaks))
+    assert exported(other, tmp_path / "after.jsonl") == before
+
+
+def test_a_file_that_changes_while_it_is_taken_is_not_taken_on(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 5)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(20)]))
+    data = exported(memory, tmp_path / "a.jsonl")
+
+    def edits(done, total):
+        (tmp_path / "a.jsonl").write_bytes(data.replace(b"thing 19", b"evil 19"))
+
+    with pytest.raises(UnreadableExport, match="changed while it was read"):
+        run(other.import_(tmp_path / "a.jsonl", on_progress=edits))
+    assert not any("evil" in text for text in texts(other))
+
+
+# --- large ones
+
+
+def test_a_line_of_fifty_megabytes_goes_through_and_one_above_the_limit_is_refused(opened, tmp_path, monkeypatch):
+    memory, other = opened("m.db"), opened("n.db")
+    file = DocumentBlock(media_type="application/pdf", data=bytes(39_000_000))
+    run(memory.conversations.append("s", [Message.user([file])]))
+    assert len(exported(memory, tmp_path / "a.jsonl")) > 50_000_000
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    (there,) = run(other.conversations.load("s"))
+    assert there.message.blocks == (file,)
+    monkeypatch.setattr(reading, "LONGEST", 50_000_000)
+    with pytest.raises(UnreadableExport, match="line 2: the line is too long"):
+        run(other.import_(tmp_path / "a.jsonl"))
+
+
+def peak(work):
+    tracemalloc.start()
+    try:
+        run(work)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
+    for module, name in ((reading, "_BATCH"), (room, "_PAGE"), (sqlite_store, "_PAGE")):
+        monkeypatch.setattr(module, name, 4)
+    most = {}
+    for count in (12, 48):
+        memory, other = (opened(f"{name}{count}.db", embedder=None, choose_local=False) for name in "mn")
+        run(memory.remember_many(f"{n} " + ("y" * 200 + " ") * 500 for n in range(count)))
+        path = tmp_path / f"{count}.jsonl"
+        most[count] = [peak(memory.export(path)), peak(other.import_(path)), peak(other.import_(path, mode="replace"))]
+    assert all(large < 1.5 * small for small, large in zip(most[12], most[48], strict=True)), most
+
+
+def test_a_batch_ends_where_its_lines_are_many_bytes(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH_BYTES", 3000)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many(Memory("long " * 200, id=str(n)) for n in range(10)))
+    exported(memory, tmp_path / "a.jsonl", vectors=False)
+    seen = []
+    run(other.import_(tmp_path / "a.jsonl", on_progress=lambda done, total: seen.append(done)))
+    assert seen == [1, 3, 5, 7, 9, 11, 11]  # the log's one operation first, then two memories at a time

@@ -26,7 +26,9 @@ from memory import (
     TurnDecision,
     run_sync,
 )
+from memory.lanes import ARCHIVE, store_namespace
 from memory.write.judging import Rules, judge
+from memory.write.looking import StoredMemories
 from memory.write.policies import Action, TurnPolicy
 from vectorstore import open_store
 
@@ -304,13 +306,11 @@ def test_an_extractor_that_answers_nonsense_changes_nothing_but_the_report(make,
     assert texts(memory) == ["My dog is Rex."]
 
 
-def test_facts_are_asked_for_neither_of_notes_nor_of_corrections(make):
+def test_notes_are_not_looked_through_for_facts_unless_their_kind_is_named(make):
     memory = make(Extractor(lambda whole: ["a fact"]))
-    report = run_sync(memory.remember("My dog is Rex."))
-    (said,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
-    run_sync(memory.correct(said.id, "I like coffee."))
-    assert report.made == ()
-    assert sorted(texts(memory)) == ["I like coffee.", "My dog is Rex.", "a fact"]
+    assert run_sync(memory.remember("My dog is Rex.")).made == ()
+    memory = make(Extractor(lambda whole: ["a fact"], kinds=["fact"]))
+    assert len(run_sync(memory.remember("My dog is Rex.")).made) == 1
 
 
 def test_a_later_policy_sees_the_facts_as_well(make):
@@ -433,6 +433,114 @@ def test_corrections_are_judged_as_additions_are(make):
     assert texts(memory) == ["The PIN is [redacted: PIN]."]
 
 
+def named(whole):
+    """Facts of a sentence about a dog: its name, and that there is one."""
+    words = whole.text.rstrip(".").split()
+    return [f"Dog: {words[-1]}", "There is a dog."] if "dog" in words else []
+
+
+def corrected_turn(memory, text="My dog is Max."):
+    (said,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    return said, run_sync(memory.correct(said.id, text))
+
+
+def test_a_correction_is_looked_through_for_facts_and_those_of_the_old_words_go(make):
+    memory = make(Extractor(named))
+    said, report = corrected_turn(memory)
+    assert [(one.outcome, one.reason) for one in report.made] == [("stored", ""), ("duplicate", "known already")]
+    assert report.retired == (said.made[0].id,)
+    assert sorted(texts(memory)) == ["Dog: Max", "My dog is Max.", "There is a dog."]
+    (fact,) = run_sync(memory.get([report.made[0].id]))
+    assert (fact.derived_from, fact.trust, fact.operation) == ((said.id,), Trust.USER, report.operation)
+    assert report.made[1].id == said.made[1].id  # what was found again stays the memory that it was
+    assert [one.text for one in run_sync(memory.history(said.made[0].id))] == ["Dog: Rex"]
+
+
+def test_undoing_a_correction_brings_the_old_facts_back_and_takes_the_new_ones(make):
+    memory = make(Extractor(named))
+    _said, report = corrected_turn(memory)
+    before = ["Dog: Rex", "My dog is Rex.", "There is a dog."]
+    undone = run_sync(memory.undo(report.operation))
+    assert sorted(texts(memory)) == before
+    run_sync(memory.undo(undone.id))
+    assert sorted(texts(memory)) == ["Dog: Max", "My dog is Max.", "There is a dog."]
+    run_sync(memory.undo(run_sync(memory.operations(limit=1))[0].id))
+    assert sorted(texts(memory)) == before
+
+
+def test_what_leans_on_other_words_as_well_stays_and_what_leans_on_what_goes_does_not(make):
+    memory = make()
+    first, second = (run_sync(memory.remember(text)).id for text in ("one", "two"))
+    alone = run_sync(memory.remember(Memory("of one", derived_from=(first,)))).id
+    run_sync(memory.remember(Memory("of one and two", derived_from=(first, second))))
+    after = run_sync(memory.remember(Memory("of what is of one", derived_from=(alone,)))).id
+    report = run_sync(memory.correct(first, "one, put right"))
+    assert set(report.retired) == {alone, after}
+    assert sorted(texts(memory)) == ["of one and two", "one, put right", "two"]
+
+
+def test_a_correction_of_the_time_alone_leaves_the_facts(make):
+    asked = []
+    memory = make(Extractor(lambda whole: asked.append(1) or named(whole)))
+    (said,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    report = run_sync(memory.correct(said.id, "My dog is Rex.", valid_from=NOW))
+    assert (report.outcome, report.made, report.retired, asked) == ("stored", (), (), [1])
+    assert len(texts(memory)) == 3
+
+
+def test_nobody_retires_by_a_correction_what_is_trusted_more(make):
+    memory = make()
+    noted = run_sync(memory.remember(Memory("It is 20 degrees.", actor="tool", trust=Trust.TOOL)))
+    leaning = run_sync(memory.remember(Memory("It is warm.", derived_from=(noted.id,)))).id
+    run_sync(memory.correct(leaning, "It is pleasant."))  # by the user, whose word it is from then on
+    assert run_sync(memory.correct(noted.id, "It is 2 degrees.", actor="tool")).retired == ()
+    assert sorted(texts(memory)) == ["It is 2 degrees.", "It is pleasant."]
+    assert run_sync(memory.correct(noted.id, "It is 1 degree.")).retired == (leaning,)
+
+
+def test_what_a_correction_retired_is_forgotten_with_what_it_was_made_of(make):
+    memory = make(Extractor(named))
+    said, report = corrected_turn(memory)
+    receipt = run_sync(memory.forget([said.id]))
+    assert set(receipt.derived) == {said.made[0].id, said.made[1].id, report.made[0].id}
+    lane = store_namespace("", ARCHIVE)
+    assert [entry.text for entry in memory.store.scan(namespace=lane)] == []
+    assert run_sync(memory.verify_forgotten(receipt)).gone
+
+
+def test_a_new_fact_is_forgotten_without_the_one_that_it_followed(make):
+    memory = make(Extractor(named))
+    said, report = corrected_turn(memory)
+    assert run_sync(memory.forget([report.made[0].id])).derived == ()
+    assert [one.text for one in run_sync(memory.history(said.made[0].id))] == ["Dog: Rex"]
+
+
+def test_facts_alone_never_take_the_place_of_what_is_corrected(make):
+    memory = make(Extractor(lambda whole: ["Rex is a dog."] if "dog" in whole.text else [], keep=False))
+    (said,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
+    report = run_sync(memory.correct(said.id, "I like my dog."))
+    assert (report.outcome, report.reason) == ("stored", "kept beside its facts")
+    assert sorted(texts(memory)) == ["I like my dog.", "Rex is a dog."]
+
+
+def test_a_correction_that_repeats_another_memory_is_linked_to_it_and_never_left_out(make):
+    memory = make(NearDuplicates(fold=True))
+    first = run_sync(memory.remember("I live in Porto."))
+    second = run_sync(memory.remember("The plumber comes."))
+    report = run_sync(memory.correct(second.id, "In Porto I live!"))
+    assert (report.outcome, report.of, report.reason) == ("stored", first.id, "near-duplicate")
+    (kept,) = run_sync(memory.get([second.id]))
+    assert kept.metadata["near"] == first.id
+    report = run_sync(memory.correct(second.id, "Something else."))
+    assert (report.of, run_sync(memory.get([second.id]))[0].metadata) == (None, {})
+
+
+def test_a_memory_does_not_repeat_its_own_old_words(make):
+    memory = make(NearDuplicates(words=0.5))
+    said = run_sync(memory.remember("The plumber comes on Friday."))
+    assert run_sync(memory.correct(said.id, "The plumber comes on Monday.")).of is None
+
+
 # --- what history holds and memory lacks
 
 
@@ -459,3 +567,69 @@ def test_a_judge_that_fails_while_completing_leaves_nothing_waiting(make):
     assert run_sync(memory.complete()) == 1
     assert run_sync(memory.complete()) == 0
     assert texts(memory) == ["My dog is Rex."]
+
+
+@pytest.mark.parametrize("embedder", [None, Letters()])
+def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder):
+    rng = np.random.default_rng(5)
+    words = [
+        "plumber",
+        "friday",
+        "nine",
+        "tea",
+        "green",
+        "like",
+        "live",
+        "lisbon",
+        "porto",
+        "rain",
+        "dog",
+        "rex",
+        "cat",
+        "gate",
+    ]
+    said = [
+        Memory(
+            " ".join(rng.choice(words, 5)),
+            speaker=str(rng.choice(["Ann", "Bob"])),
+            disabled=bool(rng.random() < 0.1),
+            valid_to=NOW if rng.random() < 0.2 else None,
+        )
+        for _ in range(120)
+    ]
+    memory = make(embedder=embedder)
+    stored = StoredMemories(memory._context, "")
+    run_sync(memory.remember_many(said[:60]))
+    run_sync(stored.prepare(said[60:]))
+    for place, one in enumerate(said[60:]):
+        stored.add(replace(one, id=f"{place:03}"))
+    texts = sorted({one.text for one in said})
+    vectors = dict(zip(texts, run_sync(embedder.embed(texts)), strict=True)) if embedder else {}
+
+    def likeness(one, other):
+        if vectors:
+            return float(vectors[one.text] @ vectors[other.text])
+        a, b = set(one.text.split()), set(other.text.split())
+        return len(a & b) / len(a | b)
+
+    for one in said[60:80]:
+        every = [other for other in said if other.speaker == one.speaker and not other.disabled and not other.valid_to]
+        wanted = sorted((likeness(one, other) for other in every), reverse=True)[:5]
+        assert [near.similarity for near in run_sync(stored.nearest(one))] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_batch_is_looked_up_at_once(make, monkeypatch):
+    memory = make(NearDuplicates(), embedder=Letters())
+    run_sync(memory.remember_many(f"letter {chr(97 + n % 26) * (n + 1)}" for n in range(50)))
+    asked = []
+    for name in ("search", "search_many", "search_text", "view"):
+        kept = getattr(type(memory.store), name)
+        monkeypatch.setattr(
+            type(memory.store), name, lambda *a, name=name, kept=kept, **o: asked.append(name) or kept(*a, **o)
+        )
+    calls = []
+    for count in (20, 100):
+        run_sync(memory.remember_many([f"letter {n} of {count} {chr(97 + n % 26) * 3}" for n in range(count)]))
+        calls.append(len(asked))
+        asked.clear()
+    assert calls[0] == calls[1] < 10

@@ -41,4 +41,8 @@ def correct(
         return
     told = str(report).removeprefix("stored").lstrip(", ")
     say(f"corrected {report.id}" + (f": {told}" if told else ""))
+    for made in report.made:
+        say(f"made of it: {made.id}: {made}")
+    for one in report.retired:
+        say(f"had been made of the old words, and went to the archive: {one}")
     note(f"take it back with: mneme undo {report.operation}")

@@ -1,4 +1,4 @@
-"""``mneme import``: an export taken in, all of it or nothing, with a line for what was not taken."""
+"""``mneme import``: an export taken in, batch by batch or in the place of all, with a line for what was not taken."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agent.assistant.cli.inputs import confirmed, may_ask
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import counted, note, print_json, say
 from agent.assistant.cli.progress import progress
+from agent.assistant.cli.shapes import report_json
 
 if TYPE_CHECKING:
     from memory import ImportReport
@@ -40,7 +41,8 @@ def import_(
     """Take the export FILE in.
 
     A file that this memory has not written itself is trusted as a document, and brings no history, unless --trust says
-    otherwise. What was forgotten here does not come back.
+    otherwise. What was forgotten here does not come back. The same file again adds nothing; one that was broken off is
+    finished by importing it again.
     """
     from memory import run_sync
 
@@ -67,7 +69,16 @@ def import_(
 
 def _shape(report: ImportReport, embedded: int) -> dict[str, Any]:
     lines = [
-        {"line": one.line, "id": one.id, "outcome": one.outcome, "reason": one.reason, "pending": one.pending}
+        {
+            "line": one.line,
+            "id": one.id,
+            "outcome": one.outcome,
+            "reason": one.reason,
+            "of": one.of,
+            "spans": one.spans,
+            "pending": one.pending,
+            "made": [report_json(made) for made in one.made],
+        }
         for one in report.lines
     ]
     return {
@@ -87,6 +98,8 @@ def _say(report: ImportReport, embedded: int) -> None:
     counts = Counter(str(one.outcome) for one in report.lines)
     done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
     say(f"{'would import' if report.dry_run else 'imported'} memories and passages: {done}")
+    if made := sum(one.stored for line in report.lines for one in line.made):
+        say(f"  made of them: {counted(made, 'memory', 'memories')}")
     for kind, count in report.taken.items():
         say(f"  {kind}: {count}")
     if report.removed:

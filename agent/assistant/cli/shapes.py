@@ -135,6 +135,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "deferred": report.deferred,
         "operation": report.operation,
         "made": [report_json(one) for one in report.made],
+        "retired": list(report.retired),
     }
 
 

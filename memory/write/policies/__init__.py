@@ -4,7 +4,7 @@ from memory.write.policies.always import StoreAlways
 from memory.write.policies.extractor import Extractor, Fact
 from memory.write.policies.judge import Judge
 from memory.write.policies.minimum_length import MinimumLength
-from memory.write.policies.near_duplicates import NearDuplicates
+from memory.write.policies.near_duplicates import NEAR, NearDuplicates
 from memory.write.policies.no_secrets import NoSecrets
 from memory.write.policies.protocol import (
     Action,
@@ -21,6 +21,7 @@ from memory.write.policies.protocol import (
 )
 
 __all__ = [
+    "NEAR",
     "Action",
     "Cleaning",
     "Decision",

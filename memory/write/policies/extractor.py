@@ -32,7 +32,8 @@ class Extractor:
 
     Each fact has ``derived_from``, and the source, time and scopes of what it was found in. With *keep* off the words
     themselves stay in history only, wherever a fact was found; where none was, they are kept. A function that fails
-    changes nothing but the report (*on_failure* as for a judge). Corrections and imports are not looked through again.
+    changes nothing but the report (*on_failure* as for a judge). Corrected words are looked through
+    again, and so is what is imported without its facts.
     """
 
     makes = True

@@ -1,0 +1,111 @@
+"""One import under way: what it is about, how far it is, and what it has to say of each item so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from memory.lanes import CONVERSATION, DOCUMENTS, store_namespace
+from memory.portable.reading import Checked
+from memory.portable.report import ImportLine, Mode
+from memory.records import Actor, Change, Memory, Trust
+from memory.write.context import WriteContext
+from memory.write.operations import IMPORT
+from memory.write.policies import NEAR
+from memory.write.probes import Rows
+from vectorstore import Entry
+
+_RANK: Final = tuple(Trust)
+
+
+@dataclass(slots=True)
+class Course:
+    """*ceiling* is the most trust that anything in the file can have, None: its own word, for it is this memory's."""
+
+    context: WriteContext
+    namespace: str
+    mode: Mode
+    checked: Checked
+    ceiling: Trust | None
+    dry_run: bool
+    actor: Actor
+    operation: str
+    comparable: bool = False
+    """Whether the file has vectors, and nothing is known against their model."""
+    probes: Rows | None = None
+    """The file's answers to the probes, to be recorded with the first of its vectors."""
+    vectors: bool = False
+    """Whether the file's vectors are taken."""
+    lines: list[ImportLine] = field(default_factory=list)
+    taken: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    removed: int = 0
+    notes: list[str] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    """What is not in the log yet."""
+    logged: bool = False
+    added: set[str] = field(default_factory=set)
+    here: dict[str, str] = field(default_factory=dict)
+    """By the file's id, under which id the same key is here."""
+    settled: set[tuple[str, str]] = field(default_factory=set)
+    """Collection and id of passages whose document is not taken."""
+
+    @property
+    def believed(self) -> bool:
+        """Whether the file's own word is taken for what was said, done and forgotten."""
+        return self.ceiling in (None, Trust.USER)
+
+    def read(self, memory: Memory) -> Memory:
+        """Return *memory* as far as the file is believed, and with the ids that are used here.
+
+        What was trusted more is not pinned any more either.
+        """
+        if self.here and not self.here.keys().isdisjoint(memory.derived_from):
+            memory = replace(memory, derived_from=tuple(self.here.get(one, one) for one in memory.derived_from))
+        if self.ceiling is None or _RANK.index(memory.trust) >= _RANK.index(self.ceiling):
+            return memory
+        return replace(memory, trust=self.ceiling, pinned=False)
+
+    def lane(self, collection: str | None) -> str:
+        """Return the lane of a memory, or of the passages of a *collection*."""
+        return store_namespace(self.namespace, CONVERSATION if collection is None else DOCUMENTS, collection)
+
+    def there(self, lane: str, ids: Sequence[str]) -> dict[str, Entry]:
+        """Return, by the file's id, what is here of that id, or of the key that it stands for."""
+        if self.mode == "replace":  # what was here went, or would go
+            return {}
+        wanted = [self.here.get(one, one) for one in ids]
+        found = zip(ids, self.context.store.get(wanted, namespace=lane), strict=True)
+        return {id: entry for id, entry in found if entry is not None}
+
+    def is_forgotten(self, lane: str, id: str | None) -> bool:
+        """Whether *id* was forgotten in a lane."""
+        return bool(id) and id in self.context.tombstones.which(lane, [id or ""])
+
+    def log(self) -> None:
+        """Put what was done since the last time into the log, in the transaction that did it: as one operation."""
+        changes, self.changes = self.changes, []
+        if self.dry_run or not changes:
+            return
+        if self.logged:
+            self.context.operations.extend(self.namespace, self.operation, changes)
+        else:
+            self.context.log(self.namespace, self.operation, IMPORT, self.actor, changes)
+            self.logged = True
+
+
+def content(memory: Memory) -> tuple[object, ...]:
+    """Return that of *memory* in which two of one id must agree to be the same."""
+    return (
+        memory.text,
+        memory.caption,
+        memory.kind,
+        memory.tags,
+        memory.valid_from,
+        memory.valid_to,
+        {name: value for name, value in memory.metadata.items() if name != NEAR},
+        memory.importance,
+        memory.expires_at,
+    )
