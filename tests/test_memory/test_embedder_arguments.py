@@ -40,7 +40,9 @@ EMBEDDERS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("name", EMBEDDERS)
 @pytest.mark.parametrize(
-    "texts", [None, 7, "one text", b"bytes", {"a": 1}, {"a"}, iter(["a"]), ["a", None], [b"a"]], ids=repr
+    "texts",
+    [None, 7, "one text", b"bytes", {"a": 1}, {"a"}, pytest.param(iter(["a"]), id="iterator"), ["a", None], [b"a"]],
+    ids=repr,
 )
 def test_an_embedder_takes_a_list_of_texts_and_nothing_else(name: str, texts: Any, tmp_path: Path) -> None:
     embedder = EMBEDDERS[name](tmp_path)
