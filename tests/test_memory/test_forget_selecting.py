@@ -11,9 +11,9 @@ from memory.erasure.copies import Words, holds
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
-from memory.messages import Message, TextBlock, ToolResultBlock
+from memory.messages import ImageBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.records import Memory, Source
-from vectorstore import open_store
+from vectorstore import Entry, open_store
 
 BOOKS = store_namespace("", DOCUMENTS, "books")
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -250,3 +250,27 @@ def test_looking_for_many_words_and_for_each_of_them_agree():
             text = "".join(rng.choices("ab é_", k=rng.choice([0, 1, 6, 30, 80])))
             text += rng.choice(["", rng.choice(words), f"({rng.choice(words)})"])
             assert many.held_by(text) == any(holds(text, [one]) for one in words), (seed, text)
+
+
+IMAGE = {"media_type": "image/png", "data": b"x"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message.user([ImageBlock(**IMAGE, caption="a secret word here")]),
+        Message.user([ImageBlock(**IMAGE, name="a secret word here")]),
+        Message.tool([ToolResultBlock(call_id="1", content=(ImageBlock(**IMAGE, caption="a secret word here"),))]),
+        Message.assistant([ToolCallBlock(id="1", name="save", invalid="{a secret word here")]),
+        Message(role="user", metadata={"notes": ["a secret word here"]}),
+    ],
+)
+def test_words_are_found_in_whatever_part_of_a_message_has_them(message):
+    assert Words(["secret word"]).in_message(message)
+
+
+@pytest.mark.parametrize(
+    "field", [{"title": "a secret word"}, {"heading": ["a secret word"]}, {"tags": ["secret word"]}]
+)
+def test_words_are_found_in_title_headings_and_tags(field):
+    assert Words(["secret word"]).in_entry(Entry("x", None, "nothing of it", metadata=field))

@@ -227,8 +227,21 @@ def test_a_reader_in_the_way_is_said_and_then_it_is_proved(memory, tmp_path):
         verified = run(memory.verify_forgotten(receipt, [SECRET]))
         assert receipt.pending
         assert any(where == "log" for where, _ in places(verified))
+        assert ("m.db-wal", "text 0 is in its bytes") in places(verified)
     other.close()
     assert run(memory.verify_forgotten(receipt, [SECRET])).gone
+
+
+def test_a_file_that_could_not_be_read_is_said_and_proves_nothing(memory, monkeypatch):
+    from memory.erasure import verifying
+
+    ask = verifying._asked
+    unread = {"unread": {"somewhere/m.db-wal": "Permission denied"}}
+    monkeypatch.setattr(verifying, "_asked", lambda *given: {**ask(*given), **unread})
+    receipt = run(memory.forget([remembered(memory, SECRET)]))
+    verified = run(memory.verify_forgotten(receipt, [SECRET]))
+    assert places(verified) == [("m.db-wal", "not searched: Permission denied")]
+    assert not verified.gone
 
 
 def test_the_words_are_not_in_the_command_of_the_child(memory, monkeypatch):
