@@ -1,4 +1,7 @@
-"""What one memory is, what a write reports, and what a recall gives back. Values only."""
+"""What one memory is, what a write reports, and what a recall gives back. Values only.
+
+A little longer than other files, so that what goes in and comes out is read in one place.
+"""
 
 from __future__ import annotations
 
