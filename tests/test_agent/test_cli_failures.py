@@ -192,6 +192,6 @@ def test_the_manual_names_every_command_and_every_variable() -> None:
     for variable in (*ENVIRONMENT.values(), CONFIG_VARIABLE):
         assert f"`{variable}`" in manual
     commands = {command.name or command.callback.__name__ for command in way_in.app.registered_commands}
-    assert len(commands) == 15
+    assert len(commands) == 16
     for command in commands:
         assert f"`{command}" in manual

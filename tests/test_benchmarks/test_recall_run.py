@@ -153,10 +153,10 @@ def test_the_floors_of_recall_hold_on_one_conversation(data_dir: Path) -> None:
     answers = [one for one in rows if isinstance(one, AnswerRow)]
     right = [one.answer() for one in answers if one.task == turns.key and one.evidence]
     by_session = [one.answer() for one in answers if one.task != turns.key]
-    floors = {"R@1": 0.43, "R@10": 0.80, "MRR": 0.61} if key == "mneme" else {"R@1": 0.41, "R@10": 0.77, "MRR": 0.59}
+    floors = {"R@1": 0.50, "R@10": 0.82, "MRR": 0.66} if key == "mneme" else {"R@1": 0.48, "R@10": 0.785, "MRR": 0.64}
     broken = {name: _mean(right, name) for name, floor in floors.items() if _mean(right, name) < floor}
     assert broken == {}
-    assert _mean(by_session, "R@5") >= 0.88
+    assert (_mean(by_session, "R@1") >= 0.66, _mean(by_session, "R@5") >= 0.87) == (True, True)
     strange = [one for one in answers if one.group == OFF_TOPIC]
     assert len(strange) == 40
     assert sum(one.abstain is not None for one in strange) >= 36
