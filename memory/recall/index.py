@@ -7,7 +7,7 @@ row that is replaced leaves a gap; when gaps are many, ``worn`` asks for the ind
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,7 @@ class Index:
         self._rows: dict[str, int] = {}
         self._calls: dict[int, tuple[str, ...]] = {}
         self._sessions: dict[str, int] = {}
+        self._aliases: Mapping[str, int] | None = None
         self._starts.append(0)
         self._mark_starts.append(0)
 
@@ -83,6 +84,12 @@ class Index:
         """Whether more than a quarter of the rows are gaps."""
         gaps = len(self.ids) - len(self._rows)
         return gaps > _WORN_FROM and gaps * 4 > len(self.ids)
+
+    def aliases(self) -> Mapping[str, int]:
+        """Return other names of speakers, as ``People.aliases`` says."""
+        if self._aliases is None:
+            self._aliases = self.people.aliases(self.stems.small)
+        return self._aliases
 
     def row(self, key: str) -> int:
         """Return the row of the id *key*, -1 where there is none."""
@@ -183,6 +190,7 @@ class Index:
         self._mark_starts.extend(columns.mark_starts[1:] + marks)
 
     def _count(self, rows: NDArray[np.int64], sign: int) -> None:
+        self._aliases = None
         bounded = self.disabled.values[rows].copy()
         for column in (self.valid_from, self.valid_to, self.expires_at):
             bounded |= column.values[rows] != NEVER

@@ -97,7 +97,7 @@ def without_names(
     found = addressed(
         text,
         [(number, name) for number, name in present if name not in ROLES],
-        index.people.aliases(small),
+        index.aliases(),
         ordinary=lambda word: not stem(word) or small(word) > 0,
         possessive=lexicon.possessive,
     )

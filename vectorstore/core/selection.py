@@ -40,10 +40,20 @@ def best(
     if len(scores) > k:
         chosen = at_least_kth(scores, k, 0.0)
         keys, scores = keys[chosen], scores[chosen]
-    pairs = zip(keys.tolist(), scores.tolist(), strict=True)
-    kept = [pair for pair in pairs if min_score is None or pair[1] >= min_score]
-    kept.sort(key=lambda pair: (-pair[1], id_of(pair[0])))
-    return kept[:k]
+    if min_score is not None:
+        keys, scores = keys[scores >= min_score], scores[scores >= min_score]
+    order = np.argsort(-scores, kind="stable")
+    ranked, scores = keys[order].tolist(), scores[order]
+    for start, end in _runs(scores):
+        ranked[start:end] = sorted(ranked[start:end], key=id_of)
+    return list(zip(ranked, scores.tolist(), strict=True))[:k]
+
+
+def _runs(scores: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Return where two and more equal ones of the ordered *scores* begin and end."""
+    same = np.concatenate([[False], scores[1:] == scores[:-1], [False]])
+    starts, ends = np.flatnonzero(same[1:] & ~same[:-1]), np.flatnonzero(same[:-1] & ~same[1:]) + 1
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 def _kth(scores: NDArray[np.floating], k: int) -> np.floating:
