@@ -113,7 +113,7 @@ def columns_of(rows: Sequence[Row], term_of: Callable[[str], str | None]) -> Col
     not one.
     """
     sessions, speakers, terms, called = _Texts(), _Texts(), _Texts(), _Texts()
-    forms = _Forms(term_of, terms)
+    counted = _Marks(term_of, terms)
     values = np.empty(len(rows), dtype=VALUES)
     words: list[int] = []
     marks: list[int] = []
@@ -123,8 +123,8 @@ def columns_of(rows: Sequence[Row], term_of: Callable[[str], str | None]) -> Col
         placed = row.order is not None
         values[at] = (
             row.revision,
-            NO_SESSION if row.session is None else sessions.number(row.session),
-            speakers.number(row.speaker),
+            NO_SESSION if row.session is None else sessions[row.session],
+            speakers[row.speaker],
             placed,
             row.order[0] if row.order is not None else 0.0,
             row.role == "assistant",
@@ -136,29 +136,29 @@ def columns_of(rows: Sequence[Row], term_of: Callable[[str], str | None]) -> Col
             *(getattr(row, name) for name in _TIMES),
         )
         context, *sentences = row.terms
-        words.extend(terms.number(term) + 1 for term in context)
+        words += [terms[term] + 1 for term in context]
         texts.append(len(words))
         for sentence in sentences or [()]:
-            words.extend(terms.number(term) + 1 for term in sentence)
+            words += [terms[term] + 1 for term in sentence]
             words.append(0)
         starts.append(len(words))
-        marks.extend(mark for word in row.surfaces if (mark := forms.mark(word)) >= 0)
+        marks += [mark for word in row.surfaces if (mark := counted[word]) >= 0]
         mark_starts.append(len(marks))
-        calls.extend((at, called.number(word)) for word in row.calls)
+        calls += [(at, called[word]) for word in row.calls]
     return Columns(
         ids=tuple(row.id for row in rows),
         values=values,
-        sessions=tuple(sessions.numbers),
-        speakers=tuple(speakers.numbers),
-        terms=tuple(terms.numbers),
+        sessions=tuple(sessions),
+        speakers=tuple(speakers),
+        terms=tuple(terms),
         words=_ints(words),
         starts=_ints(starts),
         texts=_ints(texts),
-        forms=tuple(forms.numbers),
-        form_terms=_ints(forms.terms),
+        forms=tuple(counted.forms),
+        form_terms=_ints(counted.form_terms),
         marks=_ints(marks),
         mark_starts=_ints(mark_starts),
-        called=tuple(called.numbers),
+        called=tuple(called),
         calls=_ints([word for _, word in calls]),
         call_rows=_ints([at for at, _ in calls]),
     )
@@ -202,17 +202,17 @@ def joined(parts: Sequence[Columns]) -> Columns:
     return Columns(
         ids=tuple(chain.from_iterable(part.ids for part in parts)),
         values=np.concatenate([part.values for part in renumbered]),
-        sessions=tuple(sessions.numbers),
-        speakers=tuple(speakers.numbers),
-        terms=tuple(terms.numbers),
+        sessions=tuple(sessions),
+        speakers=tuple(speakers),
+        terms=tuple(terms),
         words=together("words"),
         starts=together("starts", words),
         texts=together("texts"),
-        forms=tuple(forms.numbers),
-        form_terms=_ints(form_terms[at] for at in range(len(forms.numbers))),
+        forms=tuple(forms),
+        form_terms=_ints(form_terms[at] for at in range(len(forms))),
         marks=together("marks"),
         mark_starts=together("mark_starts", marks),
-        called=tuple(called.numbers),
+        called=tuple(called),
         calls=together("calls"),
         call_rows=together("call_rows"),
     )
@@ -240,37 +240,34 @@ def _ints(values: Iterable[int]) -> Ints:
     return np.array(list(values), dtype=np.int32)
 
 
-class _Texts:
-    """Texts by number, each once, in the order in which they came."""
+class _Texts(dict[str, int]):
+    """Texts with their numbers, given in the order in which they came."""
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        return self.numbers.setdefault(text, len(self.numbers))
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self)
+        return number
 
     def all(self, texts: Sequence[str]) -> Ints:
-        return _ints(self.number(text) for text in texts)
+        return _ints(self[text] for text in texts)
 
 
-class _Forms:
-    """Surface forms by number, each with its term."""
+class _Marks(dict[str, int]):
+    """Words as they are counted; -1 for what is not one term: a stop word, a compound."""
 
     def __init__(self, term_of: Callable[[str], str | None], terms: _Texts) -> None:
-        self.numbers: dict[str, int] = {}
-        self.terms: list[int] = []
+        super().__init__()
+        self.forms = _Texts()
+        self.form_terms: list[int] = []
         self._term_of = term_of
-        self._among = terms
-        self._marks: dict[str, int] = {}
+        self._terms = terms
 
-    def mark(self, word: str) -> int:
-        """Return *word* as it is counted, -1 where it is not one term: a stop word, a compound."""
-        found = self._marks.get(word)
-        if found is None:
-            form = word.lower()
-            number = self.numbers.get(form, -1)
-            if number < 0 and (term := self._term_of(form)) is not None:
-                number = self.numbers[form] = len(self.terms)
-                self.terms.append(self._among.number(term))
-            found = self._marks[word] = -1 if number < 0 else 2 * number + word[:1].islower()
-        return found
+    def __missing__(self, word: str) -> int:
+        form = word.lower()
+        if form not in self.forms:
+            term = self._term_of(form)
+            if term is None:
+                self[word] = -1
+                return -1
+            self.form_terms.append(self._terms[term])
+        mark = self[word] = 2 * self.forms[form] + word[:1].islower()
+        return mark
