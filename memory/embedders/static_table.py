@@ -78,21 +78,22 @@ class StaticTable:
         """Whether the tokenizer is loaded, so that a short text takes well under a millisecond."""
         return self._tokenizer is not None
 
-    def means(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def means(self, texts: Sequence[str], *, often: bool = True) -> NDArray[np.float32]:
         """Return the mean token vector of each text, length 1; a blank text gets zeros.
 
-        A text's vector depends on the text alone: not on the batch it comes in, nor on what came before.
+        A text's vector depends on the text alone: not on the batch it comes in, nor on what came before. What is asked
+        for once and kept (*often* off) does not make the table be widened.
         """
         sums = np.zeros((len(texts), self.dimension), np.float32)
         start = 0
         for batch in batches(texts, BATCH_TEXTS, BATCH_CHARACTERS):
-            self._add(batch, sums[start : start + len(batch)])
+            self._add(batch, sums[start : start + len(batch)], often)
             start += len(batch)
         norms = np.sqrt(np.einsum("ij,ij->i", sums, sums, dtype=np.float64))[:, None]
         np.divide(sums, norms, out=sums, where=norms > 0, casting="unsafe")
         return sums
 
-    def _add(self, texts: Sequence[str], sums: NDArray[np.float32]) -> None:
+    def _add(self, texts: Sequence[str], sums: NDArray[np.float32], often: bool) -> None:
         """Add up the token vectors of each of *texts* into the row of *sums* that belongs to it."""
         asked = [position for position, text in enumerate(texts) if not is_blank(text)]
         if not asked:
@@ -102,10 +103,10 @@ class StaticTable:
         for position, encoding in zip(asked, encodings, strict=True):
             ids = encoding.ids
             for begin in range(0, len(ids), GATHER_TOKENS):
-                sums[position] += np.add.reduce(self._gather(ids[begin : begin + GATHER_TOKENS]), axis=0)
+                sums[position] += np.add.reduce(self._gather(ids[begin : begin + GATHER_TOKENS], often), axis=0)
 
-    def _gather(self, ids: list[int]) -> NDArray[np.float32]:
-        if self._wide is None:
+    def _gather(self, ids: list[int], often: bool) -> NDArray[np.float32]:
+        if self._wide is None and often:
             self._gathered += len(ids)
             if self._gathered > WIDEN_AFTER:
                 self._wide = self._rows.astype(np.float32)

@@ -33,7 +33,7 @@ class LocalWordVectors:
     def words(self, words: Sequence[str]) -> NDArray[np.float32]:
         """As the protocol says."""
         check_texts(words, "words")
-        return self._table.means(["" if is_blank(word) else " " + word for word in words])
+        return self._table.means(["" if is_blank(word) else " " + word for word in words], often=False)
 
     def __repr__(self) -> str:
         return f"LocalWordVectors({self.fingerprint!r})"
