@@ -15,10 +15,11 @@ from memory.embedders.protocol import WordVectors
 from memory.recall.columns import columns_of
 from memory.recall.deriving import Deriver
 from memory.recall.index import Index
-from memory.recall.segments import Segment, Segments
+from memory.recall.segments import Segment, Segments, merged
 from vectorstore import Cursor, Entry, LifecycleStore, View
 
 _BATCH = 1000
+_PIECES = 64
 _WORTH_KEEPING = 256
 """Rows; to derive fewer at the next start takes less than a short while."""
 
@@ -143,6 +144,8 @@ class Following:
             held.namespace, basis, held.fresh, since=held.since, position=position, unchanged=unchanged
         ):
             held.since, held.fresh, held.looked_at = position, [], 0
+        elif len(held.fresh) > _PIECES:  # it may never be possible: what is tried again must not grow with each write
+            held.fresh = [merged(held.fresh)]
 
     def _basis(self, held: _Held) -> str:
         return f"{self._deriver.fingerprint}/{'conversation' if held.conversation else 'document'}"

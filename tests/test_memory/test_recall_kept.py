@@ -221,6 +221,22 @@ def test_a_full_disk_costs_no_answer(path: Path) -> None:
     assert len(kept(path)["/conversation"]) == 10
 
 
+def test_what_cannot_be_kept_now_does_not_grow_with_each_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_PIECES", 4)
+    memory = opened(path)
+    reader = memory._recaller._reader
+    assert reader is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.segments, "save", lambda *segments, **more: False)
+        for at in range(12):
+            run_sync(memory.remember(f"river number {at}"))
+            run_sync(memory.recall("river"))
+            assert len(reader.following._held["/conversation"].fresh) <= 5
+    run_sync(memory.recall("river"))
+    run_sync(memory.close())
+    assert len(kept(path)["/conversation"]) == 12
+
+
 def broken_bytes(connection: sqlite3.Connection) -> None:
     (columns,) = connection.execute("SELECT columns FROM recall_segments").fetchone()
     connection.execute("UPDATE recall_segments SET columns = ?", (columns[:900] + b"?" + columns[901:],))
