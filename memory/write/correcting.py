@@ -20,7 +20,7 @@ from memory.write.policies import NEAR
 from memory.write.road import Road, embedded
 from memory.write.trust import check_may_change, may_change, trust_after
 from memory.write.under_way import counted
-from memory.write.versions import UNVERSIONED, begun, live, retired
+from memory.write.versions import begun, live, remarked, retired
 from memory.write.writer import Draft, current
 from vectorstore import Entry, RevisionConflict
 
@@ -128,7 +128,10 @@ def swap(
             ([], []) if facts is None else _replaced(context, first.id, new.memory, facts, namespace, approved_by)
         )
         fresh = [one for one in lines if isinstance(one, Draft)]
-        changes = [_changed(first, new.memory), *(Change(one.id, one.revision, gone=True) for one in (*others, *stale))]
+        changes = [
+            remarked(first, to_metadata(new.memory)),
+            *(Change(one.id, one.revision, gone=True) for one in (*others, *stale)),
+        ]
         changes += [Change(one.memory.id) for one in fresh]
         new, *fresh = current(context, [new, *fresh])
         old = []  # as they are now: they may have been embedded anew since they were read
@@ -180,15 +183,6 @@ def _replaced(
 
 def _says(memory: Memory) -> tuple[object, ...]:
     return (memory.text.strip(), memory.kind, memory.speaker, memory.derived_from)
-
-
-def _changed(before: Entry, new: Memory) -> Change:
-    """Return the change for the log, with what a policy, or the union of several, made of fields without versions."""
-    old, now = before.metadata, to_metadata(new)
-    names = [one for one in (*UNVERSIONED, "expires_at_offset") if old.get(one) != now.get(one)]
-    return Change(
-        before.id, before.revision, old={one: old.get(one) for one in names}, new={one: now.get(one) for one in names}
-    )
 
 
 def _content(memory: Memory) -> tuple[object, ...]:
