@@ -251,9 +251,11 @@ class Slow(WrapperStore):
 
     def __init__(self, wrapped, wanted):
         super().__init__(wrapped)
-        self.wanted, self.waited, self.stored = wanted, [], threading.Event()
+        self.wanted, self.waited = wanted, []
+        self.begun, self.stored = threading.Event(), threading.Event()
 
     def upsert(self, entries, **options):
+        self.begun.set()
         self.waited.append(self.wanted.wait(10))
         count = super().upsert(entries, **options)
         self.stored.set()
@@ -301,6 +303,7 @@ def test_a_call_that_is_cancelled_stores_no_batch_that_it_had_not_begun_to_store
     async def cancelled():
         writing = asyncio.create_task(memory.remember_many(["a", "b", "c"]))
         assert await asyncio.to_thread(asked.wait, 10)
+        assert await asyncio.to_thread(store.begun.wait, 10)  # else "a" too would be one that had not begun
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writing
