@@ -21,7 +21,6 @@ async def check_model(course: Course) -> None:
     if not course.comparable or theirs is None or space is None:
         return
     known = await asyncio.to_thread(embedding.probes.get, space.fingerprint)
-    verified = known is not None
     if known is None and embedding.embedder is not None and embedding.embedder.fingerprint == space.fingerprint:
         try:
             known = await probe(embedding.embedder)
@@ -32,7 +31,7 @@ async def check_model(course: Course) -> None:
         course.notes.append(
             f"its vectors were made by another model of the name {space.fingerprint}: they are made anew"
         )
-    elif not verified and (known is not None or course.believed):
+    elif known is not None or course.believed:
         course.probes = theirs
 
 

@@ -13,6 +13,7 @@ from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, r
 DEEP = json.loads("[" * 120 + "]" * 120)
 HUGE = 10**400
 LATE = 2**63
+ONES = base64.b64encode(b"\0\0\x80\x3f" * 8).decode()
 ZEROS = base64.b64encode(bytes(32)).decode()
 NAN = base64.b64encode(b"\0\0\xc0\x7f" * 8).decode()
 ENDLESS = "1e999"
@@ -65,13 +66,15 @@ BAD = {
             {"recorded_at": bad}
             for bad in ("", "yesterday", "2026-02-30T00:00:00Z", "2026-01-01T00:00:00", 5, "0000-01-01")
         ),
-        *({"vector": bad} for bad in (ZEROS, NAN, "AAAA", "é", 5, [1.0] * 8)),
+        *({"vector": bad} for bad in (ZEROS, NAN, ONES + "!", "AAAA", "é", 5, [1.0] * 8)),
         *({"sequence": bad} for bad in (-1, 1.5, "1", True)),
         *({"derived_from": bad} for bad in ("x", [5], [None], [""])),
         *({"tags": bad} for bad in ("x", [5], None)),
         *({"scopes": bad} for bad in ("x", [], {"a": 5}, {"": "x"})),
         *({"source": bad} for bad in ("x", {"page": 0}, {"heading": "x"}, {"strange": 1})),
         *({"pinned": bad} for bad in (1, "yes", None)),
+        *({"beside": {bad: 1}} for bad in ("pinned", "document", "scope.x", "meta.x", "source.session")),
+        *({"beside": {bad: 1}} for bad in ("expires_at_offset", "revision")),
         {"no_vector": ""},
         {"trust": "owner"},
         {"actor": "root"},
@@ -80,7 +83,10 @@ BAD = {
         {"namespace": "somebody else"},
     ],
     "passage": [{"collection": bad} for bad in (..., None, "", 5, "a\0", "é" * 400)],
-    "version": [{"version": bad} for bad in (..., 0, -1, 1.5, "1", True, 2, LATE, HUGE)],
+    "version": [
+        *({"version": bad} for bad in (..., 0, -1, 1.5, "1", True, 2, LATE, HUGE)),
+        *({"withdrawn": bad} for bad in (1, "no", None)),
+    ],
     "message": [
         *({"session": bad} for bad in (..., "", 5, "a\0", "x" * 2000)),
         *({"sequence": bad} for bad in (..., 0, -1, 1.5, "1", 10**16, LATE, HUGE)),
