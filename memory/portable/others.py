@@ -66,8 +66,7 @@ def _message(course: Course, given: Mapping[str, Any]) -> bool:
     if context.tombstones.which(history_lane(namespace), marks_of(context.tombstones.key, [row])):
         return False
     clean, _ = cleaned_message(row.message, cleaners(context.rules.policies))
-    memory = None if row.memory is None else course.here.get(row.memory, row.memory)
-    return course.dry_run or bool(context.rows.place([replace(row, message=clean, memory=memory)]))
+    return course.dry_run or bool(context.rows.place([replace(row, message=clean)]))
 
 
 def _session(course: Course, session: str, number: int) -> bool:

@@ -124,7 +124,7 @@ def _write(course: Course, lane: str, drafts: Sequence[_Drafted]) -> set[str]:
         entries = [_entry(one) for one in fresh]
         course.context.store.upsert(entries, namespace=lane, expect={entry.id: 0 for entry in entries})
         for one in fresh:
-            if one.memory.key is not None and course.believed:
+            if one.memory.key is not None:
                 course.context.name_key(course.namespace, one.memory.key, one.memory.id)
     for one in fresh:
         _say(course, replace(one, made=_make(course, one)))

@@ -377,6 +377,8 @@ def test_replace_takes_the_place_of_all_that_is_here_and_of_nothing_else(opened,
     exported(memory, tmp_path / "a.jsonl")
     filled(other, tmp_path)
     run(other.remember("only here"))
+    (tmp_path / "only here.md").write_text("A document that the file does not have.")
+    run(KnowledgeBase(other, collection="guide").ingest(tmp_path / "only here.md"))
     run(other.remember("of somebody else", namespace="b"))
     report = run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
     assert report.removed > 5
@@ -487,6 +489,18 @@ def test_what_was_undone_here_stays_undone(opened, tmp_path):
     assert run(memory.list()).memories == ()
 
 
+def test_the_past_of_what_was_undone_there_is_not_put_behind_what_is_here(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    said = run(memory.remember("I live in Lisbon."))
+    exported(memory, tmp_path / "live.jsonl")
+    run(memory.undo(said.operation))
+    exported(memory, tmp_path / "undone.jsonl")
+    run(other.import_(tmp_path / "live.jsonl", trust="user"))
+    report = run(other.import_(tmp_path / "undone.jsonl", mode="upsert", trust="user"))
+    assert (report.lines, report.left["version"]) == ((), 1)
+    assert [one.text for one in run(other.history(said.id))] == ["I live in Lisbon."]
+
+
 def test_what_was_undone_and_then_forgotten_does_not_come_back_as_an_old_version(opened, tmp_path):
     memory = opened()
     said = run(memory.remember("the code is 44173921-zebra"))
@@ -505,6 +519,7 @@ def test_a_strangers_file_is_trusted_as_a_document_and_brings_no_history(opened,
     assert not report.trusted
     entries = [*other.store.scan(namespace=store_namespace("", CONVERSATION))]
     assert {entry.metadata["trust"] for entry in entries} == {"document"}
+    assert {entry.metadata["operation"] for entry in entries} == {report.operation}
     assert not any(entry.metadata.get("pinned") for entry in entries)
     assert run(other.conversations.sessions()) == []
     assert report.left["message"] > 0
@@ -533,8 +548,10 @@ def test_the_caller_says_how_far_a_file_is_trusted_and_no_item_is_trusted_more(o
     memory, other = opened("m.db"), opened("n.db")
     for trust in Trust:
         run(memory.remember(Memory(f"by a {trust}", trust=trust)))
+    run(memory.conversations.append("s", [Message.user("hello")]))
     exported(memory, tmp_path / "a.jsonl")
-    run(other.import_(tmp_path / "a.jsonl", trust=ceiling))
+    report = run(other.import_(tmp_path / "a.jsonl", trust=ceiling))
+    assert report.trusted is bool(run(other.conversations.sessions())) is (ceiling is Trust.USER)
     order = list(Trust)
     found = {one.text: one.trust for one in run(other.list())}
     assert found == {f"by a {trust}": max(trust, ceiling, key=order.index) for trust in order}
@@ -843,6 +860,17 @@ def test_facts_of_a_strangers_file_are_asked_for_once_and_those_that_it_brings_a
             assert texts(other) == []
 
 
+def test_what_was_remembered_together_with_the_source_of_a_fact_is_not_asked_for_facts_again(opened, tmp_path):
+    asked = []
+    memory = opened("m.db", policies=[Extractor(dogs)])
+    run(memory.remember_many([Memory(text, kind="turn") for text in ("I have a dog Rex", "I have a cat.")]))
+    run(memory.remember(Memory("It rains.", kind="turn")))
+    exported(memory, tmp_path / "a.jsonl")
+    other = opened("n.db", policies=[Extractor(lambda turn: asked.append(turn.text) or [])])
+    run(other.import_(tmp_path / "a.jsonl"))
+    assert asked == ["It rains."]
+
+
 def test_the_memorys_own_export_is_not_looked_through_for_facts(opened, tmp_path):
     asked = []
     memory = opened(policies=[Extractor(lambda turn: asked.append(turn.text))])
@@ -952,6 +980,17 @@ def test_a_key_that_is_here_is_the_same_memory_whatever_its_id(opened, tmp_path)
     assert run(other.count()) == 2
 
 
+def test_what_a_file_corrects_keeps_the_key_that_it_has_here(opened, tmp_path):
+    memory = opened()
+    id = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    lines = exported(memory, tmp_path / "a.jsonl", vectors=False).splitlines(keepends=True)
+    without = [line.replace(b"Wu", b"Li").replace(b'"key": "dentist", ', b"") for line in lines]
+    (tmp_path / "b.jsonl").write_bytes(b"".join(sealed(without)))
+    run(memory.import_(tmp_path / "b.jsonl", mode="upsert", trust="user"))
+    (there,) = run(memory.get([id]))
+    assert (there.text, there.key) == ("My dentist is Dr. Li.", "dentist")
+
+
 def test_a_key_of_a_strangers_file_names_nothing_here(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember(Memory("Pay to account 1.", key="account")))
@@ -986,6 +1025,17 @@ def test_a_document_that_is_here_gets_no_second_passages(opened, tmp_path):
         reasons = {line.reason for line in report.lines if line.id.startswith("c") and "document" in line.reason}
         assert any("its document is here already" in reason for reason in reasons)
         assert other.store.count(namespace=store_namespace("", "documents", "guide")) == before
+
+
+def test_a_document_that_is_here_under_another_name_is_not_there_twice(opened, tmp_path):
+    memory = opened()
+    filled(memory, tmp_path)
+    lines = exported(memory, tmp_path / "a.jsonl").splitlines(keepends=True)
+    renamed = [line.replace(b'"source": "tower.md", "location"', b'"source": "t.md", "location"') for line in lines]
+    (tmp_path / "b.jsonl").write_bytes(b"".join(sealed(renamed)))
+    report = run(memory.import_(tmp_path / "b.jsonl", trust="user"))
+    assert (report.left["document"], report.taken) == (1, {})
+    assert [one.source for one in run(KnowledgeBase(memory, collection="guide").documents())] == ["tower.md"]
 
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])

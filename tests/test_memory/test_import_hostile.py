@@ -51,7 +51,8 @@ def changed(lines, kind, fields, at=None):
     """The lines with *fields* put into the first of a *kind*, and a first line that fits; and which line that is."""
     at = next(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind) if at is None else at
     item = {key: value for key, value in {**json.loads(lines[at]), **fields}.items() if value is not ...}
-    line = json.dumps(item, ensure_ascii=True).replace(f'"{ENDLESS}"', ENDLESS).encode() + b"\n"
+    text = json.dumps(item, ensure_ascii=True).replace(f'"{ENDLESS}"', ENDLESS)
+    line = text.encode() + b"\n"
     return at + 1, b"".join(sealed([*lines[:at], line, *lines[at + 1 :]]))
 
 
@@ -59,7 +60,7 @@ BAD = {
     "memory": [
         *({"text": bad} for bad in (None, 5, " ", "x\ud800")),
         *({"id": bad} for bad in (None, "", 7, "x\0", "x" * 2000)),
-        *({"beside": bad} for bad in ([], {"x": DEEP}, {"x": ENDLESS}, {"": 1}, {"x": "\udfff"}, {"kind": "fact"})),
+        *({"beside": bad} for bad in ([], {"x": DEEP}, {"x": ENDLESS}, {"": 1}, {"x": "\ud800"}, {"kind": "fact"})),
         *({"metadata": bad} for bad in ([], "x", {"x": DEEP}, {"x": ENDLESS}, {"": 1})),
         *({"importance": bad} for bad in (HUGE, -HUGE, ENDLESS, 2, "1", True)),
         *(
@@ -94,6 +95,7 @@ BAD = {
         *({"memory": bad} for bad in (5, "a\0")),
         *({"message": bad} for bad in (..., 5, {}, {"role": "root", "blocks": []})),
         {"message": {"role": "user", "blocks": [{"type": "image", "media_type": "image/png", "data": "!"}]}},
+        {"message": {"role": "user", "blocks": [{"type": "text", "text": "\ud800"}]}},
         {"message": {"role": "user", "blocks": [{"type": "text", "text": "x"}], "metadata": {"x": ENDLESS}}},
         {"strange": 1},
     ],
@@ -194,6 +196,16 @@ def test_links_to_what_is_not_there_do_no_harm(lines, other, tmp_path):
     assert type(error.value).__name__ == "CannotUndo"
     assert other.store.verify() == []
     assert sum(one["type"] == "message" for one in items(first)) == 5
+
+
+def test_an_operation_does_not_take_the_place_of_a_record_that_stays(lines, other, tmp_path):
+    made = run(other.export(tmp_path / "own.jsonl")).operation
+    (tmp_path / "bad.jsonl").write_bytes(changed(lines, "operation", {"id": made})[1])
+    planned, done = (
+        run(other.import_(tmp_path / "bad.jsonl", mode="replace", trust="user", dry_run=dry)) for dry in (True, False)
+    )
+    assert planned.left == done.left == {"operation": 1}
+    assert [one.kind for one in run(other.operations()) if one.id == made] == ["export"]
 
 
 def test_a_strangers_file_raises_no_trust_and_names_no_key_even_after_a_round(other, tmp_path):
