@@ -76,6 +76,7 @@ def test_export_import_and_export_again_give_the_same_bytes(opened, tmp_path):
     first = exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert {line.outcome for line in report.lines} == {Outcome.STORED}
+    assert report.left == {}
     assert exported(other, tmp_path / "b.jsonl") == first
     assert everything(other) == everything(memory)
     assert other.store.verify() == []
@@ -253,6 +254,22 @@ def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tm
     assert run(other.flush()) == 1
 
 
+def test_vectors_are_taken_no_longer_when_the_memory_is_switched_to_others_meanwhile(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 5)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:02}") for n in range(20)]))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.remember(Memory("here", id="here")))
+
+    def switch(done, total):
+        if done > 5 and other.store.space.fingerprint == "toy/1":  # the log comes first, then five memories
+            run_sync(other.reembed(Toy("toy/2")))
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        report = run(other.import_(tmp_path / "a.jsonl", on_progress=lambda *at: pool.submit(switch, *at).result()))
+    assert [line.pending for line in report.lines] == [False] * 5 + [True] * 15
+
+
 def test_without_vectors_they_are_made_anew(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember("a fact"))
@@ -369,6 +386,22 @@ def test_upsert_corrects_and_keeps_the_old_version(opened, tmp_path):
     assert [one.text for one in run(other.history("x"))] == ["said there", "said here"]
     run(other.undo(report.operation))
     assert run(other.get(["x"]))[0].text == "said here"
+
+
+def test_upsert_corrects_what_differs_in_any_of_what_was_said(opened, tmp_path):
+    day = datetime(2026, 5, 1, tzinfo=UTC)
+    said = {"text": "new", "kind": "event", "caption": "a gate", "tags": ("a",), "importance": 0.5, "metadata": {"a": 1}}
+    said |= {"valid_from": day, "valid_to": day, "expires_at": day}
+    memory, other = opened("m.db"), opened("n.db")
+    for field, value in said.items():
+        run(memory.remember(Memory(**{"text": "old", "id": field, field: value})))
+        run(other.remember(Memory("old", id=field)))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust="user"))
+    assert {line.id: line.reason for line in report.lines} == dict.fromkeys(said, "corrected by the file")
+    for field, value in said.items():
+        assert getattr(run(other.get([field]))[0], field) == value
+    assert run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust="user")).operation is None
 
 
 def test_replace_takes_the_place_of_all_that_is_here_and_of_nothing_else(opened, tmp_path):
