@@ -157,15 +157,20 @@ async def judge_turn(
 
 async def judge_each(memories: Sequence[Memory], rules: Rules) -> list[tuple[Judged, list[Judged]]]:
     """Return what becomes of each of *memories*, none of which the policies see beside another; a few at once."""
+    return [(own, made) for (own,), made in await judge_turns([[memory] for memory in memories], rules)]
+
+
+async def judge_turns(turns: Sequence[Sequence[Memory]], rules: Rules) -> list[tuple[list[Judged], list[Judged]]]:
+    """Return what becomes of each of *turns*, none of which the policies see beside another; a few at once."""
     free = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(memory: Memory) -> tuple[Judged, list[Judged]]:
+    async def one(turn: Sequence[Memory]) -> tuple[list[Judged], list[Judged]]:
         async with free:
-            return await judge(memory, rules)
+            return await judge_turn(turn, rules)
 
     if not rules.policies:
-        return [(Judged(memory, Outcome.STORED), []) for memory in memories]
-    return list(await asyncio.gather(*map(one, memories)))
+        return [([Judged(memory, Outcome.STORED) for memory in turn], []) for turn in turns]
+    return list(await asyncio.gather(*map(one, turns)))
 
 
 async def _asked(policy: WritePolicy, item: _Item, rules: Rules, stored: Stored | None) -> None:
