@@ -286,7 +286,7 @@ LINES: dict[str, list[set[str]]] = {
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
         {"agreeing", "deeds", "failures", "inputs", "named"},
-        {"checks", "shown"},
+        {"checks", "sensitive", "shown"},
         {
             "ask",
             "changed",
