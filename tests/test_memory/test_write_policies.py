@@ -1,5 +1,7 @@
 """Write policies: each one's decision, how they go together on an item and on a turn, and what a failing one costs."""
 
+import asyncio
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -186,6 +188,49 @@ def test_a_failing_judge_never_loses_what_was_said(make):
     assert [report.outcome for report in reports] == ["rejected", "rejected"]
     assert all("division by zero" in report.reason for report in reports)
     assert [one.message.text for one in run_sync(memory.conversations.load("s"))] == ["My dog is Rex.", "Noted."]
+
+
+@pytest.mark.parametrize("kind", ["plain", "coroutine", "awaitable"])
+@pytest.mark.parametrize("made", ["judge", "judge of turns", "extractor"])
+def test_a_function_that_never_answers_has_failed_after_a_while_and_holds_up_nothing(make, kind, made):
+    never, daemons = threading.Event(), []
+
+    def plain(given):
+        daemons.append(threading.current_thread().daemon)
+        never.wait(60)
+
+    async def coroutine(given):
+        await asyncio.sleep(60)
+
+    function = {"plain": plain, "coroutine": coroutine, "awaitable": lambda given: coroutine(given)}[kind]
+    policies = {
+        "judge": Judge(function, patience=0.05),
+        "judge of turns": Judge(function, of="turn", patience=0.05),
+        "extractor": Extractor(function, patience=0.05, keep=False),
+    }
+    memory = make(policies[made])
+    try:
+        (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    finally:
+        never.set()
+    assert (report.outcome, texts(memory)) == ("stored", ["My dog is Rex."])
+    assert report.reason == f"{made.split()[0].title()} failed (no answer within 0.05 seconds); kept as it was"
+    assert all(daemons)  # the end of the program does not wait for it
+
+
+def test_a_function_s_own_time_out_is_told_as_its_own_and_one_without_a_limit_is_waited_for():
+    def away(memory):
+        raise TimeoutError("the model is away")
+
+    assert judged(Memory("x"), Judge(away)).reason.startswith("Judge failed (the model is away)")
+    assert judged(Memory("x"), Judge(lambda memory: False, patience=None)).memory is None
+
+
+@pytest.mark.parametrize("patience", [0, -1, True, "5", float("nan"), float("inf")])
+def test_a_patience_that_is_none_is_refused(patience):
+    for policy in (Judge, Extractor):
+        with pytest.raises(ArgumentError, match="patience"):
+            policy(lambda given: True, patience=patience)
 
 
 def test_an_unknown_way_to_fail_is_refused():
