@@ -12,9 +12,11 @@ from typing import Final, TypeAlias
 
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
+from memory.messages import ToolCallBlock
 from memory.records import Change, Memory
 from memory.runtime import run_sync
 from memory.storage.rows import HistoryRow
+from memory.turns import calls_told
 from memory.write.checking import checked
 from memory.write.context import WriteContext
 from memory.write.looking import StoredMemories
@@ -25,6 +27,9 @@ from memory.write.writer import Draft
 from vectorstore import RevisionConflict
 
 _BATCH: Final = 256
+_GROUP: Final = 16
+"""So many messages around one are looked through for the calls that it tells of."""
+_ATTEMPTS: Final = 5
 _Place: TypeAlias = tuple[str, str, int]
 """Namespace, session and sequence of a message."""
 
@@ -48,7 +53,7 @@ def complete(context: WriteContext) -> int:
 
     What was forgotten stays so. Runs in batches, each one transaction; stopping between them loses nothing.
     """
-    added = 0
+    added = conflicts = 0
     while rows := context.rows.unsettled(_BATCH):  # the usual case takes no write lock, and works on a read-only file
         rows = _without_a_cut_turn(rows)
         there = _written(context, rows)
@@ -56,8 +61,11 @@ def complete(context: WriteContext) -> int:
         try:
             with context.transaction():
                 added += _settle(context, rows, there, turns)
+            conflicts = 0
         except RevisionConflict:  # a store without transactions, which somebody else completes: looked at again
-            continue
+            conflicts += 1
+            if conflicts == _ATTEMPTS:
+                raise
     return added
 
 
@@ -65,7 +73,8 @@ def _settle(context: WriteContext, rows: Sequence[HistoryRow], there: set[_Place
     """Write what *turns* hold for those of *rows* that still wait, and note it; return how many messages it was."""
     waiting = {_place(row) for row in context.rows.unsettled(_BATCH)}
     rows = [row for row in rows if _place(row) in waiting]
-    kept = {_place(row) for row in rows if not _is_forgotten(context, row)}
+    words = {place: one.memory.text for turn in turns for place, one in turn.own.items()}
+    kept = {_place(row) for row in rows if not _is_forgotten(context, row, words.get(_place(row), ""))}
     ids = {place: one.memory.id for turn in turns for place, one in turn.own.items()}
     ids.update({_place(row): row.memory or "" for row in rows if _place(row) in there})
     intents = [replace(row, memory=ids.get(_place(row), "") if _place(row) in kept else "") for row in rows]
@@ -120,11 +129,9 @@ def _drafted(namespace: str, places: Sequence[_Place], taken: Taken) -> _Turn:
 
 
 def _memory_of(context: WriteContext, row: HistoryRow) -> Memory | None:
-    if _is_forgotten(context, row):
+    memory = memory_of(row.message, row.session, row.at, sequence=row.sequence, calls=_calls_of(context, row))
+    if isinstance(memory, str) or _is_forgotten(context, row, memory.text):
         return None  # a policy may be a model, which need not see it again
-    memory = memory_of(row.message, row.session, row.at, sequence=row.sequence)
-    if isinstance(memory, str):
-        return None
     try:
         return checked(replace(memory, id=row.memory or ""), zone=context.zone)
     except ArgumentError:  # another program stored what cannot be one (a name of 5,000 letters); history has it
@@ -164,11 +171,23 @@ def _written(context: WriteContext, rows: Sequence[HistoryRow]) -> set[_Place]:
     return found
 
 
-def _is_forgotten(context: WriteContext, row: HistoryRow) -> bool:
+def _calls_of(context: WriteContext, row: HistoryRow) -> tuple[ToolCallBlock, ...]:
+    """Return the calls that the message of *row* tells of, among the messages around it."""
+    if not (row.message.tool_calls or row.message.tool_results):
+        return ()
+    near = range(max(row.sequence - _GROUP, 0), row.sequence + _GROUP + 1)
+    beside = context.rows.at([(row.session, sequence) for sequence in near], namespace=row.namespace)
+    messages = {one.sequence: one.message for one in beside}
+    order = sorted(messages)
+    told = dict(zip(order, calls_told([messages[sequence] for sequence in order]), strict=True))
+    return told.get(row.sequence, ())
+
+
+def _is_forgotten(context: WriteContext, row: HistoryRow, text: str) -> bool:
     if row.memory and context.tombstones.which(_lane(row.namespace), [row.memory]):
         return True
-    forgotten_at = context.tombstones.words_at(row.namespace, row.message.text)
-    return forgotten_at is not None and row.at <= forgotten_at
+    at = [context.tombstones.words_at(row.namespace, words) for words in {row.message.text, text}]
+    return any(one is not None and row.at <= one for one in at)
 
 
 def _place(row: HistoryRow) -> _Place:

@@ -15,11 +15,13 @@ from typing import Final
 from memory.captions import captions, stand_in
 from memory.codec import text_of, to_entry
 from memory.lanes import CONVERSATION, store_namespace
-from memory.messages import Message
+from memory.messages import Message, ToolCallBlock
 from memory.records import Actor, Memory, Outcome, Report, Source, Trust
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import all_to_json, check_session
 from memory.times import aware
+from memory.tool_words import answered_words, call_words
+from memory.turns import calls_told
 from memory.write.checking import checked, names
 from memory.write.cleaning import cleaned_message, cleaners
 from memory.write.context import WriteContext
@@ -34,18 +36,28 @@ USED: Final = "used"
 """Metadata of a memory: ids of memories that the answer was made with; named when one is forgotten."""
 TRUST: Final = "trust"
 """Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
+_WORDLESS: Final = {
+    "user": "no text; kept in history only",
+    "assistant": "no text of its own; kept in history only",
+    "tool": "it shows what is remembered already; kept in history only",
+}
 
 
 def memory_of(
-    message: Message, session: str, at: datetime, used: Sequence[str] = (), sequence: int | None = None
+    message: Message,
+    session: str,
+    at: datetime,
+    used: Sequence[str] = (),
+    sequence: int | None = None,
+    calls: Sequence[ToolCallBlock] = (),
 ) -> Memory | str:
-    """Return what is to be remembered of *message*, or the reason why nothing is."""
-    if message.role not in ("user", "assistant"):
-        return f"{message.role} messages are kept in history only"
-    text = message.text if message.text.strip() else stand_in(message)
+    """Return what is to be remembered of *message*, or the reason why nothing is; *calls* are those it tells of."""
+    if message.role == "system":
+        return "system messages are kept in history only"
+    actor: Actor = message.role
+    text = _words(message, calls)
     if not text:
-        return "no text; kept in history only"
-    actor: Actor = "user" if message.role == "user" else "assistant"
+        return _WORDLESS[message.role]
     if actor == "assistant" and quotes(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
@@ -64,6 +76,15 @@ def memory_of(
         occurred_at=message.at or at,
         metadata=metadata,
     )
+
+
+def _words(message: Message, calls: Sequence[ToolCallBlock]) -> str:
+    """Return what *message* says, what stands for its images, or what it asked tools or was answered by them."""
+    if message.role == "tool":
+        return answered_words(message, calls).strip()
+    if message.text.strip():
+        return message.text
+    return stand_in(message) or "\n".join(map(call_words, calls)).strip()
 
 
 def _trust(message: Message, own: Trust) -> Trust:
@@ -90,21 +111,30 @@ async def remember_turn(
     all_to_json(messages)
     used = names(used, "used")
     now = aware(context.clock(), context.zone)
-    given = [memory_of(one, session, now, used) for one in messages]
-    memories = [checked(one, zone=context.zone, argument="messages") for one in given if isinstance(one, Memory)]
+    told = zip(messages, calls_told(messages), strict=True)
+    given = [memory_of(one, session, now, used, calls=calls) for one, calls in told]
+    memories = {
+        place: checked(one, zone=context.zone, argument="messages")
+        for place, one in enumerate(given)
+        if isinstance(one, Memory)
+    }
     road = Road.into(context, namespace)
-    taken = await road.together(memories)
+    said = [place for place, one in memories.items() if one.role != "tool"]
+    taken = await road.together([memories[place] for place in said])
+    judged = dict(zip(said, taken.own, strict=True))
+    for place in memories.keys() - judged.keys():  # it is nobody's words: neither judged beside them nor made facts of
+        (judged[place],) = (
+            await replace(road, rules=replace(road.rules, making=False)).together([memories[place]])
+        ).own
     clean = [cleaned_message(one, cleaners(context.rules.policies)) for one in messages]
-    rest = iter(taken.own)
     lines = [
-        Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else next(rest)
-        for one, (_, spans) in zip(given, clean, strict=True)
+        Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else judged[place]
+        for place, (one, (_, spans)) in enumerate(zip(given, clean, strict=True))
     ]
     every = [one for one in (*lines, *(one for one, _ in taken.made)) if isinstance(one, Draft)]
     ready = iter(await embedded(context, every, road.ready))
     await road.let_go(text_of(one.memory) for one in every)
     lines = [next(ready) if isinstance(one, Draft) else one for one in lines]
-    said = [place for place, one in enumerate(given) if isinstance(one, Memory)]
     made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in taken.made]
     return await asyncio.to_thread(_put, context, session, [one for one, _ in clean], namespace, lines, made)
 
