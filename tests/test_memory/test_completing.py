@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from memory import Extractor, Fact, Judge, LongTermMemory, Memory, Message, NearDuplicates, Trust, run_sync
+from memory import Extractor, Fact, ImageBlock, Judge, LongTermMemory, Memory, Message, NearDuplicates, Trust, run_sync
+from memory.write.turns import memory_of
 from vectorstore import open_store
 
 Make = Callable[..., LongTermMemory]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Asked:
@@ -100,8 +103,10 @@ def test_prompt_and_answer_are_judged_together_whatever_was_said_elsewhere_meanw
         lost(memory, text, session=session)
     run_sync(memory.conversations.append("a", [Message.assistant("a1"), Message.user("q2")]))
     run_sync(memory.conversations.append("b", [Message.assistant("b1")]))
-    assert run_sync(memory.complete()) == 5
-    assert sorted(turns) == [["p1", "b1"], ["q1", "a1"], ["q2"]]
+    run_sync(memory.conversations.append("a", [Message.user("x1")], namespace="x"))
+    run_sync(memory.conversations.append("a", [Message.assistant("a2")]))
+    assert run_sync(memory.complete()) == 7
+    assert sorted(turns) == [["p1", "b1"], ["q1", "a1"], ["q2", "a2"], ["x1"]]
 
 
 def test_no_turn_is_cut_by_the_end_of_a_batch(make: Make) -> None:
@@ -112,6 +117,21 @@ def test_no_turn_is_cut_by_the_end_of_a_batch(make: Make) -> None:
     assert run_sync(memory.complete()) == 257
     assert sorted(turns)[-2:] == [1, 2]
     assert len(turns) == 256
+
+
+def test_a_turn_longer_than_a_batch_is_completed_all_the_same(make: Make) -> None:
+    memory = make()
+    said = [Message.user("Tell me all."), *(Message.assistant(f"part {i}") for i in range(299))]
+    run_sync(memory.conversations.append("s", said))
+    assert (run_sync(memory.complete()), run_sync(memory.count())) == (300, 300)
+
+
+def test_an_id_that_was_reserved_is_used(make: Make) -> None:
+    memory = make(Extractor(lambda whole: ["a fact"]))
+    memory.conversations.rows.append("s", [Message.user("said once")], memories=["reserved"])
+    assert run_sync(memory.complete()) == 1
+    there = by_text(memory)
+    assert (there["said once"].id, there["a fact"].derived_from) == ("reserved", ("reserved",))
 
 
 def test_what_was_written_before_the_note_of_it_is_not_judged_again(make: Make) -> None:
@@ -136,3 +156,21 @@ def test_what_is_forgotten_while_it_is_judged_stays_so_with_what_was_made_of_it(
     lost(memory, "My dog is Rex.", "A fine name.")
     assert run_sync(judging.complete()) == 0
     assert by_text(memory) == {}
+
+
+def test_the_words_of_a_picture_that_are_forgotten_while_it_is_judged_do_not_come_back(make: Make) -> None:
+    """The message has no words of its own, so that forgetting them leaves it in history."""
+    picture = Message(role="user", blocks=[ImageBlock(media_type="image/png", data=b"x", name="harbour.png")])
+    words = memory_of(picture, "s", NOW).text
+    memory = make(clock=lambda: NOW)
+    said = run_sync(memory.remember(words)).id
+
+    def facts(whole):
+        run_sync(judging.forget([said]))
+        return ["a fact"]
+
+    judging = LongTermMemory(memory.store, history=memory.conversations, policies=[Extractor(facts)], clock=lambda: NOW)
+    run_sync(memory.conversations.append("s", [picture]))
+    assert run_sync(judging.complete()) == 0
+    assert by_text(memory) == {}
+    assert len(run_sync(memory.conversations.load("s"))) == 1

@@ -29,7 +29,7 @@ def test_versions_of_many_are_those_of_each(monkeypatch: pytest.MonkeyPatch, bet
     memory = LongTermMemory(open_store("numpy:"))
     rows = [Entry(archived_id(id, rng.randint(1, 12)), None, "old words") for id in IDS for _ in range(6)]
     memory.store.upsert({one.id: one for one in rows}.values(), namespace=store_namespace("", ARCHIVE))
-    for size in (0, 1, 2, 5, len(IDS)):
-        ids = [rng.choice(IDS) for _ in range(size)] + ["nobody", "a@!b@9"][: size % 3]
+    some = [[rng.choice(IDS) for _ in range(size)] for size in (0, 2, 2, 5, len(IDS))]
+    for ids in (*([id] for id in IDS), *some, ["nobody", "a@!b@9", *some[-1]]):
         found = memory._context.versions(ids, "")
         assert [one.id for one in found] == expected(memory.store, ids), ids

@@ -29,7 +29,7 @@ from memory import (
     run_sync,
 )
 from memory.lanes import ARCHIVE, store_namespace
-from memory.write.judging import Rules, judge
+from memory.write.judging import Rules, judge, judge_turn
 from memory.write.looking import StoredMemories
 from memory.write.policies import Action, TurnPolicy
 from vectorstore import open_store
@@ -128,6 +128,15 @@ def test_a_redacted_memory_is_reported_as_such():
         "secret",
         2,
     )
+
+
+def test_what_several_policies_did_is_all_told_and_a_rejection_tells_why_alone():
+    first = Says(Action.REDACT, "secret", Memory("my key is ***"), spans=2)
+    again = Says(Action.REDACT, "name", Memory("the key is ***"))  # one that counts nothing took one at least
+    found = judged(Memory("my key is abc"), first, again)
+    assert (found.spans, found.reason) == (3, "secret; name")
+    refused = judged(Memory("my key is abc"), first, Says(Action.REJECT), MinimumLength(1))
+    assert (refused.memory, refused.reason) == (None, "rejected")
 
 
 def test_a_rerouted_memory_is_stored_as_another_kind():
@@ -319,6 +328,66 @@ def test_facts_are_stored_beside_the_turn_each_with_its_source(make):
     assert (both.derived_from, both.trust, both.actor) == ((question.id, answer.id), Trust.ASSISTANT, "assistant")
     assert (own.session, own.source.session, own.source.sequence, own.occurred_at) == ("s", "s", 1, NOW)
     assert len({report.operation for report in (question, answer, *question.made)}) == 1
+
+
+def test_what_is_made_has_of_its_sources_what_they_agree_in_and_is_as_careful_as_each():
+    said = [
+        Memory("My dog is Rex.", speaker="Ana", scopes={"user": "ann", "project": "atlas"}, occurred_at=NOW),
+        Memory("Noted.", scopes={"user": "ann", "project": "borea"}, occurred_at=NOW + timedelta(hours=1)),
+    ]
+    said[0], said[1] = replace(said[0], sensitive=True), replace(said[1], trust=Trust.ASSISTANT, actor="assistant")
+    facts = [Fact("own", (0,)), "both", Fact(Memory("rumour", trust=Trust.TOOL), (0,)), Fact("theirs", (1,))]
+    policy = Extractor(lambda whole: facts, kinds=["fact"])
+    _, made = run_sync(judge_turn(said, Rules((policy,))))
+    own, both, rumour, theirs = (one.memory for one in made)
+    assert (own.speaker, own.scopes, own.occurred_at) == ("Ana", said[0].scopes, NOW)
+    assert (both.speaker, both.scopes, both.occurred_at) == (None, {"user": "ann"}, NOW + timedelta(hours=1))
+    assert [one.sensitive for one in (own, both, rumour, theirs)] == [True, True, True, False]
+    assert [one.trust for one in (own, both, rumour, theirs)] == ["user", "assistant", "tool", "assistant"]
+    assert [one.actor for one in (own, both, rumour, theirs)] == ["user", "assistant", "user", "assistant"]
+
+
+class Makes:
+    """A policy of a stranger's that makes *memories* of each turn, and notes what it was asked."""
+
+    def __init__(self, *memories, places=(0,)):
+        self.made = tuple((memory, places) for memory in memories)
+        self.asked = []
+
+    def decide(self, memory):
+        return Decision(Action.ACCEPT)
+
+    def decide_turn(self, whole):
+        self.asked.append(whole.text)
+        return TurnDecision(tuple(Decision(Action.ACCEPT) for _ in whole.memories), self.made)
+
+
+def test_what_is_made_of_nothing_is_a_failure_and_nothing_is_made_where_nothing_may_be():
+    own, made = run_sync(judge(Memory("x"), Rules((Makes(Memory("from nowhere"), places=()),))))
+    assert (made, "Makes failed" in own.reason, own.memory) == ([], True, Memory("x"))
+    assert run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),), making=False)))[1] == []
+    assert [one.memory.text for one in run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),))))[1]] == ["a fact"]
+
+
+def test_nobody_is_asked_about_a_turn_of_which_nothing_is_left():
+    policy = Makes()
+    judged(Memory("ok"), MinimumLength(3), policy)
+    assert policy.asked == []
+
+
+def test_a_few_are_judged_at_once_and_no_more():
+    now, most = [0], [0]
+
+    async def count(memory):
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        await asyncio.sleep(0)
+        now[0] -= 1
+        return True
+
+    memory = LongTermMemory(open_store("numpy:"), policies=[Judge(count)])
+    assert len(run_sync(memory.remember_many(f"number {i}" for i in range(40)))) == 40
+    assert most == [8]
 
 
 def test_a_fact_goes_with_what_it_was_found_in(make):
