@@ -462,6 +462,15 @@ def test_a_near_duplicate_is_stored_with_the_link(make, embedder):
     assert str(again).startswith(f"stored, near-duplicate of {first.id}")
 
 
+@pytest.mark.parametrize(("words", "near"), [(0.5, True), (0.51, False)])
+def test_what_is_as_like_as_asked_for_is_near_and_keeps_its_own_metadata(make, words, near):
+    memory = make(NearDuplicates(words=words))
+    first = run_sync(memory.remember("The cat sat."))
+    report = run_sync(memory.remember(Memory("The cat ran.", metadata={"mood": "glad"})))  # two words of four
+    (kept,) = run_sync(memory.get([report.id]))
+    assert kept.metadata == ({"mood": "glad", "near": first.id} if near else {"mood": "glad"})
+
+
 def test_what_adds_no_word_can_be_folded_and_what_does_never_is(make):
     memory = make(NearDuplicates(words=0.5, fold=True))
     first = run_sync(memory.remember("I do like green tea."))
