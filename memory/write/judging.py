@@ -1,7 +1,7 @@
 """Asking the write policies, in their order, what becomes of what is said; a failing one loses nothing.
 
 The same for one item, for a batch, for a turn, for a correction and for what is imported. The trust of a memory never
-rises on the way, and what was made of several is trusted as the least of them.
+rises on the way, its id and key stay, and what was made of several is trusted as the least of them.
 """
 
 from __future__ import annotations
@@ -230,6 +230,7 @@ def _made(memory: Memory, sources: Sequence[_Item], policy: WritePolicy) -> _Ite
     speakers = {one.memory.speaker for one in sources}
     made = replace(
         checked(memory, argument=f"policies ({_name(policy)})"),
+        id="",
         session=memory.session or first.session,
         source=memory.source or first.source,
         speaker=memory.speaker or (first.speaker if len(speakers) == 1 else None),
@@ -250,9 +251,17 @@ def _shared(memories: Sequence[Memory]) -> dict[str, str]:
 
 
 def _bounded(new: Memory, first: Memory) -> Memory:
-    """Return *new* with no more trust than *first* had, said by whom it was said, and sensitive if it was."""
+    """Return *new* with no more trust than *first* had, said by whom it was said, and sensitive if it was.
+
+    Its id and key stay those that the caller gave: repeating would not be safe otherwise.
+    """
     return replace(
-        new, trust=least([new.trust, first.trust]), actor=first.actor, sensitive=new.sensitive or first.sensitive
+        new,
+        id=first.id,
+        key=first.key,
+        trust=least([new.trust, first.trust]),
+        actor=first.actor,
+        sensitive=new.sensitive or first.sensitive,
     )
 
 

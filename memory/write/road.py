@@ -99,7 +99,7 @@ class Road:
             ids = (source.memory.id for source in (own[place] for place in one.places) if isinstance(source, Draft))
             memory = one.memory
             if memory is not None:
-                memory = replace(memory, id="", derived_from=tuple(dict.fromkeys((*memory.derived_from, *ids))))
+                memory = replace(memory, derived_from=tuple(dict.fromkeys((*memory.derived_from, *ids))))
             facts.append((self._drafted(one, memory), one.places))
         return Taken(own, facts)
 

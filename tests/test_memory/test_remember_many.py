@@ -302,7 +302,6 @@ def test_while_one_batch_of_a_list_is_stored_the_next_is_embedded(monkeypatch):
     assert [one.deferred for one in reports] == [None, None]
 
 
-@pytest.mark.parametrize("kind", [list, iter])
 class LookedAt(WrapperStore):
     """A store that stores the first batch a little late, so that whoever does not wait for it reads before it."""
 
@@ -331,6 +330,7 @@ def test_what_comes_from_an_item_of_the_batch_before_waits_until_that_is_stored(
     run_sync(memory.close())
 
 
+@pytest.mark.parametrize("kind", [list, iter])
 def test_what_follows_a_progress_that_fails_is_not_stored(kind, monkeypatch):
     monkeypatch.setattr(remembering, "BATCH", 1)
     memory = opened([], Letters())

@@ -23,6 +23,7 @@ from memory import (
     NotTrusted,
     Outcome,
     RejectedText,
+    SecretKind,
     StoreAlways,
     Trust,
     TurnDecision,
@@ -160,6 +161,24 @@ def test_no_policy_raises_trust_or_takes_the_mark_of_what_is_sensitive_away():
     assert (found.memory.trust, found.memory.actor, found.memory.sensitive) == (Trust.TOOL, "tool", True)
 
 
+def test_no_policy_changes_the_id_or_the_key_of_the_caller_so_that_repeating_is_safe(make):
+    memory = make(Judge(lambda one: Memory("Dog: Rex", id="theirs", key="other")))
+    first = run_sync(memory.remember(Memory("My dog is Rex.", key="dog")))
+    again = run_sync(memory.remember(Memory("My dog is Rex.", key="dog")))
+    assert (again.outcome, again.id, run_sync(memory.count())) == ("duplicate", first.id, 1)
+    assert run_sync(memory.get([first.id]))[0].key == "dog"
+    assert run_sync(memory.remember(Memory("My dog is Max.", id="mine"))).id == "mine"
+    assert run_sync(memory.remember("My dog is Tom.")).id not in ("mine", "theirs")
+
+
+def test_a_fact_gets_an_id_of_its_own_whatever_its_maker_says(make):
+    named = Memory("Rex is a dog.", id="theirs")
+    memory = make(Extractor(lambda whole: [named]), Judge(lambda one: replace(one, id="other")))
+    (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    assert report.made[0].stored
+    assert {report.id, report.made[0].id}.isdisjoint({"theirs", "other", ""})
+
+
 @pytest.mark.parametrize("bad", [{"characters": 0}, {"characters": 5, "of": "word"}])
 def test_a_minimum_that_means_nothing_is_refused(bad):
     with pytest.raises(ArgumentError, match=r"characters|of"):
@@ -189,6 +208,15 @@ def test_a_policy_s_own_word_on_its_failing_counts_first():
 
     assert judged(Memory("x"), Judge(fails, on_failure="reject")).memory is None
     assert judged(Memory("x"), Judge(fails, on_failure="store"), on_failure="reject").memory == Memory("x")
+
+
+def test_what_the_screen_for_secrets_fails_on_is_not_kept():
+    def broken(value):
+        raise OSError("no checksum")
+
+    screen = NoSecrets(also=[SecretKind("badge", "BADGE-[0-9]+", check=broken)])
+    found = judged(Memory("Mine is BADGE-204871."), screen)
+    assert (found.memory, found.reason) == (None, "NoSecrets failed (no checksum); not kept")
 
 
 def test_a_failing_judge_never_loses_what_was_said(make):
@@ -269,6 +297,8 @@ def test_a_judge_keeps_leaves_out_or_rewords(verdict, text):
     for function in (lambda memory: verdict, later):
         found = judged(Memory("My dog is Rex."), Judge(function))
         assert (found.memory.text if found.memory else None) == text
+        if text not in (None, "My dog is Rex."):
+            assert (found.outcome, found.reason) == ("stored", "distilled")
 
 
 @pytest.mark.parametrize(
@@ -279,6 +309,7 @@ def test_a_judge_keeps_leaves_out_or_rewords(verdict, text):
         ([True, False], ["My dog is Rex."]),
         ("The user's dog is Rex.", ["The user's dog is Rex."]),
         ([True], ["My dog is Rex.", "A fine name."]),  # too few words: a failure
+        (TurnDecision((Decision(Action.REJECT), Decision(Action.ACCEPT))), ["A fine name."]),
     ],
 )
 def test_a_judge_of_turns_keeps_both_one_a_distilled_text_or_nothing(make, verdict, stored):
@@ -294,6 +325,16 @@ def test_a_judge_of_turns_keeps_both_one_a_distilled_text_or_nothing(make, verdi
     assert texts(memory) == stored
     assert len(reports) == 2
     assert len(run_sync(memory.conversations.load("s"))) == 2
+
+
+def test_a_judge_of_turns_rewords_one_item_in_its_place(make):
+    judge_of_one = Judge(lambda whole: "Dog: Rex", of="turn")
+    assert run_sync(judge_of_one.decide(Memory("My dog is Rex."))).memory.text == "Dog: Rex"
+    memory = make(judge_of_one)
+    report = run_sync(memory.remember(Memory("My dog is Rex.", kind="note")))
+    assert (report.outcome, report.reason, report.made) == ("stored", "distilled", ())
+    (kept,) = run_sync(memory.get([report.id]))
+    assert (kept.text, kept.kind, kept.derived_from) == ("Dog: Rex", "note", ())
 
 
 def test_a_distilled_text_comes_from_both_and_is_trusted_as_the_lesser(make):
@@ -409,6 +450,13 @@ def test_with_facts_alone_the_words_stay_in_history_unless_nothing_was_found(mak
     (other,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
     assert other.outcome == "stored"
     assert texts(memory) == ["Rex is a dog.", "I like tea."]
+
+
+def test_with_facts_alone_what_no_fact_came_from_is_kept(make):
+    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,))], keep=False))
+    question, answer = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
+    assert (question.outcome, answer.outcome) == ("rejected", "stored")
+    assert sorted(texts(memory)) == ["A fine name.", "Rex is a dog."]
 
 
 @pytest.mark.parametrize("facts", [[5], [Fact("x", (7,))], [""], 5])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from memory.errors import ArgumentError
@@ -80,4 +80,4 @@ class Extractor:
         places = tuple(dict.fromkeys(whole(place, "places") for place in found.places)) or range(len(turn.memories))
         if max(places) >= len(turn.memories):
             raise ArgumentError("places", found.places, f"places below {len(turn.memories)} are needed")
-        return replace(memory, id=""), tuple(places)
+        return memory, tuple(places)
