@@ -45,7 +45,7 @@ from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, system_clock
-from memory.write import pending, remembering, turns
+from memory.write import completing, pending, remembering, turns
 from memory.write.checking import names
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
@@ -199,7 +199,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
         self.erase_due()
-        return turns.complete(self._context)
+        return completing.complete(self._context)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
