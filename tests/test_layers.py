@@ -149,7 +149,8 @@ LINES: dict[str, list[set[str]]] = {
         {"ending", "merging"},
     ],
     "memory.erasure": [
-        {"bytes_search", "cached_vectors", "copies", "derived_rows", "grace", "selecting", "unreached"},
+        {"bytes_search", "cached_vectors", "derived_rows", "grace", "message_words", "selecting", "unreached"},
+        {"copies"},
         {"plan", "put_aside", "summaries"},
         {"forgetting"},
         {"verifying"},

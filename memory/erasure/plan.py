@@ -216,7 +216,7 @@ def _holding(context: WriteContext, plan: Plan, namespace: str) -> list[tuple[st
         return plan.words.in_message(message) or not targets.isdisjoint(quotes(message))
 
     if len(plan.words.texts) + len(targets) <= _FEW:  # then the file finds what may hold them
-        suspects = context.rows.holding([*plan.words.texts, *targets], namespace=namespace)
+        suspects = context.rows.holding([*plan.words.longest(), *targets], namespace=namespace)
         return [(row.session, row.sequence) for row in suspects if holds(row.message)]
     return [(row.session, row.sequence) for row in context.rows.kept(namespace=namespace) if holds(row.message)]
 

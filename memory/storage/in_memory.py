@@ -237,7 +237,7 @@ class InMemoryRows:
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.holding``."""
         needles = [needle(text) for text in texts]
-        needles.append('"media_type":"text/plain"')
+        needles += ['"media_type":"text/plain"', '},{"type":']  # in base64; in several blocks
         return self._rows(
             lambda place, _sequence, row: place[0] == namespace and any(part in row.text for part in needles)
         )

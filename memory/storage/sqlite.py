@@ -212,7 +212,7 @@ class SqliteRows:
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.holding``."""
         needles = [needle(text).encode() for text in texts]
-        needles.append(b'"media_type":"text/plain"')
+        needles += [b'"media_type":"text/plain"', b'},{"type":']  # in base64; in several blocks
         found: dict[tuple[str, int], HistoryRow] = {}
         for group in _groups(needles):
             test = " OR ".join("instr(CAST(m.message AS BLOB), ?) > 0" for _ in group)
