@@ -5,24 +5,23 @@ A memory that was made of more than what goes stays, is named, and loses the men
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memory.codec import from_entry
 from memory.erasure.copies import Words
+from memory.erasure.mentions import MADE_OF
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
 from memory.messages import Message
 from memory.records import Change
 from memory.storage.rows import HistoryRow
 from memory.write.context import WriteContext
-from memory.write.turns import USED, quotes
+from memory.write.turns import quotes
 from vectorstore import Entry
 
-PAGE: Final = 256
 MERGE: Final = "merge"
 _FEW: Final = 64
-_MADE_OF: Final = ("derived_from", f"meta.{USED}")
 
 
 @dataclass(slots=True)
@@ -112,24 +111,6 @@ def plan_of(
     return plan
 
 
-def pages_of(context: WriteContext, lane: str, ids: Sequence[str]) -> Iterator[list[Entry]]:
-    """Yield the entries *ids* of a lane, a page at a time."""
-    for start in range(0, len(ids), PAGE):
-        yield [one for one in context.store.get(ids[start : start + PAGE], namespace=lane) if one is not None]
-
-
-def loosened(entry: Entry, gone: frozenset[str]) -> dict[str, Any]:
-    """Return the metadata of *entry* without the mention of what is *gone*."""
-    metadata = dict(entry.metadata)
-    for name in _MADE_OF:
-        if name in metadata:
-            kept = [one for one in metadata[name] if one not in gone]
-            metadata[name] = kept
-            if not kept:
-                del metadata[name]
-    return metadata
-
-
 @dataclass(frozen=True, slots=True)
 class _Surveyed:
     """An entry that has to do with what is forgotten, and how."""
@@ -148,7 +129,7 @@ def _survey(context: WriteContext, lanes: Sequence[str], words: Words) -> list[_
     found = []
     for lane in lanes:
         for entry in context.store.scan(namespace=lane):
-            parents, used = (frozenset(_ids(entry.metadata.get(name))) for name in _MADE_OF)
+            parents, used = (frozenset(_ids(entry.metadata.get(name))) for name in MADE_OF)
             copy = words.in_entry(entry)
             if copy or parents or used:
                 found.append(_Surveyed(lane, entry.id, copy, parents, used))
@@ -226,7 +207,7 @@ def _unique(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
 
 
 def _made_of(entry: Entry) -> list[str]:
-    return [one for name in _MADE_OF for one in _ids(entry.metadata.get(name))]
+    return [one for name in MADE_OF for one in _ids(entry.metadata.get(name))]
 
 
 def _ids(value: Any) -> list[str]:
