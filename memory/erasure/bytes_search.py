@@ -57,29 +57,28 @@ def search(path: str, needles: list[tuple[int, bytes]]) -> list[int]:
     return sorted(found)
 
 
-def free_pages(path: str) -> tuple[int, int]:
-    """Return how many free pages an SQLite file has, and how many of them are not empty."""
+def free_pages(path: str) -> int:
+    """Return how many free pages of an SQLite file are not empty."""
     with Path(path).open("rb") as file:
         header = file.read(100)
         if not header.startswith(MAGIC):
-            return 0, 0
+            return 0
         size = int.from_bytes(header[16:18], "big")
         size = 65536 if size == 1 else size
         pages = Path(path).stat().st_size // size
-        trunk, total, dirty, seen = int.from_bytes(header[32:36], "big"), 0, 0, set()
+        trunk, dirty, seen = int.from_bytes(header[32:36], "big"), 0, set()
         while trunk and trunk not in seen:
             seen.add(trunk)
             file.seek((trunk - 1) * size)
             page = file.read(size)
             count = min(int.from_bytes(page[4:8], "big"), size // 4 - 2)
-            total += 1 + count
             dirty += any(word > pages for word in unpack(f">{size // 4 - 2}I", page[8 : size // 4 * 4]))
             for place in range(count):
                 leaf = int.from_bytes(page[8 + 4 * place : 12 + 4 * place], "big")
                 file.seek((leaf - 1) * size)
                 dirty += any(file.read(size))
             trunk = int.from_bytes(page[:4], "big")
-    return total, dirty
+    return dirty
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def restore_forgotten(
             if taken:
                 expected = f"{taken[0]} was remembered anew since; forget that one first"
                 raise ArgumentError("operation", operation, expected)
-            store.upsert(held, namespace=lane, expect={entry.id: 0 for entry in held})
+            store.upsert(held, namespace=lane)
             context.tombstones.lift(lane, [entry.id for entry in held])
         owners = {one.id.rpartition("@")[0] for lane, one in package.entries if lane_of(lane)[1] == ARCHIVE}
         context.tombstones.lift(store_namespace(namespace, CONVERSATION), sorted(owners))

@@ -32,12 +32,12 @@ _SHORTEST: Final = 4
 _LONG, _PIECE, _MOST_PIECES = 200, 48, 100
 """A long text stands in several pages: it is looked for in pieces, since a page's border may fall into any of them."""
 
-_BY_PURPOSE: Final = ("tombstones", "tombstone_words", "changes", "operations", "operation_changes", "documents")
+_BY_PURPOSE: Final = ("tombstones", "operation_changes", "documents")
 """Tables that name ids for a reason: tombstones, what happened, the keyed names of a document's passages."""
-_CONTENT: Final = ("text", "context", "message", "term", "data")
+_CONTENT: Final = ("text", "context", "term")
 _REMOVED: Final = "removed"
 """The column in which recall notes what is no more, as the list of changes does."""
-_REFERRING: Final = ("derived_from", "meta.used", "used", "quotes", "supersedes")
+_REFERRING: Final = ("derived_from", "meta.used", "quotes", "supersedes")
 _OWNERS: Final = {
     "entries": "SELECT n.name, t.* FROM entries AS t JOIN namespaces AS n ON n.key = t.namespace",
     "history_messages": "SELECT s.namespace, t.* FROM history_messages AS t"
@@ -196,8 +196,7 @@ def _in_bytes(
     for path, why in answer["unread"].items():
         left.append(Left(path, f"not searched: {why}"))
     for path in own:
-        _, dirty = answer["free"].get(path, (0, 0))
-        if dirty:
+        if dirty := answer["free"].get(path):
             left.append(Left(path, f"{dirty} free pages are not empty"))
     said = _said(database, [needles[at][1] for at in _numbers(answer, own)])
     for path in (*own, *copies):

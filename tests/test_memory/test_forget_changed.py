@@ -182,3 +182,62 @@ def test_of_what_waits_a_part_that_says_more_than_is_trusted_is_not_taken_by_its
     with pytest.raises(NotTrusted):
         run(memory.forget([noted.id], actor="tool"))
     assert run(memory.forget([noted.id])).parts["held"] == 1
+
+
+@pytest.mark.parametrize("by", ["undo", "restore_forgotten"])
+def test_messages_alone_come_back_with_their_forgetting(memory, by):
+    run(memory.conversations.append("s", [Message.system("be brief")]))
+    receipt = run(memory.forget(session="s", grace=WEEK))
+    assert receipt.operation is not None
+    run(getattr(memory, by)(receipt.operation))
+    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["be brief"]
+    assert run(memory.forget(session="s")).operation is None  # of messages alone nothing is in the log
+
+
+def test_a_message_that_waits_alone_still_comes_back_when_what_waited_with_it_is_gone(memory):
+    run(memory.remember_turn("s", [Message.user("the first thing"), Message.system("be brief")]))
+    receipt = run(memory.forget(session="s", grace=WEEK))
+    assert run(memory.forget(receipt.memories)).parts["held"] == 2
+    run(memory.restore_forgotten(receipt.operation))
+    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["be brief"]
+
+
+def test_nothing_waits_of_a_package_that_was_emptied(memory):
+    receipt = run(memory.forget([remembered(memory, "the first thing")], grace=WEEK))
+    run(memory.forget(receipt.memories))
+    assert list(memory._context.held.of("")) == []
+
+
+def test_a_time_of_grace_takes_nothing_from_another(memory):
+    receipts = [run(memory.forget([remembered(memory, "the very same words")], grace=WEEK)) for _ in range(2)]
+    assert [one.parts.get("held") for one in receipts] == [None, None]
+    for one in receipts:
+        run(memory.restore_forgotten(one.operation))
+    assert len(run(memory.list())) == 2
+
+
+def test_what_is_here_again_under_its_key_and_waits_too_goes_once(memory):
+    first = remembered(memory, "with a key", key="k")
+    receipt = run(memory.forget([first], grace=WEEK))
+    assert remembered(memory, "other words", key="k") == first
+    done = run(memory.forget([first]))
+    assert (done.memories, done.parts["held"], len(done.hashes)) == ((first,), 1, 2)
+    assert receipt.operation not in memory._context.held.of("")
+
+
+def test_what_somebody_forgot_who_is_trusted_more_is_not_brought_back_nor_what_is_theirs(memory):
+    mine, tools = remembered(memory, "my own words"), remembered(memory, "what a tool said", trust=Trust.TOOL)
+    by_me = run(memory.forget([tools], grace=WEEK))
+    by_tool = run(memory.forget([mine], actor="tool", approved_by="user", grace=WEEK))
+    for operation in (by_me.operation, by_tool.operation):
+        with pytest.raises(NotTrusted):
+            run(memory.restore_forgotten(operation, actor="tool"))
+        run(memory.restore_forgotten(operation, actor="tool", approved_by="user"))
+    assert len(run(memory.list())) == 2
+
+
+def test_a_namespace_is_forgotten_by_whom_its_owner_approves(memory):
+    remembered(memory, "my own words")
+    with pytest.raises(NotTrusted):
+        run(memory.forget_namespace("", actor="tool"))
+    assert len(run(memory.forget_namespace("", actor="tool", approved_by="user")).memories) == 1

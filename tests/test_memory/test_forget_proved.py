@@ -10,7 +10,8 @@ from memory.codec import to_entry
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
-from memory.records import Memory
+from memory.rag.knowledge_base import KnowledgeBase
+from memory.records import Memory, Source
 from memory.storage.rows import HistoryRow
 from vectorstore import open_store
 
@@ -125,6 +126,62 @@ def test_bytes_in_the_page_that_lists_the_free_ones_are_found(in_file):
     found = run(in_file.verify_forgotten(receipt))
     assert free == 0
     assert [what.what for what in found.left] == ["1 free pages are not empty"]
+
+
+def test_the_log_is_cut_to_nothing_or_it_is_said(in_file, tmp_path):
+    receipt = run(in_file.forget([remembered(in_file, SECRET)]))
+    remembered(in_file, "another thing")
+    assert (tmp_path / "m.db-wal").stat().st_size > 0
+    other = open_store(f"sqlite:///{tmp_path / 'm.db'}")
+    with other.view([store_namespace("", CONVERSATION)]) as view:
+        assert view.get(["nothing"], namespace=store_namespace("", CONVERSATION)) == [None]
+        remembered(in_file, "a thing that the reader does not see")
+        assert not in_file.store.pending_erasure()
+        assert [one.where for one in run(in_file.verify_forgotten(receipt)).left] == ["log"]
+    other.close()
+    assert run(in_file.verify_forgotten(receipt)).gone
+    assert (tmp_path / "m.db-wal").stat().st_size == 0
+
+
+MENTIONS = {
+    "made of it": lambda m: run(m.remember(Memory("a", derived_from=("gone",)))),
+    "made with it": lambda m: run(m.remember(Memory("a", metadata={"used": ["gone"]}))),
+    "in its place": lambda m: run(m.remember(Memory("a", supersedes="gone"))),
+    "quoted": lambda m: run(m.conversations.append("s", [Message(role="system", metadata={"quotes": ["gone"]})])),
+    "quoted in part": lambda m: run(
+        m.conversations.append("s", [Message(role="system", metadata={"quotes": [{"id": "gone", "start": 1}]})])
+    ),
+}
+NO_MENTIONS = {
+    "a text": lambda m: run(m.remember("gone")),
+    "a list in a text": lambda m: run(m.remember('["gone"]')),
+    "a speaker": lambda m: run(m.remember(Memory("a", speaker="gone"))),
+    "a tag": lambda m: run(m.remember(Memory("a", tags=("gone",)))),
+    "a title": lambda m: run(m.remember(Memory("a", source=Source(document="d", title="gone")))),
+    "a message": lambda m: run(m.conversations.append("s", [Message.system("gone")])),
+    "another namespace's": lambda m: m.conversations.rows.place(
+        [HistoryRow("b", "s", 1, Message.system("x"), NOW, "gone")]
+    ),
+}
+
+
+@pytest.mark.parametrize("how", {**MENTIONS, **NO_MENTIONS})
+def test_an_id_is_mentioned_where_it_is_meant_and_not_where_somebody_says_the_word(memory, how):
+    receipt = run(memory.forget([remembered(memory, SECRET, id="gone")]))
+    {**MENTIONS, **NO_MENTIONS}[how](memory)
+    assert run(memory.verify_forgotten(receipt)).gone is (how in NO_MENTIONS)
+
+
+def test_the_list_of_a_document_may_name_a_passage_that_went(in_file, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text(f"# One\n\n{SECRET}\n\n# Two\n\nSomething else.\n")
+    run(KnowledgeBase(in_file).ingest(tmp_path / "notes"))
+    (passage,) = [one.id for one in in_file.store.scan(namespace="/documents/default") if "zebra" in one.text]
+    receipt = run(in_file.forget([passage]))
+    assert receipt.memories == (passage,)
+    proof = run(in_file.verify_forgotten(receipt))
+    assert proof.gone
+    assert proof.rows > 0
 
 
 ENDING = {
