@@ -151,6 +151,7 @@ LINES: dict[str, list[set[str]]] = {
     "memory.erasure": [
         {
             "allowed",
+            "asking",
             "bytes_search",
             "cached_vectors",
             "derived_rows",

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memory.codec import from_entry
+from memory.erasure.asking import askers
 from memory.erasure.copies import Words
 from memory.erasure.mentions import MADE_OF
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
-from memory.messages import Message
-from memory.records import Change
+from memory.records import Change, Memory
 from memory.storage.rows import HistoryRow
 from memory.write.context import WriteContext
-from memory.write.turns import quotes
+from memory.write.turns import calls_of, memory_of, quotes
 from vectorstore import Entry
 
 MERGE: Final = "merge"
@@ -85,18 +85,21 @@ def plan_of(
     live = {lane: {one for one, (at, _) in found.items() if at == lane} for lane in lanes}
     survey = _survey(context, lanes, plan.words)
     plan.derived = _derived([*survey, *_put_away(context, archive, conversation)], set(targets))
-    rows = _unique([*messages, *_messages(context, plan, roots, namespace)])
-    recorded = [row.memory for row in rows if row.memory]
-    live[conversation].update(entry.id for entry in context.store.get(recorded, namespace=conversation) if entry)
     derived = set(plan.derived)
     for one in survey:
         if one.copy or one.id in derived:
             live[one.lane].add(one.id)
     chosen: set[str] = set().union(*live.values())
     chosen |= {*targets, *merged, *derived}  # those that are in the archive alone, too
+    rows = [*messages, *_messages(context, plan, roots, namespace)]
+    rows += context.rows.of_memories(sorted(chosen), namespace=namespace)
+    plan.messages = _unique([*rows, *askers(context, rows, namespace)])
+    recorded = [row.memory for row in plan.messages if row.memory]
+    there = {entry.id for entry in context.store.get(recorded, namespace=conversation) if entry is not None}
+    live[conversation] |= there
+    chosen |= there
     plan.also = sorted(chosen - set(targets) - derived)
     plan.named = sorted(one.id for one in survey if one.id not in chosen and one.leans_on(set(targets)))
-    plan.messages = _unique([*rows, *context.rows.of_memories(sorted(chosen), namespace=namespace)])
     for one in survey:
         if one.id not in chosen and one.leans_on(chosen):
             plan.leaning.setdefault(one.lane, []).append(one.id)
@@ -193,13 +196,21 @@ def _holding(context: WriteContext, plan: Plan, namespace: str) -> list[tuple[st
     """Return where a message holds the words, or quotes a memory that goes."""
     targets = set(plan.targets)
 
-    def holds(message: Message) -> bool:
-        return plan.words.in_message(message) or not targets.isdisjoint(quotes(message))
+    def holds(row: HistoryRow) -> bool:
+        if plan.words.in_message(row.message) or not targets.isdisjoint(quotes(row.message)):
+            return True
+        return not row.memory and row.message.role == "tool" and plan.words.held_by(_told(context, row))
 
     if len(plan.words.texts) + len(targets) <= _FEW:  # then the file finds what may hold them
         suspects = context.rows.holding([*plan.words.longest(), *targets], namespace=namespace)
-        return [(row.session, row.sequence) for row in suspects if holds(row.message)]
-    return [(row.session, row.sequence) for row in context.rows.kept(namespace=namespace) if holds(row.message)]
+        return [(row.session, row.sequence) for row in suspects if holds(row)]
+    return [(row.session, row.sequence) for row in context.rows.kept(namespace=namespace) if holds(row)]
+
+
+def _told(context: WriteContext, row: HistoryRow) -> str:
+    """Return what a memory of a tool message says, where it has none: it is one of the same words."""
+    memory = memory_of(row.message, row.session, row.at, calls=calls_of(context, row))
+    return memory.text if isinstance(memory, Memory) else ""
 
 
 def _unique(rows: Iterable[HistoryRow]) -> list[HistoryRow]:

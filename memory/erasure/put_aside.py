@@ -47,7 +47,8 @@ def aside(context: WriteContext, ids: Collection[str], words: Words, namespace: 
     found = []
     for package in packages(context, namespace):
         entries = [one for one in package.entries if owner_of(*one) in ids or words.in_entry(one[1])]
-        messages = [row for row in package.messages if row.memory in ids or words.in_message(row.message)]
+        whole = {*ids, *(entry.id for lane, entry in entries if lane_of(lane)[1] != ARCHIVE)}
+        messages = [row for row in package.messages if row.memory in whole or words.in_message(row.message)]
         if entries or messages:
             found.append(Aside(package, tuple(entries), tuple(messages)))
     return found

@@ -172,7 +172,7 @@ def _judged(context: WriteContext, rows: Sequence[HistoryRow]) -> dict[_Place, J
     """Ask the policies about what history alone has; None for what cannot be a memory, or was forgotten."""
     memories: dict[_Place, Memory] = {}
     for row in rows:
-        memory = memory_of(row.message, row.session, row.at, sequence=row.sequence, calls=_calls_of(context, row))
+        memory = memory_of(row.message, row.session, row.at, sequence=row.sequence, calls=calls_of(context, row))
         if not isinstance(memory, Memory) or _is_forgotten(context, row, memory.text):
             continue  # a policy may be a model, which need not see it again
         try:
@@ -185,7 +185,7 @@ def _judged(context: WriteContext, rows: Sequence[HistoryRow]) -> dict[_Place, J
     return {place: verdicts.get(place) for place in ((row.namespace, row.session, row.sequence) for row in rows)}
 
 
-def _calls_of(context: WriteContext, row: HistoryRow) -> tuple[ToolCallBlock, ...]:
+def calls_of(context: WriteContext, row: HistoryRow) -> tuple[ToolCallBlock, ...]:
     """Return the calls that the message of *row* tells of, among the messages around it."""
     if not (row.message.tool_calls or row.message.tool_results):
         return ()

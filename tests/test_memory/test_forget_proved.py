@@ -64,8 +64,9 @@ def test_what_is_there_of_it_again_is_found_by_the_receipt_alone(memory, what):
 
 def test_what_another_namespace_has_of_the_same_id_is_another_memory(memory):
     receipt = run(memory.forget([remembered(memory, SECRET, id="x")]))
-    run(memory.remember(Memory("made of theirs", derived_from=("x",)), namespace="b"))
     run(memory.remember(Memory("theirs", id="x"), namespace="b"))
+    run(memory.remember(Memory("made of theirs", derived_from=("x",)), namespace="b"))
+    assert run(memory.verify_forgotten(receipt)).left == ()
     run(memory.forget(["x"], namespace="b", grace=WEEK))
     assert run(memory.verify_forgotten(receipt)).left == ()
 
@@ -76,6 +77,12 @@ def test_what_waits_is_not_gone_until_it_is(memory):
     assert (left.where, receipt.due.isoformat() in left.what) == ("held", True)
     run(memory.forget(receipt.memories))
     assert run(memory.verify_forgotten(receipt)).gone
+
+
+def test_messages_that_wait_are_not_gone_either(memory):
+    run(memory.conversations.append("s", [Message.system("be brief")]))
+    receipt = run(memory.forget(session="s", grace=WEEK))
+    assert (receipt.ids, [one.where for one in run(memory.verify_forgotten(receipt)).left]) == ((), ["held"])
 
 
 @pytest.mark.parametrize("what", ["entry", "message"])
