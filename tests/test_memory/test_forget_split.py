@@ -30,7 +30,7 @@ def blocks(*texts):
 
 
 def results(*texts):
-    return [ToolResultBlock(call_id=str(n), content=(TextBlock(text=text),)) for n, text in enumerate(texts)]
+    return [ToolResultBlock(call_id=str(n), name="look", content=(TextBlock(text=t),)) for n, t in enumerate(texts)]
 
 
 def left(memory, session):
@@ -50,7 +50,7 @@ REPEATED = [
     Message(role="system", blocks=tuple(blocks(FIRST, SECOND))),
     Message(role="system", blocks=tuple(blocks("You know:", FIRST, SECOND, "So open it."))),
     Message(role="system", blocks=tuple(blocks(f"{FIRST} {SECOND[:14]}", SECOND[14:]))),
-    Message(role="system", blocks=tuple(blocks(f"{FIRST}\n", SECOND[:9], SECOND[9:]))),
+    Message(role="system", blocks=tuple(blocks(f"{FIRST}\n", SECOND[:-5], SECOND[-5:]))),
     Message(role="system", blocks=(TextBlock(text=FIRST), IMAGE, TextBlock(text=SECOND))),
     Message.assistant([ThinkingBlock(text=FIRST), ThinkingBlock(text=SECOND), TextBlock(text="Fine.")]),
     Message.tool(results(FIRST, SECOND)),

@@ -167,6 +167,21 @@ def test_parts_are_asked_where_messages_alone_go_and_not_where_nothing_does(memo
     assert [[row.sequence for row in gone.messages] for gone in part.asked] == [[1]]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_keys_of_another_file_stand_for_goes_with_it(memory, whole):
+    keys, noted = memory._context.keys, remembered(memory, "something")
+    for namespace in ("", "b"):
+        keys.put(namespace, "name", noted)
+    keys.put("", "another name", "of another memory")
+    receipt = run(memory.forget_namespace("") if whole else memory.forget([noted], grace=WEEK))
+    assert (keys.get("", "name"), keys.get("b", "name")) == (None, noted)
+    assert (keys.get("", "another name") is None) is whole
+    assert receipt.parts["keys"] == 1 + whole
+    if not whole:
+        run(memory.restore_forgotten(receipt.operation))
+        assert keys.get("", "name") == noted
+
+
 def test_blanks_at_the_ends_of_a_text_are_not_in_its_hash(in_file):
     receipt = run(in_file.forget([remembered(in_file, f"  {SECRET}\n")]))
     assert run(in_file.verify_forgotten(receipt, [SECRET])).notes == ()
