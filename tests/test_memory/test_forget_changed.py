@@ -175,6 +175,14 @@ def test_what_waits_keeps_a_namespace_from_being_forgotten_by_who_is_trusted_les
     assert run(memory.forget_namespace("", actor="tool", approved_by="user")).parts["held"] == 1
 
 
+def test_a_memory_that_waits_is_not_erased_by_who_is_trusted_less(memory):
+    mine = remembered(memory, "my own words")
+    receipt = run(memory.forget([mine], grace=WEEK))
+    with pytest.raises(NotTrusted):
+        run(memory.forget([mine], actor="tool"))
+    assert list(memory._context.held.of("")) == [receipt.operation]
+
+
 def test_of_what_waits_a_part_that_says_more_than_is_trusted_is_not_taken_by_its_words(memory):
     run(memory.conversations.append("s", [Message.system("use the words my own words")]))
     run(memory.forget(session="s", grace=WEEK))
