@@ -220,7 +220,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
         if self._something_is_due():
-            await asyncio.to_thread(self.erase_due)
+            await self._see_what_is_due()
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
