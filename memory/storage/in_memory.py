@@ -237,7 +237,8 @@ class InMemoryRows:
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.holding``."""
         needles = [needle(text) for text in texts]
-        needles.append('"media_type":"text/plain"')
+        # in base64; in several blocks; told together with what a tool was asked
+        needles += ['"media_type":"text/plain"', '},{"type":', '"type":"tool_result"']
         return self._rows(
             lambda place, _sequence, row: place[0] == namespace and any(part in row.text for part in needles)
         )

@@ -110,7 +110,7 @@ class HistoryRows(Protocol):
         ...
 
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
-        """Return rows that may hold one of *texts* in any of their parts; the caller looks closely."""
+        """Return rows that may hold one of *texts* in any of their parts, or over several; the caller looks closely."""
         ...
 
     def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:

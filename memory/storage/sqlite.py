@@ -212,7 +212,8 @@ class SqliteRows:
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.holding``."""
         needles = [needle(text).encode() for text in texts]
-        needles.append(b'"media_type":"text/plain"')
+        # in base64; in several blocks; told together with what a tool was asked
+        needles += [b'"media_type":"text/plain"', b'},{"type":', b'"type":"tool_result"']
         found: dict[tuple[str, int], HistoryRow] = {}
         for group in _groups(needles):
             test = " OR ".join("instr(CAST(m.message AS BLOB), ?) > 0" for _ in group)

@@ -43,8 +43,7 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
     name(memory.kind, f"{argument}.kind")
     plain_text(memory.caption, f"{argument}.caption")
     for field in _FLAGS:
-        if not isinstance(getattr(memory, field), bool):
-            raise ArgumentError(f"{argument}.{field}", getattr(memory, field), "True or False is needed")
+        flag(getattr(memory, field), f"{argument}.{field}")
     if memory.sequence is not None:
         whole(memory.sequence, f"{argument}.sequence")
     return _with(
@@ -110,6 +109,13 @@ def whole(value: object, argument: str, least: int = 0) -> int:
     """Return *value* if it is a whole number of at least *least*."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ArgumentError(argument, value, f"a whole number of {least} or more is needed")
+    return value
+
+
+def flag(value: object, argument: str) -> bool:
+    """Return *value* if it is True or False."""
+    if not isinstance(value, bool):
+        raise ArgumentError(argument, value, "True or False is needed")
     return value
 
 
