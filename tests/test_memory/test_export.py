@@ -390,7 +390,14 @@ def test_upsert_corrects_and_keeps_the_old_version(opened, tmp_path):
 
 def test_upsert_corrects_what_differs_in_any_of_what_was_said(opened, tmp_path):
     day = datetime(2026, 5, 1, tzinfo=UTC)
-    said = {"text": "new", "kind": "event", "caption": "a gate", "tags": ("a",), "importance": 0.5, "metadata": {"a": 1}}
+    said = {
+        "text": "new",
+        "kind": "event",
+        "caption": "a gate",
+        "tags": ("a",),
+        "importance": 0.5,
+        "metadata": {"a": 1},
+    }
     said |= {"valid_from": day, "valid_to": day, "expires_at": day}
     memory, other = opened("m.db"), opened("n.db")
     for field, value in said.items():
@@ -792,8 +799,8 @@ def test_what_nearly_repeats_another_item_of_the_file_is_told_as_for_what_is_rem
         assert planned.lines == report.lines
         assert len(texts(other)) == 2 - fold
         assert fold or run(other.get(["b"]))[0].metadata["near"] == "a"
-        again = run(other.import_(tmp_path / "a.jsonl", trust="user"))
-        assert again.operation is None
+        for more in ("merge", "upsert"):
+            assert run(other.import_(tmp_path / "a.jsonl", mode=more, trust="user")).operation is None
         assert len(texts(other)) == 2 - fold
 
 
@@ -923,10 +930,22 @@ def test_facts_alone_stand_for_the_words_of_a_file_once(opened, tmp_path):
         assert [(line.outcome.value, line.reason) for line in report.lines] == [("rejected", "kept as facts")]
         assert texts(other) == ["Dog: Rex"]
     (fact,) = run(other.list())
+    assert fact.derived_from == ()  # of what is not kept nothing is named
     run(other.forget([fact.id]))
     (line,) = run(other.import_(tmp_path / "a.jsonl")).lines
     assert [one.reason for one in line.made] == ["forgotten"]
     assert texts(other) == []
+
+
+@pytest.mark.parametrize("mode", ["merge", "replace"])
+def test_a_fact_that_is_told_twice_of_the_same_words_is_kept_once(opened, tmp_path, mode):
+    memory, other = opened("m.db"), opened("n.db", policies=[Extractor(lambda turn: ["A fact.", "A fact."])])
+    run(memory.remember_turn("s", [Message.user("I have a dog Rex")]))
+    exported(memory, tmp_path / "a.jsonl")
+    planned, done = (run(other.import_(tmp_path / "a.jsonl", mode=mode, dry_run=dry)) for dry in (True, False))
+    assert planned.lines[0].made[0].id == done.lines[0].made[0].id
+    assert [one.outcome for one in planned.lines[0].made] == [one.outcome for one in done.lines[0].made]
+    assert texts(other) == ["A fact.", "I have a dog Rex"]
 
 
 @pytest.mark.parametrize("batch", [1, 1000])
@@ -950,6 +969,25 @@ def test_what_is_here_in_the_same_words_is_not_asked_about_again(opened, tmp_pat
     for _ in range(2):
         run(other.import_(tmp_path / "a.jsonl"))
     assert asked == ["a fact"]
+
+
+def test_earlier_versions_are_not_left_out_for_being_like_others(opened, tmp_path):
+    options = {"embedder": None, "choose_local": False}
+    memory, other = opened("m.db", **options), opened("n.db", policies=[NearDuplicates(fold=True)], **options)
+    said = run(memory.remember(FRIDAY[0]))
+    run(memory.correct(said.id, "He was here."))
+    run(other.remember(FRIDAY[1]))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert (report.taken["version"], report.left) == (1, {})
+
+
+def test_a_text_that_a_policy_changed_is_embedded_whatever_the_file_says_of_the_old_one(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
+    said = Memory("My PIN is 48213.", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
+    memory.store.upsert([to_entry(said, no_vector="nothing to embed")], namespace=store_namespace("", CONVERSATION))
+    exported(memory, tmp_path / "a.jsonl")
+    assert run(other.import_(tmp_path / "a.jsonl", trust="user")).pending == 1
 
 
 def test_earlier_versions_are_kept_without_secrets_too(opened, tmp_path):
