@@ -21,7 +21,10 @@ class CachedVectors:
         self._embedding = embedding
 
     def erase(self, gone: Gone) -> int:
-        """As ``Eraser.erase``."""
+        """As ``Eraser.erase``, but nothing is counted: another namespace may have had the same text embedded or erased,
+        and no receipt tells of that.
+        """
         said = (memory_of(row.message, row.session, row.at) for row in gone.messages)
         embedded = (to_entry(one).text for one in said if isinstance(one, Memory))  # as it was before policies
-        return self._embedding.forget(sorted(gone.texts.union(embedded)))
+        self._embedding.forget(sorted(gone.texts.union(embedded)))
+        return 0

@@ -130,9 +130,12 @@ class Life(RuleBasedStateMachine):
         return f"{WORD} n{self.words:06d}x"
 
     def pick(self, number: int) -> str:
-        """One that is there, by its place: ids are drawn at random, and a run must be repeatable."""
+        """One that is there, by its place: ids are drawn at random, and a run must be repeatable. Often the last one
+        to which something was done, so that much is done to one.
+        """
         ids = list(self.model.now())
-        return ids[number % len(ids)]
+        last = [one for deed in self.model.deeds[-1:] for one in deed.root.effects if one in ids]
+        return last[0] if last and number % 2 else ids[number % len(ids)]
 
     def done(self, kind: str, effects: dict[str, State | None], operation: str | None) -> None:
         assert operation is not None
