@@ -381,7 +381,9 @@ class Life(RuleBasedStateMachine):
     def flush(self) -> None:
         run_sync(self.memory.flush())
         if self.embedder.mood == "well":
-            assert run_sync(self.memory.pending()) == 0
+            store = self.memory.store
+            left = [entry for lane in store.namespaces() for entry in store.scan(namespace=lane, embedded=False)]
+            assert (left, run_sync(self.memory.pending())) == ([], 0)
 
     @precondition(lambda self: self.engine == "sqlite")
     @rule()
@@ -465,6 +467,12 @@ class Life(RuleBasedStateMachine):
             (deed.id, deed.undoes and deed.undoes.id, undone.get(deed.id), to_text(deed.at))
             for deed in reversed(self.model.deeds)
         ]
+        forgotten: set[str] = set()
+        for one, deed in zip(listed, reversed(self.model.deeds), strict=True):
+            forgotten |= set(deed.effects) if deed.kind == "forget" else set()
+            assert [change.id for change in one.changes] == list(deed.root.effects)
+            said = [change.id for change in one.changes if change.old or change.new]
+            assert forgotten.isdisjoint(said), f"the log tells of what was forgotten: {said}"
 
     @rule()
     def what_was_said_agrees(self) -> None:
