@@ -74,8 +74,14 @@ async def filled(memory: LongTermMemory, namespace: str, notes: Path, *, here: s
     await memory.correct("m3", "The bin is black.", namespace=namespace)
     await memory.disable("m3", namespace=namespace)
     await memory.pin("m2", namespace=namespace)
-    things = ("bicycle", "lantern", "piano", "ladder", "violin", "kettle")
-    more = [f"The {thing} that Ben has repaired stands behind the {here}." for thing in things]
+    more = [
+        f"The bicycle in the hall has a bell from the {here}. It was repaired by Ben in winter.",
+        f"Ben plays the violin at the market. The {here} of the violin is lined with velvet.",
+        f"A lantern hangs over the harbour. Its {here} is filled with oil by the ferryman.",
+        f"The piano was tuned in spring. The tuner keeps his forks in a {here} of oak.",
+        f"The kettle whistles in the kitchen. Tea and sugar stand beside the {here}.",
+        f"The ladder leans on the orchard wall. Apples are carried down in a {here}.",
+    ]
     await memory.remember_many(more, namespace=namespace)
     await KnowledgeBase(memory, namespace=namespace).ingest([notes])
 
