@@ -1,0 +1,209 @@
+"""One way of writing, stopped at each of its writes in turn: it is there whole or not at all, and can be made again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from memory import LongTermMemory, run_sync
+from memory.errors import MemoryLayerError
+from tests.test_faults.logged import wrongly_logged
+from tests.test_faults.statements import Disk, Statements, rows_of
+from tests.test_faults.write_paths import FILE, Kept, WritePath, begin, kept
+from vectorstore import VectorStoreError
+
+Rows = Mapping[str, list[Any]]
+_NAMESPACES = ("", "other")
+_OURS = (VectorStoreError, MemoryLayerError)
+
+
+class Bench:
+    """A folder in which one memory after another is put; documents are read from it, so its name stays."""
+
+    def __init__(self, folder: Path) -> None:
+        self.work, self._base, self._from, self._states = (folder / name for name in ("work", "base", "from", "states"))
+        begin(self.work)
+        shutil.copytree(self.work, self._base)
+
+    def prepare(self, path: WritePath) -> None:
+        """Make what *path* begins with."""
+        _put(self._base, self.work)
+        if path.before is not None:
+            path.before(self.work)
+        _put(self.work, self._from)
+
+    def restore(self) -> None:
+        """Put that back."""
+        _put(self._from, self.work)
+
+    def ended(self, path: WritePath) -> list[Path]:
+        """Make the call; return a folder for each of its commits: what is there when the process ends right then."""
+        self.restore()
+        shutil.rmtree(self._states, ignore_errors=True)
+        self._states.mkdir()
+        disk, states = Disk(self.work / FILE), []
+
+        def committed(file: str) -> None:
+            if Path(file).name == FILE:
+                states.append(self._states / str(len(states)))
+                disk.keep(states[-1])
+
+        with Statements() as statements, kept(self.work) as opened:
+            statements.committed = committed
+            run_sync(path.call(opened.memory, self.work))
+            statements.committed = lambda _: None
+        disk.close()
+        return states
+
+    def open_as(self, state: Path) -> None:
+        """Put a state that the call has left in the place of the memory."""
+        self.restore()
+        for file in state.iterdir():
+            shutil.copy(file, self.work)
+
+    @property
+    def file(self) -> Path:
+        """The memory's."""
+        return self.work / FILE
+
+    def files(self) -> list[Path]:
+        """Everything in the folder that is not SQLite's own."""
+        return [path for path in sorted(self.work.rglob("*")) if not path.name.startswith(FILE)]
+
+    def looked_at(self) -> tuple[Rows, dict[str, Any]]:
+        """Return the rows of the memory, and what they tell."""
+        with self.opened() as opened:
+            rows = rows_of(self.file)
+            return rows, told(opened.memory, rows)
+
+    def unsound(self, path: WritePath) -> list[str]:
+        """Return what is damaged, and what the log says and is not so."""
+        with self.opened() as opened:
+            found = [f"verify: {finding}" for finding in opened.memory.store.verify()]
+            return found + [one for one in wrongly_logged(opened.memory) if not path.ahead or "written by" in one]
+
+    def not_as(self, path: WritePath, after: Rows, whole: dict[str, Any]) -> list[str]:
+        """Return what is not as *path* leaves it."""
+        rows, all_told = self.looked_at()
+        if path.steps:
+            return [f"{name} is not as it is undisturbed" for name in whole if all_told.get(name) != whole[name]]
+        return [f"{name} is not as it is undisturbed" for name in differing(rows, after, path.beside)]
+
+    def bytes_of(self, words: tuple[str, ...]) -> list[str]:
+        """Return what is left of *words* in the files of the memory, which is closed."""
+        there = b"".join(file.read_bytes() for file in self.work.glob(f"{FILE}*"))
+        return [f"{word!r} is still on the disk" for word in words if word.encode() in there]
+
+    @contextmanager
+    def opened(self) -> Iterator[Kept]:
+        with kept(self.work) as opened:
+            yield opened
+
+
+def wrong_when_ended(bench: Bench, path: WritePath) -> tuple[int, list[str]]:
+    """End the process after each commit of *path*; return how many there were, and what is wrong with what is left."""
+    bench.prepare(path)
+    before = rows_of(bench.file)
+    states = bench.ended(path)
+    after, whole = bench.looked_at()
+    wrong = []
+    for number, state in enumerate(states):
+        bench.open_as(state)
+        left = rows_of(bench.file)
+        done = not differing(left, after, path.beside)
+        found = []
+        if not path.steps and not done and (tables := differing(left, before, path.beside)):
+            found.append(f"neither nothing of it nor all is there: {', '.join(tables)} changed")
+        found += bench.unsound(path)
+        if not done:
+            with bench.opened() as opened:
+                run_sync(path.call(opened.memory, bench.work))
+            found += bench.not_as(path, after, whole)
+        found += bench.bytes_of(path.gone)
+        wrong += [f"{path.name}, ended after commit {number}: {one}" for one in found]
+    return len(states), wrong
+
+
+def wrong_when_refused(bench: Bench, path: WritePath, most: int | None = None) -> tuple[int, list[str]]:
+    """Let each write of *path* fail (not many more than *most* of them, evenly chosen), and see what is left.
+
+    Returns how many failed, and what is wrong.
+    """
+    bench.prepare(path)
+    before = rows_of(bench.file)
+    with Statements() as statements, bench.opened() as opened:
+        statements.fail(None)
+        run_sync(path.call(opened.memory, bench.work))
+        step = max(1, statements.written // most) if most else 1
+    after, whole = bench.looked_at()
+    wrong: list[str] = []
+    tries, at = 0, -step
+    passed = False
+    while not passed:
+        bench.restore()
+        files = bench.files()
+        with Statements() as statements, bench.opened() as opened:
+            refused = True
+            while refused:
+                tries, at = tries + 1, at + step
+                opened.again()
+                statements.fail(at)
+                refused = _refused(path, opened.memory, bench.work)
+                passed = not statements.failed
+                statements.fail(None)
+                if not refused or path.steps:
+                    break
+                left = rows_of(bench.file)
+                found = [f"{name} is not as before" for name in differing(left, before, path.beside)]
+                found += [f"{one.name} is left" for one in bench.files() if one not in files]
+                wrong += [f"{path.name}, write {at} failed: {one}" for one in found]
+            if not passed and not refused:
+                run_sync(opened.memory.flush())
+        found = bench.unsound(path)
+        if path.steps:
+            with bench.opened() as opened:
+                run_sync(path.call(opened.memory, bench.work))
+        found += bench.not_as(path, after, whole)
+        found += bench.bytes_of(path.gone)
+        wrong += [f"{path.name}, write {at} failed: {one}" for one in found]
+    return tries - 1, wrong
+
+
+def _refused(path: WritePath, memory: LongTermMemory, folder: Path) -> bool:
+    try:
+        run_sync(path.call(memory, folder))
+    except _OURS:
+        return True
+    return False
+
+
+def _put(source: Path, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+
+
+def differing(one: Rows, other: Rows, beside: tuple[str, ...] = ()) -> list[str]:
+    """Return the tables in which two states differ."""
+    return [name for name in sorted({*one, *other} - {*beside}) if one.get(name) != other.get(name)]
+
+
+def told(memory: LongTermMemory, rows: Rows) -> dict[str, Any]:
+    """Return what a memory holds, without which call wrote it and at which place of the file it is."""
+    lanes = {lane: {} for lane in memory.store.namespaces()}
+    for lane, held in lanes.items():
+        for entry in memory.store.scan(namespace=lane):
+            metadata = {name: value for name, value in entry.metadata.items() if name != "operation"}
+            vector = None if entry.vector is None else entry.vector.tolist()
+            held[entry.id] = (entry.text, entry.context, metadata, entry.no_vector, vector)
+    log = {
+        (one.kind, change.id, change.gone)
+        for namespace in _NAMESPACES
+        for one in run_sync(memory.operations(limit=10_000, namespace=namespace))
+        for change in one.changes
+    }
+    plain = {name: sorted(rows[name]) for name in ("tombstones", "tombstone_words", "keys", "embedder_probes")}
+    numbered = {name: sorted(row[1:] for row in rows[name]) for name in ("history_messages", "documents", "held")}
+    return {**lanes, **plain, **numbered, "log": log}
