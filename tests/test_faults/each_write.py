@@ -12,7 +12,7 @@ from memory import LongTermMemory, run_sync
 from memory.errors import MemoryLayerError
 from tests.test_faults.logged import wrongly_logged
 from tests.test_faults.statements import Disk, Statements, rows_of
-from tests.test_faults.write_paths import FILE, Kept, WritePath, begin, kept
+from tests.test_faults.write_paths import FILE, HISTORY, Call, Kept, WritePath, begin, kept
 from vectorstore import VectorStoreError
 
 Rows = Mapping[str, list[Any]]
@@ -23,9 +23,10 @@ _OURS = (VectorStoreError, MemoryLayerError)
 class Bench:
     """A folder in which one memory after another is put; documents are read from it, so its name stays."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, apart: bool = False) -> None:
         self.work, self._base, self._from, self._states = (folder / name for name in ("work", "base", "from", "states"))
-        begin(self.work)
+        self._apart = apart
+        begin(self.work, apart=apart)
         shutil.copytree(self.work, self._base)
 
     def prepare(self, path: WritePath) -> None:
@@ -44,10 +45,10 @@ class Bench:
         self.restore()
         shutil.rmtree(self._states, ignore_errors=True)
         self._states.mkdir()
-        disk, states = Disk(self.work / FILE), []
+        disk, states = Disk(self.work / FILE, self.work / HISTORY), []
 
         def committed(file: str) -> None:
-            if Path(file).name == FILE:
+            if Path(file).name in (FILE, HISTORY):
                 states.append(self._states / str(len(states)))
                 disk.keep(states[-1])
 
@@ -64,67 +65,86 @@ class Bench:
         for file in state.iterdir():
             shutil.copy(file, self.work)
 
-    @property
-    def file(self) -> Path:
-        """The memory's."""
-        return self.work / FILE
+    def rows(self) -> Rows:
+        """Return what stands in the tables, those of a history of its own included."""
+        rows = rows_of(self.work / FILE)
+        if self._apart:
+            rows |= {name: said for name, said in rows_of(self.work / HISTORY).items() if name.startswith("history_")}
+        return rows
 
     def files(self) -> list[Path]:
         """Everything in the folder that is not SQLite's own."""
-        return [path for path in sorted(self.work.rglob("*")) if not path.name.startswith(FILE)]
+        return [path for path in sorted(self.work.rglob("*")) if not path.name.startswith((FILE, HISTORY))]
 
     def looked_at(self) -> tuple[Rows, dict[str, Any]]:
         """Return the rows of the memory, and what they tell."""
         with self.opened() as opened:
-            rows = rows_of(self.file)
+            rows = self.rows()
             return rows, told(opened.memory, rows)
 
     def unsound(self, path: WritePath) -> list[str]:
         """Return what is damaged, and what the log says and is not so."""
         with self.opened() as opened:
-            found = [f"verify: {finding}" for finding in opened.memory.store.verify()]
+            found = [f"verify: {one}" for one in (*opened.memory.store.verify(), *opened.history.verify())]
             return found + [one for one in wrongly_logged(opened.memory) if not path.ahead or "written by" in one]
 
     def not_as(self, path: WritePath, after: Rows, whole: dict[str, Any]) -> list[str]:
         """Return what is not as *path* leaves it."""
         rows, all_told = self.looked_at()
-        if path.steps:
+        if path.steps or self._apart:
             return [f"{name} is not as it is undisturbed" for name in whole if all_told.get(name) != whole[name]]
         return [f"{name} is not as it is undisturbed" for name in differing(rows, after, path.beside)]
 
     def bytes_of(self, words: tuple[str, ...]) -> list[str]:
         """Return what is left of *words* in the files of the memory, which is closed."""
-        there = b"".join(file.read_bytes() for file in self.work.glob(f"{FILE}*"))
+        there = b"".join(file.read_bytes() for name in (FILE, HISTORY) for file in self.work.glob(f"{name}*"))
         return [f"{word!r} is still on the disk" for word in words if word.encode() in there]
 
     @contextmanager
     def opened(self) -> Iterator[Kept]:
+        """Open the memory; what a history of its own has and the memory lacks is then completed, as on any opening."""
         with kept(self.work) as opened:
+            if self._apart:
+                opened.memory.complete_now()
+                opened.again()
             yield opened
+
+    def again(self, path: WritePath) -> list[str]:
+        """Make the call once more; return what is wrong with that."""
+        with self.opened() as opened:
+            error = _error_of(path.again or path.call, opened.memory, self.work)
+        return [] if error is None else [f"made again, it raised {error!r}"]
 
 
 def wrong_when_ended(bench: Bench, path: WritePath) -> tuple[int, list[str]]:
     """End the process after each commit of *path*; return how many there were, and what is wrong with what is left."""
     bench.prepare(path)
-    before = rows_of(bench.file)
+    before = bench.rows()
     states = bench.ended(path)
     after, whole = bench.looked_at()
     wrong = []
     for number, state in enumerate(states):
         bench.open_as(state)
-        left = rows_of(bench.file)
-        done = not differing(left, after, path.beside)
-        found = []
-        if not path.steps and not done and (tables := differing(left, before, path.beside)):
-            found.append(f"neither nothing of it nor all is there: {', '.join(tables)} changed")
+        found, done = torn(path, before, bench.rows(), after)
         found += bench.unsound(path)
         if not done:
-            with bench.opened() as opened:
-                run_sync(path.call(opened.memory, bench.work))
-            found += bench.not_as(path, after, whole)
+            found += bench.again(path) or bench.not_as(path, after, whole)
         found += bench.bytes_of(path.gone)
         wrong += [f"{path.name}, ended after commit {number}: {one}" for one in found]
     return len(states), wrong
+
+
+def torn(path: WritePath, before: Rows, left: Rows, after: Rows) -> tuple[list[str], bool]:
+    """Return what is *left* neither as it was *before* nor as it is *after*, and whether all is as after."""
+    done = not differing(left, after, path.beside)
+    groups = path.together if path.steps else (tuple({*before, *left, *after} - {*path.beside}),)
+    found = []
+    for names in groups:
+        was, becomes, now = ({name: rows.get(name) for name in names} for rows in (before, after, left))
+        if now not in (was, becomes):
+            changed = [name for name in sorted(names) if was[name] != now[name]]
+            found.append(f"neither nothing of it nor all is there: {', '.join(changed)} changed")
+    return found, done
 
 
 def wrong_when_refused(bench: Bench, path: WritePath, most: int | None = None) -> tuple[int, list[str]]:
@@ -133,7 +153,7 @@ def wrong_when_refused(bench: Bench, path: WritePath, most: int | None = None) -
     Returns how many failed, and what is wrong.
     """
     bench.prepare(path)
-    before = rows_of(bench.file)
+    before = bench.rows()
     with Statements() as statements, bench.opened() as opened:
         statements.fail(None)
         run_sync(path.call(opened.memory, bench.work))
@@ -147,37 +167,36 @@ def wrong_when_refused(bench: Bench, path: WritePath, most: int | None = None) -
         files = bench.files()
         with Statements() as statements, bench.opened() as opened:
             refused = True
-            while refused:
+            while refused and not passed:
                 tries, at = tries + 1, at + step
                 opened.again()
                 statements.fail(at)
-                refused = _refused(path, opened.memory, bench.work)
-                passed = not statements.failed
+                error = _error_of(path.call, opened.memory, bench.work)
+                refused, passed = error is not None, not statements.failed
                 statements.fail(None)
-                if not refused or path.steps:
+                if passed and refused:
+                    wrong.append(f"{path.name}, after write {at - step} failed: made again, it raised {error!r}")
+                if passed or not refused or path.steps:
                     break
-                left = rows_of(bench.file)
+                left = bench.rows()
                 found = [f"{name} is not as before" for name in differing(left, before, path.beside)]
                 found += [f"{one.name} is left" for one in bench.files() if one not in files]
                 wrong += [f"{path.name}, write {at} failed: {one}" for one in found]
             if not passed and not refused:
                 run_sync(opened.memory.flush())
         found = bench.unsound(path)
-        if path.steps:
-            with bench.opened() as opened:
-                run_sync(path.call(opened.memory, bench.work))
-        found += bench.not_as(path, after, whole)
+        found += (bench.again(path) if path.steps else []) or bench.not_as(path, after, whole)
         found += bench.bytes_of(path.gone)
         wrong += [f"{path.name}, write {at} failed: {one}" for one in found]
     return tries - 1, wrong
 
 
-def _refused(path: WritePath, memory: LongTermMemory, folder: Path) -> bool:
+def _error_of(call: Call, memory: LongTermMemory, folder: Path) -> Exception | None:
     try:
-        run_sync(path.call(memory, folder))
-    except _OURS:
-        return True
-    return False
+        run_sync(call(memory, folder))
+    except _OURS as error:
+        return error
+    return None
 
 
 def _put(source: Path, target: Path) -> None:

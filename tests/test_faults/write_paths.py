@@ -32,11 +32,16 @@ from memory.codec import DECLARED_FIELDS
 from memory.rag.kept_documents import keep_documents
 from memory.storage.sqlite import SqliteHistory
 from vectorstore import open_store
+from vectorstore.sqlite import Database
+
+Call = Callable[[LongTermMemory, Path], Awaitable[Any]]
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 NOW = START + timedelta(days=30)
 DAY = timedelta(days=1)
 FILE = "memory.db"
+HISTORY = "history.db"
+"""Where it is there, it holds the conversations; else they are in the memory's file."""
 
 
 class Names:
@@ -63,6 +68,7 @@ class Kept:
     """A memory in a file, and what gives it its ids."""
 
     memory: LongTermMemory
+    history: Database
     names: tuple[Names, Names]
 
     def again(self) -> None:
@@ -76,11 +82,12 @@ def kept(folder: Path, *, now: datetime = NOW, embedded: bool = True, kind: str 
     """Open the memory in *folder*; the embedder is that of the vectors it has."""
     store = open_store(f"sqlite:///{folder / FILE}", fields=DECLARED_FIELDS)
     embedder = HashingEmbedder(dimension=16 if store.space is None else store.space.dimension)
+    history = Database(folder / HISTORY) if (folder / HISTORY).exists() else store.database
     names = Names(f"{kind}-"), Names(f"{kind}-operation-")
     memory = LongTermMemory(
         store,
         embedder=embedder if embedded else None,
-        history=SqliteHistory(store.database, clock=lambda: now, retention=Retention(unremembered="keep", messages=4)),
+        history=SqliteHistory(history, clock=lambda: now, retention=Retention(unremembered="keep", messages=4)),
         policies=[NoSecrets(), Extractor(facts, kinds=("turn", "fact"))],
         clock=lambda: now,
         ids=names[0],
@@ -89,21 +96,27 @@ def kept(folder: Path, *, now: datetime = NOW, embedded: bool = True, kind: str 
     )
     try:
         keep_documents(memory)
-        yield Kept(memory, names)
+        yield Kept(memory, history, names)
     finally:
         run_sync(memory.close())
+        history.close()
 
 
 def turn(said: str, answered: str) -> list[Message]:
     return [Message.user(said), Message.assistant(answered)]
 
 
-def begin(folder: Path) -> None:
-    """Make a memory in *folder* that has something of everything, documents beside it, and a file to import."""
+def begin(folder: Path, *, apart: bool = False) -> None:
+    """Make a memory in *folder* that has something of everything, documents beside it, and a file to import.
+
+    *apart*: with its conversations in a file of their own.
+    """
     files = folder / "documents"
     files.mkdir(parents=True)
     (files / "birds.md").write_text("# Birds\n\nThe heron stands in the water.\n\n# Food\n\nThe heron eats fish.\n")
     (files / "trees.md").write_text("# Trees\n\nThe oak drops its leaves.\n")
+    if apart:
+        Database(folder / HISTORY).close()
     with kept(folder, now=START, kind="old") as opened:
         memory = opened.memory
         for item in (
@@ -139,23 +152,27 @@ class WritePath:
     """One *call*; *before* it is made, something may have to be there.
 
     All that it writes is there or nothing, but for what stands *beside* (tables that are kept for speed alone). Where
-    it goes in *steps*, stopping between them loses nothing and the same call makes the rest; the log may then be
-    *ahead* of it. After it none of the words *gone* are in any byte.
+    it goes in *steps*, stopping between them loses nothing, tables are written *together*, the log may be *ahead*, and
+    the same call (or *again*) makes the rest. After it none of the words *gone* are in any byte.
     """
 
     name: str
-    call: Callable[[LongTermMemory, Path], Awaitable[Any]]
+    call: Call
     before: Callable[[Path], None] | None = None
     steps: bool = False
+    together: tuple[tuple[str, ...], ...] = ()
     ahead: bool = False
+    again: Call | None = None
     beside: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
 
 
+BATCHES = (("entries", "vectors", "keys"), ("history_messages", "documents", "tombstones"))
+"""What an import takes in one batch."""
 VECTORS_KEPT = ("embedding_cache", "embedding_cache_facts")
 
 
-def earlier(*calls: Callable[[LongTermMemory, Path], Awaitable[Any]], embedded: bool = True) -> Callable[[Path], None]:
+def earlier(*calls: Call, embedded: bool = True) -> Callable[[Path], None]:
     """What is done to the memory before: *calls*, one after another."""
 
     def work(folder: Path) -> None:
@@ -255,11 +272,18 @@ PATHS = (
     WritePath("forget a conversation", lambda m, _: m.forget(session="talk"), gone=("Quagga",)),
     WritePath("forget a document", forget_birds, gone=("heron",)),
     WritePath("forget a namespace", lambda m, _: m.forget_namespace(""), gone=("harbours", "Quagga", "heron", "sold")),
-    WritePath("import what is new", lambda m, f: m.import_(f / "export.jsonl", trust="user"), steps=True, ahead=True),
+    WritePath(
+        "import what is new",
+        lambda m, f: m.import_(f / "export.jsonl", trust="user"),
+        steps=True,
+        together=BATCHES,
+        ahead=True,
+    ),
     WritePath(
         "import what is other",
         lambda m, f: m.import_(f / "export.jsonl", mode="upsert", trust="user"),
         steps=True,
+        together=BATCHES,
         ahead=True,
     ),
     WritePath("import in the place of all", lambda m, f: m.import_(f / "export.jsonl", mode="replace", trust="user")),
