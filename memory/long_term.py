@@ -177,10 +177,11 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     ) -> list[Report]:
         """Append *messages* to the history of *session* and remember what was said, in one transaction.
 
-        One report a message, in order; tool and system messages, and those without text or media, are kept in
-        history only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
-        named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history
-        only and is forgotten with what it quotes.
+        One report a message, in order; system messages, and those without text or media, are kept in history only
+        (rejected, with the reason). What a tool answered is remembered below what it was asked, with a tool's trust;
+        calls named in the metadata's "recalled" are not. *used*: ids of the memories that an answer was made with; they
+        are named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history only
+        and is forgotten with what it quotes.
         """
         store_namespace(namespace, CONVERSATION)
         reports = await turns.remember_turn(self._context, session, messages, namespace, used)

@@ -106,7 +106,7 @@ LINES: dict[str, list[set[str]]] = {
             "times",
             "turns",
         },
-        {"codec", "http", "receipts", "secret_finding", "tokens"},
+        {"codec", "http", "receipts", "secret_finding", "tokens", "tool_words"},
         {"storage"},
         {"chunking", "embedders", "forgotten", "policies"},
         {"recall", "short_term", "write"},

@@ -16,12 +16,14 @@ from memory.captions import captions, stand_in
 from memory.codec import text_of, to_entry
 from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
-from memory.messages import Message
+from memory.messages import Message, ToolCallBlock
 from memory.records import Actor, Change, Memory, Outcome, Report, Source, Trust
 from memory.runtime import run_sync
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import all_to_json, check_session
 from memory.times import aware
+from memory.tool_words import answered_words, call_words
+from memory.turns import calls_told
 from memory.write.checking import checked, names
 from memory.write.cleaning import cleaned_message, cleaners
 from memory.write.context import WriteContext
@@ -38,21 +40,33 @@ USED: Final = "used"
 """Metadata of a memory: ids of memories that the answer was made with; named when one is forgotten."""
 TRUST: Final = "trust"
 """Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
+_WORDLESS: Final = {
+    "user": "no text; kept in history only",
+    "assistant": "no text of its own; kept in history only",
+    "tool": "it shows what is remembered already; kept in history only",
+}
 _BATCH: Final = 256
+_GROUP: Final = 16
+"""So many messages around one are looked through for the calls that it tells of."""
 _Place: TypeAlias = tuple[str, str, int]
 """Namespace, session and sequence of a message."""
 
 
 def memory_of(
-    message: Message, session: str, at: datetime, used: Sequence[str] = (), sequence: int | None = None
+    message: Message,
+    session: str,
+    at: datetime,
+    used: Sequence[str] = (),
+    sequence: int | None = None,
+    calls: Sequence[ToolCallBlock] = (),
 ) -> Memory | str:
-    """Return what is to be remembered of *message*, or the reason why nothing is."""
-    if message.role not in ("user", "assistant"):
-        return f"{message.role} messages are kept in history only"
-    text = message.text if message.text.strip() else stand_in(message)
+    """Return what is to be remembered of *message*, or the reason why nothing is; *calls* are those it tells of."""
+    if message.role == "system":
+        return "system messages are kept in history only"
+    actor: Actor = message.role
+    text = _words(message, calls)
     if not text:
-        return "no text; kept in history only"
-    actor: Actor = "user" if message.role == "user" else "assistant"
+        return _WORDLESS[message.role]
     if actor == "assistant" and quotes(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
@@ -71,6 +85,15 @@ def memory_of(
         occurred_at=message.at or at,
         metadata=metadata,
     )
+
+
+def _words(message: Message, calls: Sequence[ToolCallBlock]) -> str:
+    """Return what *message* says, what stands for its images, or what it asked tools or was answered by them."""
+    if message.role == "tool":
+        return answered_words(message, calls).strip()
+    if message.text.strip():
+        return message.text
+    return stand_in(message) or "\n".join(map(call_words, calls)).strip()
 
 
 def _trust(message: Message, own: Trust) -> Trust:
@@ -97,21 +120,30 @@ async def remember_turn(
     all_to_json(messages)
     used = names(used, "used")
     now = aware(context.clock(), context.zone)
-    given = [memory_of(one, session, now, used) for one in messages]
-    memories = [checked(one, zone=context.zone, argument="messages") for one in given if isinstance(one, Memory)]
+    told = zip(messages, calls_told(messages), strict=True)
+    given = [memory_of(one, session, now, used, calls=calls) for one, calls in told]
+    memories = {
+        place: checked(one, zone=context.zone, argument="messages")
+        for place, one in enumerate(given)
+        if isinstance(one, Memory)
+    }
     road = Road.into(context, namespace)
-    taken = await road.together(memories)
+    said = [place for place, one in memories.items() if one.role != "tool"]
+    taken = await road.together([memories[place] for place in said])
+    judged = dict(zip(said, taken.own, strict=True))
+    for place in memories.keys() - judged.keys():  # it is nobody's words: neither judged beside them nor made facts of
+        (judged[place],) = (
+            await replace(road, rules=replace(road.rules, making=False)).together([memories[place]])
+        ).own
     clean = [cleaned_message(one, cleaners(context.rules.policies)) for one in messages]
-    rest = iter(taken.own)
     lines = [
-        Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else next(rest)
-        for one, (_, spans) in zip(given, clean, strict=True)
+        Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else judged[place]
+        for place, (one, (_, spans)) in enumerate(zip(given, clean, strict=True))
     ]
     every = [one for one in (*lines, *(one for one, _ in taken.made)) if isinstance(one, Draft)]
     ready = iter(await embedded(context, every, road.ready))
     await road.let_go(text_of(one.memory) for one in every)
     lines = [next(ready) if isinstance(one, Draft) else one for one in lines]
-    said = [place for place, one in enumerate(given) if isinstance(one, Memory)]
     made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in taken.made]
     return await asyncio.to_thread(_put, context, session, [one for one, _ in clean], namespace, lines, made)
 
@@ -140,18 +172,29 @@ def _judged(context: WriteContext, rows: Sequence[HistoryRow]) -> dict[_Place, J
     """Ask the policies about what history alone has; None for what cannot be a memory, or was forgotten."""
     memories: dict[_Place, Memory] = {}
     for row in rows:
-        if _is_forgotten(context, row):
+        memory = memory_of(row.message, row.session, row.at, sequence=row.sequence, calls=_calls_of(context, row))
+        if not isinstance(memory, Memory) or _is_forgotten(context, row, memory.text):
             continue  # a policy may be a model, which need not see it again
-        memory = memory_of(row.message, row.session, row.at, sequence=row.sequence)
         try:
-            if isinstance(memory, Memory):
-                memories[row.namespace, row.session, row.sequence] = checked(memory, zone=context.zone)
+            memories[row.namespace, row.session, row.sequence] = checked(memory, zone=context.zone)
         except ArgumentError:  # another program stored what cannot be one (a name of 5,000 letters); history has it
             continue
     rules = replace(context.rules, making=False)
     found = run_sync(judge_each(list(memories.values()), rules)) if memories else []
     verdicts = {place: judged for place, (judged, _) in zip(memories, found, strict=True)}
     return {place: verdicts.get(place) for place in ((row.namespace, row.session, row.sequence) for row in rows)}
+
+
+def _calls_of(context: WriteContext, row: HistoryRow) -> tuple[ToolCallBlock, ...]:
+    """Return the calls that the message of *row* tells of, among the messages around it."""
+    if not (row.message.tool_calls or row.message.tool_results):
+        return ()
+    near = range(max(row.sequence - _GROUP, 0), row.sequence + _GROUP + 1)
+    beside = context.rows.at([(row.session, sequence) for sequence in near], namespace=row.namespace)
+    messages = {one.sequence: one.message for one in beside}
+    order = sorted(messages)
+    told = dict(zip(order, calls_told([messages[sequence] for sequence in order]), strict=True))
+    return told.get(row.sequence, ())
 
 
 def _put(
@@ -197,17 +240,17 @@ def _placed(memory: Memory, sequence: int) -> Source | None:
 
 
 def _completed(context: WriteContext, row: HistoryRow, judged: Judged | None) -> Draft | None:
-    if judged is None or judged.memory is None or _is_forgotten(context, row):
+    if judged is None or judged.memory is None or _is_forgotten(context, row, judged.memory.text):
         return None
     made = draft(context, replace(judged.memory, id=row.memory or ""), row.namespace)
     return replace(made, named=False)
 
 
-def _is_forgotten(context: WriteContext, row: HistoryRow) -> bool:
+def _is_forgotten(context: WriteContext, row: HistoryRow, text: str) -> bool:
     if row.memory and context.tombstones.which(store_namespace(row.namespace, CONVERSATION), [row.memory]):
         return True
-    forgotten_at = context.tombstones.words_at(row.namespace, row.message.text)
-    return forgotten_at is not None and row.at <= forgotten_at
+    at = [context.tombstones.words_at(row.namespace, words) for words in {row.message.text, text}]
+    return any(one is not None and row.at <= one for one in at)
 
 
 def _add(context: WriteContext, one: Draft, namespace: str) -> bool:
