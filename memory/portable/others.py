@@ -15,6 +15,7 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.portable.course import Course
 from memory.portable.items import forgotten_of, message_of, operation_of
 from memory.portable.report import Item
+from memory.storage.rows import HistoryRow
 from memory.write.cleaning import cleaned_message, cleaners
 
 
@@ -55,17 +56,37 @@ def _take(course: Course, kind: str, given: Mapping[str, Any]) -> bool:
     return took or (course.dry_run and course.mode == "replace")
 
 
+def replace_history(course: Course) -> None:
+    """Put what the file has of history in the place of what was said here, where that is kept elsewhere.
+
+    After the commit of all else, so that an error before it loses nothing.
+    """
+    course.context.rows.erase_namespace(course.namespace)
+    for numbers in course.checked.batches(course.checked.others):
+        for _, given in course.checked.lines(numbers):
+            if course.believed and given["type"] == Item.MESSAGE and (row := _row(course, given)) is not None:
+                course.context.rows.place([row])
+
+
 def _message(course: Course, given: Mapping[str, Any]) -> bool:
+    row = _row(course, given)
+    if row is None or course.dry_run or (course.mode == "replace" and course.context.apart):
+        return row is not None
+    return bool(course.context.rows.place([row]))
+
+
+def _row(course: Course, given: Mapping[str, Any]) -> HistoryRow | None:
+    """Return the message as it is to be kept; None where it is here, or was forgotten."""
     context, namespace = course.context, course.namespace
     row = message_of(given, namespace)
     there = course.mode != "replace" and context.rows.at([(row.session, row.sequence)], namespace=namespace)
     if there or course.is_forgotten(store_namespace(namespace, CONVERSATION), row.memory):
-        return False
+        return None
     if context.tombstones.which(history_lane(namespace), marks_of(context.tombstones.key, [row])):
-        return False
+        return None
     clean, _ = cleaned_message(row.message, cleaners(context.rules.policies))
     memory = None if row.memory is None else course.here.get(row.memory, row.memory)
-    return course.dry_run or bool(context.rows.place([replace(row, message=clean, memory=memory)]))
+    return replace(row, message=clean, memory=memory)
 
 
 def _forget(course: Course, collection: str | None, id: str, at: datetime) -> bool:

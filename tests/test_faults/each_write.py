@@ -12,7 +12,8 @@ from memory import LongTermMemory, run_sync
 from memory.errors import MemoryLayerError
 from tests.test_faults.logged import wrongly_logged
 from tests.test_faults.statements import Disk, Statements, rows_of
-from tests.test_faults.write_paths import FILE, HISTORY, Call, Kept, WritePath, begin, kept
+from tests.test_faults.tried_on import FILE, HISTORY, Kept, begin, kept
+from tests.test_faults.write_paths import Call, WritePath
 from vectorstore import VectorStoreError
 
 Rows = Mapping[str, list[Any]]
@@ -88,11 +89,24 @@ class Bench:
             found = [f"verify: {one}" for one in (*opened.memory.store.verify(), *opened.history.verify())]
             return found + [one for one in wrongly_logged(opened.memory) if not path.ahead or "written by" in one]
 
+    def torn(self, path: WritePath, before: Rows, after: Rows) -> list[str]:
+        """Return what is left neither as it was before nor as it is after; of two files, one may be ahead."""
+        left = self.rows()
+        groups = path.together if path.steps else (tuple({*before, *left, *after} - {*path.beside}),)
+        found = []
+        for names in groups if not self._apart else ():
+            was, becomes, now = ({name: rows.get(name) for name in names} for rows in (before, after, left))
+            if now not in (was, becomes):
+                changed = [name for name in sorted(names) if was[name] != now[name]]
+                found.append(f"neither nothing of it nor all is there: {', '.join(changed)} changed")
+        return found
+
     def not_as(self, path: WritePath, after: Rows, whole: dict[str, Any]) -> list[str]:
         """Return what is not as *path* leaves it."""
         rows, all_told = self.looked_at()
         if path.steps or self._apart:
-            return [f"{name} is not as it is undisturbed" for name in whole if all_told.get(name) != whole[name]]
+            names = sorted({*whole, *all_told} - {*path.beside})
+            return [f"{name} is not as it is undisturbed" for name in names if all_told.get(name) != whole.get(name)]
         return [f"{name} is not as it is undisturbed" for name in differing(rows, after, path.beside)]
 
     def bytes_of(self, words: tuple[str, ...]) -> list[str]:
@@ -119,32 +133,21 @@ class Bench:
 def wrong_when_ended(bench: Bench, path: WritePath) -> tuple[int, list[str]]:
     """End the process after each commit of *path*; return how many there were, and what is wrong with what is left."""
     bench.prepare(path)
-    before = bench.rows()
+    before, nothing = bench.looked_at()
     states = bench.ended(path)
     after, whole = bench.looked_at()
     wrong = []
     for number, state in enumerate(states):
         bench.open_as(state)
-        found, done = torn(path, before, bench.rows(), after)
+        found = bench.torn(path, before, after)
         found += bench.unsound(path)
-        if not done:
-            found += bench.again(path) or bench.not_as(path, after, whole)
+        if differing(bench.rows(), after, path.beside):
+            found += bench.again(path)
+            if path.again is None or bench.looked_at()[1] != nothing:
+                found += bench.not_as(path, after, whole)
         found += bench.bytes_of(path.gone)
         wrong += [f"{path.name}, ended after commit {number}: {one}" for one in found]
     return len(states), wrong
-
-
-def torn(path: WritePath, before: Rows, left: Rows, after: Rows) -> tuple[list[str], bool]:
-    """Return what is *left* neither as it was *before* nor as it is *after*, and whether all is as after."""
-    done = not differing(left, after, path.beside)
-    groups = path.together if path.steps else (tuple({*before, *left, *after} - {*path.beside}),)
-    found = []
-    for names in groups:
-        was, becomes, now = ({name: rows.get(name) for name in names} for rows in (before, after, left))
-        if now not in (was, becomes):
-            changed = [name for name in sorted(names) if was[name] != now[name]]
-            found.append(f"neither nothing of it nor all is there: {', '.join(changed)} changed")
-    return found, done
 
 
 def wrong_when_refused(bench: Bench, path: WritePath, most: int | None = None) -> tuple[int, list[str]]:
@@ -223,6 +226,8 @@ def told(memory: LongTermMemory, rows: Rows) -> dict[str, Any]:
         for one in run_sync(memory.operations(limit=10_000, namespace=namespace))
         for change in one.changes
     }
-    plain = {name: sorted(rows[name]) for name in ("tombstones", "tombstone_words", "keys", "embedder_probes")}
-    numbered = {name: sorted(row[1:] for row in rows[name]) for name in ("history_messages", "documents", "held")}
+    plain = {name: sorted(rows.get(name, [])) for name in ("tombstones", "tombstone_words", "keys", "embedder_probes")}
+    numbered = {
+        name: sorted(row[1:] for row in rows.get(name, [])) for name in ("history_messages", "documents", "held")
+    }
     return {**lanes, **plain, **numbered, "log": log}
