@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +12,11 @@ from typing import Any
 
 from memory import LongTermMemory, run_sync
 from memory.errors import MemoryLayerError
+from tests.test_faults.children import Child, Ended, Say
 from tests.test_faults.logged import wrongly_logged
 from tests.test_faults.statements import Disk, Statements, rows_of
 from tests.test_faults.tried_on import FILE, HISTORY, Kept, begin, kept
-from tests.test_faults.write_paths import Call, WritePath
+from tests.test_faults.write_paths import PATHS, Call, WritePath
 from vectorstore import VectorStoreError
 
 Rows = Mapping[str, list[Any]]
@@ -59,6 +62,24 @@ class Bench:
             statements.committed = lambda _: None
         disk.close()
         return states
+
+    def killed(self, path: WritePath, commit: int) -> Ended:
+        """Make the call in a process that is killed right after its commit of that number."""
+        self.restore()
+
+        def work(say: Say) -> None:
+            left = [*range(commit + 1)]
+
+            def committed(file: str) -> None:
+                if Path(file).name in (FILE, HISTORY) and left.pop() == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            with Statements() as statements, kept(self.work) as opened:
+                statements.committed = committed
+                run_sync(path.call(opened.memory, self.work))
+            say("it was not killed")
+
+        return Child(work).wait()
 
     def open_as(self, state: Path) -> None:
         """Put a state that the call has left in the place of the memory."""
@@ -130,16 +151,23 @@ class Bench:
         return [] if error is None else [f"made again, it raised {error!r}"]
 
 
-def wrong_when_ended(bench: Bench, path: WritePath) -> tuple[int, list[str]]:
-    """End the process after each commit of *path*; return how many there were, and what is wrong with what is left."""
+def wrong_when_ended(bench: Bench, path: WritePath, *, really: bool = False) -> tuple[int, list[str]]:
+    """End the process after each commit of *path*; return how many there were, and what is wrong with what is left.
+
+    Each state that it leaves is a copy of the files, or (*really*) what a child leaves that is killed then.
+    """
     bench.prepare(path)
     before, nothing = bench.looked_at()
     states = bench.ended(path)
     after, whole = bench.looked_at()
     wrong = []
     for number, state in enumerate(states):
-        bench.open_as(state)
-        found = bench.torn(path, before, after)
+        if really:
+            found = list(bench.killed(path, number).said)
+        else:
+            found = []
+            bench.open_as(state)
+        found += bench.torn(path, before, after)
         found += bench.unsound(path)
         if differing(bench.rows(), after, path.beside):
             found += bench.again(path)
@@ -231,3 +259,14 @@ def told(memory: LongTermMemory, rows: Rows) -> dict[str, Any]:
         name: sorted(row[1:] for row in rows.get(name, [])) for name in ("history_messages", "documents", "held")
     }
     return {**lanes, **plain, **numbered, "log": log}
+
+
+def killed_at_each_commit(folder: str, names: list[str]) -> dict[str, Any]:
+    """Kill a process right after each commit of the ways that are named."""
+    bench, kills, broken = Bench(Path(folder)), 0, []
+    for path in PATHS:
+        if path.name in names:
+            commits, wrong = wrong_when_ended(bench, path, really=True)
+            kills += commits
+            broken += wrong
+    return {"kills": kills, "broken": broken}

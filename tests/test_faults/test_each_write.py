@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import mkdtemp
 from unittest import mock
@@ -12,9 +13,11 @@ from unittest import mock
 import pytest
 
 from memory.recall import following
+from memory.write.context import WriteContext
 from tests.test_faults.conftest import Campaign
-from tests.test_faults.each_write import Bench, wrong_when_ended, wrong_when_refused
+from tests.test_faults.each_write import Bench, killed_at_each_commit, wrong_when_ended, wrong_when_refused
 from tests.test_faults.write_paths import APART, PATHS, WritePath
+from vectorstore.engines.sqlite_store import SqliteStore
 
 _MEMORY = Path("/dev/shm")
 each_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
@@ -40,7 +43,7 @@ def test_a_process_that_ends_after_any_commit_leaves_all_or_nothing(bench: Bench
 def test_a_write_that_fails_leaves_nothing_and_can_be_made_again(
     bench: Bench, path: WritePath, campaign: Campaign
 ) -> None:
-    failures, wrong = wrong_when_refused(bench, path, most=None if campaign.full else 10 if path.steps else 30)
+    failures, wrong = wrong_when_refused(bench, path, most=None if campaign.full else 6 if path.steps else 16)
     assert wrong == []
     assert failures > 0
 
@@ -53,3 +56,30 @@ def test_where_history_is_a_file_of_its_own_opening_completes_what_was_said_and_
     commits, wrong = wrong_when_ended(bench, path)
     assert wrong == []
     assert commits > 1
+
+
+def test_a_process_that_is_killed_right_after_a_commit_leaves_what_its_files_held(
+    campaign: Campaign, tmp_path: Path
+) -> None:
+    few = ["remember a turn", "forget", "import what is other", "switch"]
+    names = [path.name for path in PATHS] if campaign.full else few
+    report = campaign.run(killed_at_each_commit, folder=str(tmp_path), names=names)
+    assert report["broken"] == []
+    assert report["kills"] >= 2 * len(few)
+
+
+@pytest.mark.parametrize("found_by", [wrong_when_ended, wrong_when_refused], ids=["ended", "refused"])
+@pytest.mark.parametrize(
+    "path", [path for path in PATHS if path.name in ("correct", "forget", "pin")], ids=lambda path: path.name
+)
+def test_a_memory_without_transactions_is_caught(
+    found_by: Callable[[Bench, WritePath], tuple[int, list[str]]], path: WritePath, bench: Bench
+) -> None:
+    with mock.patch.object(SqliteStore, "transaction", return_value=nullcontext()):
+        assert found_by(bench, path)[1] != []
+
+
+@pytest.mark.parametrize("bench", [True], ids=["history apart"], indirect=True)
+def test_a_memory_that_settles_before_it_has_committed_is_caught(bench: Bench) -> None:
+    with mock.patch.object(WriteContext, "apart", False):
+        assert wrong_when_ended(bench, APART[0])[1] != []
