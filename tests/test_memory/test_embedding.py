@@ -31,6 +31,7 @@ from memory.records import Memory
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
+from tests.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 
 LANE = store_namespace("", CONVERSATION)
@@ -38,7 +39,7 @@ HASHING = HashingEmbedder(dimension=64)
 
 
 class Model:
-    """An embedder whose model can be changed under its name, that can fail, hang, refuse and cut."""
+    """An embedder whose model can be changed under its name, that can fail, hang, come too late, refuse and cut."""
 
     dimension = 64
 
@@ -47,6 +48,7 @@ class Model:
         self.turn = turn
         self.fails: str | None = None
         self.hangs = False
+        self.late = False
         self.asked: list[str] = []
         self.probed = 0
 
@@ -55,6 +57,8 @@ class Model:
         self.asked.extend(text for text in texts if text not in PROBES)
         if self.fails is not None:
             raise EmbedderError(self.fails)
+        if self.late:
+            await outlasting()
         await until(lambda: not self.hangs)
         for text in texts:
             if "poison" in text:
@@ -418,15 +422,15 @@ def test_who_watches_the_store_sees_no_search_in_a_write(tmp_path: Path) -> None
 
 def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() -> None:
     model = Model()
-    model.hangs = True
+    model.late = True
     now = [0.0]
-    settings = EmbeddingSettings(write_patience=0.02, per_text=0, rest=30)
+    settings = EmbeddingSettings(write_patience=DEADLINE, per_text=0, rest=30)
     embedding = Embedding(open_store("numpy:"), model, settings=settings, clock=lambda: now[0])
     assert "no answer within" in run(embedding.vectors(["one"])).deferred
     asked = len(model.asked)
     assert "left alone" in run(embedding.vectors(["two"])).deferred
     assert len(model.asked) == asked
-    model.hangs, now[0] = False, 31.0
+    model.late, now[0] = False, 31.0
     assert run(embedding.vectors(["three"])).deferred is None
 
 
@@ -435,7 +439,7 @@ def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of
     returned: list[bool] = []
 
     def hung(texts: list[str]) -> Any:
-        returned.append(over.wait(10))
+        returned.append(over.wait(600))
         return [[1.0]] * len(texts)
 
     memory = opened(tmp_path, FunctionEmbedder(hung, fingerprint="hung/1"), write_patience=0.05, per_text=0.0)
@@ -449,12 +453,12 @@ def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of
 
 def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
     model = Model()
-    memory = opened(tmp_path, model, question_patience=0.02)
+    memory = opened(tmp_path, model, question_patience=DEADLINE)
     run(memory.remember("The archive is in Turin."))
-    model.hangs = True
+    model.late = True
     found = run(memory.recall("Where is the archive?"))
     assert found[0].memory.text == "The archive is in Turin."
-    assert any("words alone" in note and "no answer within 0.02 s" in note for note in found.notes)
+    assert any("words alone" in note and "no answer within 600 s" in note for note in found.notes)
     run(memory.close())
 
 
