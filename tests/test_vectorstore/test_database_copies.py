@@ -80,7 +80,7 @@ def everything(path):
 
 @pytest.fixture
 def database(tmp_path):
-    with Database(tmp_path / "m.db", components=[Notes()], busy_timeout=5) as opened:
+    with Database(tmp_path / "m.db", components=[Notes()], busy_timeout=300) as opened:
         add(opened, *(f"note {i:05} " + "x" * 300 for i in range(400)))
         yield opened
 
@@ -113,14 +113,16 @@ def test_a_backup_holds_what_is_only_in_the_log_and_nothing_uncommitted(database
         with database.write() as connection:
             connection.execute("INSERT INTO notes (text) VALUES ('not yet')")
             entered.set()
-            leave.wait(30)
+            leave.wait(600)
 
     thread = threading.Thread(target=write)
     thread.start()
-    entered.wait(30)
-    database.backup(tmp_path / "b.db")
-    leave.set()
-    thread.join()
+    assert entered.wait(300)
+    try:
+        database.backup(tmp_path / "b.db")
+    finally:
+        leave.set()
+        thread.join()
     assert list(database.backups()) == [str(tmp_path / "b.db")]  # recorded with the commit that was under way
     with Database(tmp_path / "b.db", create=False) as copy:
         assert texts(copy)[-1] == "committed"
