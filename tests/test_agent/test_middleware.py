@@ -489,17 +489,18 @@ async def test_calls_beyond_the_burst_wait_their_turn_in_order() -> None:
 
 async def test_a_call_that_comes_when_anothers_turn_is_due_comes_after_it() -> None:
     order: list[int] = []
+    begun = asyncio.Event()
 
     @tool
     async def note(number: int) -> str:
         """Note it."""
         order.append(number)
+        begun.set()
         return ""
 
     policy = ToolPolicy(rate_limit=RateLimit(0.01))
     waiting = asyncio.create_task(texts(policy, note, calls=[call("note", number=n) for n in range(3)]))
-    while not order:
-        await asyncio.sleep(0)
+    await begun.wait()
     time_passes()
     await texts(policy, note, calls=[call("note", number=3)])
     await waiting
