@@ -62,6 +62,7 @@ def count(path: Path) -> int:
 
 def test_processes_that_race_for_the_creation_share_one_file(tmp_path):
     program = """
+print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(5):
     with Database(path.with_name(f"{turn}.db"), components=[Rows()]) as database:
@@ -70,6 +71,7 @@ for turn in range(5):
         print(database.identity)
 """
     processes = [start(program, tmp_path / "m.db") for _ in range(4)]
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 4
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
