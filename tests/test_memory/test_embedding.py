@@ -31,6 +31,7 @@ from memory.records import Memory
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
+from memory.write.under_way import UnderWay
 from tests.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 
@@ -493,6 +494,28 @@ def test_an_unknown_way_with_mismatches_is_an_argument_error() -> None:
 
 
 # --- closing
+
+
+def test_an_embedding_that_begins_at_the_moment_of_closing_is_not_waited_for() -> None:
+    under_way = UnderWay()
+
+    class Meanwhile(threading.Condition):
+        """Lets another thread end the waiting just before the embedding is noted as one that waits."""
+
+        def __enter__(self) -> bool:
+            if not under_way.closing:
+                under_way.closing = True
+                under_way.hurry()
+            return super().__enter__()
+
+    under_way._changed = Meanwhile()
+
+    async def begun() -> None:
+        async with under_way.embedding(DEADLINE):
+            await asyncio.sleep(5)
+
+    with pytest.raises(TimeoutError):
+        run(begun())
 
 
 def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) -> None:
