@@ -129,16 +129,19 @@ def test_a_backup_holds_what_is_only_in_the_log_and_nothing_uncommitted(database
 
 
 def test_a_backup_while_others_write_is_one_state(database, tmp_path):
-    stop = threading.Event()
+    written, stop = threading.Event(), threading.Event()
 
     def write():
         while not stop.is_set():
             add(database, "one of two", "two of two")
+            written.set()
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
         for i in range(5):
+            assert written.wait(300)
+            written.clear()
             database.backup(tmp_path / f"b{i}.db")
     finally:
         stop.set()
