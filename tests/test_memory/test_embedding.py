@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -608,6 +609,27 @@ def test_closing_waits_for_what_is_about_to_be_stored(tmp_path: Path, monkeypatc
     again = opened(tmp_path, model)
     assert run(again.count()) == 2
     run(again.close())
+
+
+@pytest.mark.parametrize("wait", [0, DEADLINE])
+def test_closing_leaves_the_only_thread_to_what_is_being_stored(tmp_path: Path, wait: float) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    model.hangs = True
+
+    async def closed() -> Any:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        writing = asyncio.ensure_future(memory.remember("under way"))
+        await until(lambda: "under way" in model.asked)
+        closing = asyncio.ensure_future(memory.close(wait=wait))
+        await asyncio.sleep(0.05)
+        model.hangs = False
+        async with asyncio.timeout(60):
+            await closing
+        return await writing
+
+    assert run(closed()).outcome == "stored"
 
 
 def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: Path) -> None:
