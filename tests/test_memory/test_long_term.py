@@ -677,7 +677,7 @@ def test_a_turn_acknowledged_before_a_kill_is_there_with_its_record(tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 9, done.stderr
     memory = LongTermMemory(open_store("sqlite:///" + path))
