@@ -251,7 +251,7 @@ def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tm
     assert report.pending == 1
     assert any("made anew" in note for note in report.notes)
     assert run(other.pending()) == 1
-    assert run(other.flush()) == 1
+    assert run(other.flush()).embedded == 1
 
 
 def test_vectors_are_taken_no_longer_when_the_memory_is_switched_to_others_meanwhile(opened, tmp_path, monkeypatch):
