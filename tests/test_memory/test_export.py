@@ -799,9 +799,11 @@ def test_what_nearly_repeats_another_item_of_the_file_is_told_as_for_what_is_rem
         assert planned.lines == report.lines
         assert len(texts(other)) == 2 - fold
         assert fold or run(other.get(["b"]))[0].metadata["near"] == "a"
-        for more in ("merge", "upsert"):
-            assert run(other.import_(tmp_path / "a.jsonl", mode=more, trust="user")).operation is None
+        assert run(other.import_(tmp_path / "a.jsonl", trust="user")).operation is None
         assert len(texts(other)) == 2 - fold
+        exported(other, tmp_path / f"{fold}.jsonl")
+        back = run(memory.import_(tmp_path / f"{fold}.jsonl", mode="upsert", trust="user"))
+        assert {line.reason for line in back.lines} == {"known already"}  # a link alone corrects nothing
 
 
 @pytest.mark.parametrize("batch", [1, 1000])
