@@ -314,9 +314,11 @@ def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
         "\u6211\u4f4f\u5728\u6771\u4eac",
     )
     entries = [Entry(f"e{at}", text=text, metadata=metadata, revision=at + 1) for at, text in enumerate(texts)]
+    answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
+    entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
     analyser = Analyser()
     deriver = Deriver(analyser=analyser, lexicon=ENGLISH, zone=UTC)
-    terms = [[["may"], *analyser.sentences(text)] for text in texts]
+    terms = [[["may"], *analyser.sentences(entry.text)] for entry in entries]
     digest = sha256()
     for conversation in (True, False):
         columns = deriver.columns(entries, terms, conversation=conversation)
@@ -324,4 +326,4 @@ def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
         digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         assert packed(columns)
-    assert (deriver.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("2", "fd9314f72081a1bd")
+    assert (deriver.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("3", "4bff2ac15ea78de1")
