@@ -320,6 +320,18 @@ def test_a_switch_made_elsewhere_is_noticed_at_the_next_call(tmp_path: Path) -> 
     run(there.close())
 
 
+def test_a_switch_made_elsewhere_to_a_model_changed_under_its_name_mixes_no_vectors(tmp_path: Path) -> None:
+    here, changed = opened(tmp_path, Model()), Model(turn=1)
+    assert run(here.remember("first")).deferred is None
+    there = opened(tmp_path, changed)
+    assert run(there.reembed()).space.startswith("old/1#")
+    assert [run(here.remember(text)).deferred is not None for text in ("second", "third")] == [True, True]
+    assert run(there.flush()).embedded == 2
+    assert wrong(there, changed) == []
+    run(here.close())
+    run(there.close())
+
+
 def test_a_switch_made_elsewhere_to_ones_own_embedder_is_followed(tmp_path: Path) -> None:
     first = opened(tmp_path, Model())
     filled(first, 20)
