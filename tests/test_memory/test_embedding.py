@@ -490,6 +490,9 @@ def test_flushing_stops_soon_when_the_embedder_is_down() -> None:
     assert run(memory.flush()).embedded == 0
     assert len(model.asked) == 256 + 1
     assert "gone" in memory.embedding.problem
+    model.fails = None
+    assert run(memory.remember("it is back")).deferred is None  # and a batch of what waits, not all of it
+    assert run(memory.pending()) == 600 - 256
 
 
 def test_what_a_strange_embedder_says_is_shown_without_keys() -> None:
@@ -579,6 +582,27 @@ def test_a_question_that_an_embedder_fails_at_is_answered_by_words(tmp_path: Pat
     found = run(memory.recall("Where is the poison?"))
     assert found[0].memory.text == "The poison is in the cellar."
     assert any("words alone" in note and "cannot read" in note for note in found.notes)
+    run(memory.close())
+
+
+def test_a_question_before_there_is_a_vector_asks_nobody_and_says_so(tmp_path: Path) -> None:
+    model = Model()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    run(memory.remember("The archive is in Turin."))
+    model.asked.clear()
+    found = run(memory.recall("Where is the archive?"))
+    assert (found[0].memory.text, model.asked) == ("The archive is in Turin.", [])
+    assert "searched by words alone: nothing has a vector yet" in found.notes
+    run(memory.close())
+
+
+def test_a_question_that_an_embedder_refuses_is_answered_by_words(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Detailed())
+    run(memory.remember("The archive is in Turin."))
+    found = run(memory.recall("Which bad archive?"))
+    assert found[0].memory.text == "The archive is in Turin."
+    assert any("words alone" in note and "refused: not this one" in note for note in found.notes)
     run(memory.close())
 
 
