@@ -402,7 +402,7 @@ OF_THE_FILE = {
     "LongTermMemory.erase_due": "the owner's: it ends every time of grace that is over, and counts them",
     "LongTermMemory.reembed": "vectors are the file's",
     "LongTermMemory.reembedding": "vectors are the file's",
-    "NearDuplicates.decide_beside": "a policy: it is shown what is near by remember and its like, as in a setting above",
+    "NearDuplicates.decide_beside": "a policy: it is shown what is near by remember and its like (Setting.near)",
     "SqliteEmbeddingCache": "as CachedEmbedder",
     "history.namespaces": "the owner's list of them",
 }
