@@ -50,6 +50,7 @@ from memory import (
 from memory.embedders.space import embedder_space
 from memory.portable.report import Mode
 from memory.storage.rows import ThreadedHistory
+from memory.write.ids import keyed_id
 from memory.write.key_tables import SqliteKeys
 from memory.write.keys import InMemoryKeys
 from vectorstore import VectorStoreError, open_store
@@ -478,6 +479,10 @@ def test_a_new_call_that_is_in_no_script_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
 def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_path: Path, kind: str) -> None:
     """The names are hashes that differ by namespace anyway, so that no call would show it."""
+    assert keyed_id(b"secret", "mine", "first") not in (
+        keyed_id(b"secret", "", "first"),
+        keyed_id(b"secret", "min", "efirst"),
+    )
     keys = InMemoryKeys() if kind == "numpy" else SqliteKeys(Database(tmp_path / "m.db"))
     for namespace in ("mine", "other"):
         keys.put(namespace, f"of {namespace}", "m1")
