@@ -28,6 +28,7 @@ from agent.scope import RunScope
 from agent.storing import KeptTurn, TurnStore, kept_messages
 from agent.structured import Expected
 from agent.tool_policy import ToolPolicy
+from agent.tools.facets import facets_of
 from agent.tools.protocol import ToolContext
 from agent.tools.toolset import Toolset
 from agent.turn import Turn
@@ -224,6 +225,7 @@ class Running:
             kept=outcome.kept,
             citations=outcome.citations,
             trust=self._reading.least,
+            recalling=[tool.spec.name for tool in self._parts.tools if facets_of(tool).recalls],
         )
         await self._watch.tell("memory_appended", messages)
         used = tuple(dict.fromkeys(item.id for item in items))

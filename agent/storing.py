@@ -6,7 +6,7 @@ A turn that cannot be written is held and written with the next one; reading is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # the whole memory is not needed before one is opened
     from memory import HistoryStorage, LongTermMemory
 
 QUOTES = "quotes"
+RECALLED = "recalled"
+"""Metadata of a tool message: the calls whose results are remembered already, as memories of their own."""
 REPLY = "reply"
 _SHORT = {"acknowledged": "(noted)", "nothing found": "(nothing was found)"}
 _GONE = "(the quoted memory is no longer there)"
@@ -97,14 +99,16 @@ def kept_messages(
     kept: KeptAs | None = None,
     citations: Sequence[Citation] = (),
     trust: Trust = Trust.USER,
+    recalling: Collection[str] = (),
 ) -> tuple[Message, ...]:
     """Return what is kept of a turn's *messages* (the prompt first): all, or without *trace* prompt and answer.
 
     Thinking goes. An answer that says itself what to keep (*kept*) is kept as that, with pointers to what it quotes.
-    What the model said is marked as trusted no more than *trust*, the least of what it had read.
+    What the model said is marked as trusted no more than *trust*, the least of what it had read; results of tools that
+    show what is remembered (*recalling*, by name) are marked as that.
     """
     prompt, *answered = (message.without_thinking() for message in messages)
-    said = [prompt, *(marked(message, trust) for message in answered)]
+    said = [prompt, *(_noted(marked(message, trust), recalling) for message in answered)]
     if kept is not None and said[-1].role == "assistant":
         said[-1] = _pointing(said[-1], kept, citations)
     if not trace:
@@ -112,6 +116,11 @@ def kept_messages(
         said = [said[0], *answers[-1:]]
     dated = (one if one.at is not None else one.model_copy(update={"at": at}) for one in said)
     return tuple(one for one in dated if one.blocks or one.metadata)
+
+
+def _noted(message: Message, recalling: Collection[str]) -> Message:
+    again = [result.call_id for result in message.tool_results if result.name in recalling]
+    return message.model_copy(update={"metadata": {**message.metadata, RECALLED: again}}) if again else message
 
 
 def _without_calls(message: Message) -> Message:

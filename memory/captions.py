@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
-from memory.messages import DocumentBlock, ImageBlock, Message
+from memory.messages import Block, DocumentBlock, ImageBlock, Message
 
 _MARK_BYTES = 4
 
@@ -21,7 +22,12 @@ def stand_in(message: Message) -> str:
     Empty where it has none. Each carries a mark made of its bytes: the words for one image are not those for another,
     so that forgetting one does not take the other, and the same image sent twice is known to be the same.
     """
-    media = [block for block in message.blocks if isinstance(block, (ImageBlock, DocumentBlock))]
+    return media_words(message.blocks)
+
+
+def media_words(blocks: Sequence[Block]) -> str:
+    """Return words for the images and documents among *blocks*, as ``stand_in``."""
+    media = [block for block in blocks if isinstance(block, (ImageBlock, DocumentBlock))]
     return " ".join(
         f"({block.type}: {', '.join(filter(None, (_described(block), _mark(block.data))))})" for block in media
     )

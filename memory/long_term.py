@@ -45,7 +45,7 @@ from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
 from memory.times import Clock, aware_clock, system_clock
-from memory.write import pending, remembering, turns
+from memory.write import completing, pending, remembering, turns
 from memory.write.checking import names
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
@@ -178,10 +178,11 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     ) -> list[Report]:
         """Append *messages* to the history of *session* and remember what was said, in one transaction.
 
-        One report a message, in order; tool and system messages, and those without text or media, are kept in
-        history only (rejected, with the reason). *used*: ids of the memories that an answer was made with; they are
-        named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history
-        only and is forgotten with what it quotes.
+        One report a message, in order; system messages, and those without text or media, are kept in history only
+        (rejected, with the reason). What a tool answered is remembered below what it was asked, with a tool's trust;
+        calls named in the metadata's "recalled" are not. *used*: ids of the memories that an answer was made with; they
+        are named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history only
+        and is forgotten with what it quotes.
         """
         store_namespace(namespace, CONVERSATION)
         reports = await turns.remember_turn(self._context, session, messages, namespace, used)
@@ -199,7 +200,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
         self.erase_due()
-        return turns.complete(self._context)
+        return completing.complete(self._context)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
@@ -220,7 +221,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
         if self._something_is_due():
-            await asyncio.to_thread(self.erase_due)
+            await self._see_what_is_due()
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from memory.messages import Message
+from memory.messages import Message, ToolCallBlock
 
 
 def groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
@@ -33,6 +33,24 @@ def turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     begins = [position for position, message in enumerate(messages) if message.role == "user"]
     borders = sorted({0, *begins, len(messages)})
     return [tuple(messages[start:end]) for start, end in pairwise(borders)]
+
+
+def calls_told(messages: Sequence[Message]) -> list[tuple[ToolCallBlock, ...]]:
+    """Return for each message the calls that it is to tell of: a tool message those that it answers, an assistant's
+    those that nothing among *messages* answers. A result belongs to the last call of its id that has none yet.
+    """
+    told: list[list[ToolCallBlock]] = [[] for _ in messages]
+    waiting: dict[str, tuple[int, ToolCallBlock]] = {}
+    for position, message in enumerate(messages):
+        if message.role == "assistant":
+            told[position] += message.tool_calls
+            waiting.update((call.id, (position, call)) for call in message.tool_calls)
+        for result in message.tool_results if message.role == "tool" else ():
+            caller, call = waiting.pop(result.call_id, (None, None))
+            if caller is not None and call is not None:
+                told[caller].remove(call)
+                told[position].append(call)
+    return [tuple(calls) for calls in told]
 
 
 def _last_results(messages: Sequence[Message]) -> dict[int, int]:

@@ -39,6 +39,7 @@ class ChainedTool:
             idempotent=all(facets.idempotent for facets in every),
             approval_below=every[0].approval_below,
             trust=least(facets.trust for facets in every),
+            recalls=any(facets.recalls for facets in every),
         )
 
     @property

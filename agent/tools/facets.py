@@ -29,7 +29,7 @@ class Facets:
     """*needs_approval*: a person must agree to each call. *authorise* judges each call first. *skip_synthesis*: the
     result is the answer, the model need not say it again. *idempotent*: repeating a call that failed does no harm.
     *approval_below*: a person must agree where the run has read words that are trusted less than this. *trust*: whose
-    word its results are."""
+    word its results are. *recalls*: they show what is remembered already, and are not remembered again."""
 
     needs_approval: bool = False
     authorise: Authoriser | None = None
@@ -37,9 +37,10 @@ class Facets:
     idempotent: bool = False
     approval_below: Trust | None = None
     trust: Trust = Trust.TOOL
+    recalls: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("needs_approval", "skip_synthesis", "idempotent"):
+        for name in ("needs_approval", "skip_synthesis", "idempotent", "recalls"):
             if not isinstance(getattr(self, name), bool):
                 raise ArgumentError(name, getattr(self, name), "True or False is needed")
         if self.authorise is not None and not callable(self.authorise):

@@ -47,6 +47,7 @@ class FunctionTool:
         idempotent: bool = False,
         approval_below: Trust | None = None,
         trust: Trust = Trust.TOOL,
+        recalls: bool = False,
     ) -> None:
         if not callable(function):
             raise ArgumentError("function", function, "a function is needed")
@@ -55,7 +56,7 @@ class FunctionTool:
         self._function = function
         self._parameters = Parameters(function)
         self._timeout = timeout
-        self._facets = Facets(needs_approval, authorise, skip_synthesis, idempotent, approval_below, trust)
+        self._facets = Facets(needs_approval, authorise, skip_synthesis, idempotent, approval_below, trust, recalls)
         said = self._parameters.description if description is None else description
         shown = name if name is not None else getattr(function, "__name__", type(function).__name__)
         self._spec = ToolSpec(shown, said, self._parameters.schema)
@@ -112,6 +113,7 @@ def tool(
     idempotent: bool = False,
     approval_below: Trust | None = None,
     trust: Trust = Trust.TOOL,
+    recalls: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -120,7 +122,7 @@ def tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, plainly (``@tool``) or with options (``@tool(timeout=5, needs_approval=True)``).
 
-    The options are those of ``FunctionTool``; what the last six mean is told by ``Facets``.
+    The options are those of ``FunctionTool``; what the last seven mean is told by ``Facets``.
     """
 
     def made(given: Callable[..., Any]) -> FunctionTool:

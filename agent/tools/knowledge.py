@@ -24,7 +24,8 @@ def knowledge_tools(knowledge: KnowledgeBase, *, prefix: str = "") -> tuple[Func
         "list_documents": tools.list_documents,
     }
     return tuple(
-        FunctionTool(function, name=prefix + name, trust=Trust.DOCUMENT) for name, function in functions.items()
+        FunctionTool(function, name=prefix + name, trust=Trust.DOCUMENT, recalls=True)
+        for name, function in functions.items()
     )
 
 

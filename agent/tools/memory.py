@@ -67,6 +67,7 @@ def memory_tools(
         FunctionTool(
             functions[name],
             trust=Trust.USER,
+            recalls=True,
             approval_below=below if name in _CHANGING else None,
         )
         for name in wanted

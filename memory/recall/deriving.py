@@ -11,7 +11,7 @@ from memory.recall.lexicon import Lexicon
 from memory.recall.rows import row_of
 from vectorstore import Entry
 
-_RULES = 2
+_RULES = 3
 """Goes up with each change of what is derived from an entry, by ``row_of`` or ``columns_of``."""
 
 

@@ -24,6 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _WEEK = 7
 ROLES = ("user", "assistant")
+TOOL = "tool"
 SENTENCES = 63
 """Of which is kept whether they ask: what fits into a number. Longer texts are no turns of a talk."""
 
@@ -73,19 +74,21 @@ def row_of(
 ) -> Row:
     """Return what recall keeps of *entry*; *terms* are the context's, then each sentence's.
 
-    *asking* tells for each sentence of a text that has a term whether it is a question.
+    *asking* tells for each sentence of a text that has a term whether it is a question. What a tool answered belongs to
+    its session and is no part of the talk: it has no neighbours there, and asks nobody anything.
     """
     fields = entry.metadata
     role = str(fields.get("role", ""))
+    talk = conversation and role != TOOL
     occurred = moment_of(fields.get("occurred_at"))
     session = fields.get("session")
     day = _day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
-    cues = cues_of(said(entry), lexicon) if conversation else 0
+    cues = cues_of(said(entry), lexicon) if talk else 0
     return Row(
         id=entry.id,
         revision=entry.revision,
         session=session if isinstance(session, str) and conversation else None,
-        order=_order(entry.id, fields.get("sequence"), occurred),
+        order=None if role == TOOL else _order(entry.id, fields.get("sequence"), occurred),
         speaker=str(fields.get("speaker") or (role if role in ROLES else "")),
         role=role,
         day=day,
@@ -94,7 +97,7 @@ def row_of(
         asking=_bits(asking(entry.text)) if cues & Cue.ASKS else 0,
         terms=tuple(tuple(part) for part in terms),
         surfaces=tuple(_WORD.findall(entry.text)),
-        calls=tuple(lexicon.call.findall(entry.text)) if conversation else (),
+        calls=tuple(lexicon.call.findall(entry.text)) if talk else (),
         disabled=fields.get("disabled") is True,
         occurred_at=occurred,
         valid_from=moment_of(fields.get("valid_from")),

@@ -1,7 +1,7 @@
 """What is said, remembered: messages into history and their memories into the store, in one transaction.
 
 Where history and store share a file the two are written together. Elsewhere history comes first, with the
-ids of the memories to be written; what is missing after a crash is completed on opening.
+ids of the memories to be written; what is missing after a crash is completed on opening (``completing``).
 """
 
 from __future__ import annotations
@@ -10,26 +10,24 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 from memory.captions import captions, stand_in
 from memory.codec import text_of, to_entry
-from memory.errors import ArgumentError
 from memory.lanes import CONVERSATION, store_namespace
-from memory.messages import Message
-from memory.records import Actor, Change, Memory, Outcome, Report, Source, Trust
-from memory.runtime import run_sync
+from memory.messages import Message, ToolCallBlock
+from memory.records import Actor, Memory, Outcome, Report, Source, Trust
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import all_to_json, check_session
 from memory.times import aware
+from memory.tool_words import answered_words, call_words
+from memory.turns import calls_told
 from memory.write.checking import checked, names
 from memory.write.cleaning import cleaned_message, cleaners
 from memory.write.context import WriteContext
-from memory.write.judging import Judged, judge_each
 from memory.write.road import Road, embedded
 from memory.write.under_way import counted
-from memory.write.writer import Draft, current, draft, logged
-from vectorstore import RevisionConflict
+from memory.write.writer import Draft, current, logged
 
 QUOTES: Final = "quotes"
 """Metadata of an answer: the ids of the memories whose words it repeats. It is no memory of its own, so that what was
@@ -38,21 +36,28 @@ USED: Final = "used"
 """Metadata of a memory: ids of memories that the answer was made with; named when one is forgotten."""
 TRUST: Final = "trust"
 """Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
-_BATCH: Final = 256
-_Place: TypeAlias = tuple[str, str, int]
-"""Namespace, session and sequence of a message."""
+_WORDLESS: Final = {
+    "user": "no text; kept in history only",
+    "assistant": "no text of its own; kept in history only",
+    "tool": "it shows what is remembered already; kept in history only",
+}
 
 
 def memory_of(
-    message: Message, session: str, at: datetime, used: Sequence[str] = (), sequence: int | None = None
+    message: Message,
+    session: str,
+    at: datetime,
+    used: Sequence[str] = (),
+    sequence: int | None = None,
+    calls: Sequence[ToolCallBlock] = (),
 ) -> Memory | str:
-    """Return what is to be remembered of *message*, or the reason why nothing is."""
-    if message.role not in ("user", "assistant"):
-        return f"{message.role} messages are kept in history only"
-    text = message.text if message.text.strip() else stand_in(message)
+    """Return what is to be remembered of *message*, or the reason why nothing is; *calls* are those it tells of."""
+    if message.role == "system":
+        return "system messages are kept in history only"
+    actor: Actor = message.role
+    text = _words(message, calls)
     if not text:
-        return "no text; kept in history only"
-    actor: Actor = "user" if message.role == "user" else "assistant"
+        return _WORDLESS[message.role]
     if actor == "assistant" and quotes(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
@@ -71,6 +76,15 @@ def memory_of(
         occurred_at=message.at or at,
         metadata=metadata,
     )
+
+
+def _words(message: Message, calls: Sequence[ToolCallBlock]) -> str:
+    """Return what *message* says, what stands for its images, or what it asked tools or was answered by them."""
+    if message.role == "tool":
+        return answered_words(message, calls).strip()
+    if message.text.strip():
+        return message.text
+    return stand_in(message) or "\n".join(map(call_words, calls)).strip()
 
 
 def _trust(message: Message, own: Trust) -> Trust:
@@ -97,7 +111,8 @@ async def remember_turn(
     all_to_json(messages)
     used = names(used, "used")
     now = aware(context.clock(), context.zone)
-    given = [memory_of(one, session, now, used) for one in messages]
+    told = zip(messages, calls_told(messages), strict=True)
+    given = [memory_of(one, session, now, used, calls=calls) for one, calls in told]
     memories = [checked(one, zone=context.zone, argument="messages") for one in given if isinstance(one, Memory)]
     road = Road.into(context, namespace)
     taken = await road.together(memories)
@@ -116,44 +131,6 @@ async def remember_turn(
     return await asyncio.to_thread(_put, context, session, [one for one, _ in clean], namespace, lines, made)
 
 
-def complete(context: WriteContext) -> int:
-    """Remember what history holds and memory lacks, without vectors; return how many were added.
-
-    What was forgotten stays so. Runs in batches, each one transaction; stopping between them loses nothing.
-    """
-    added = 0
-    while rows := context.rows.unsettled(_BATCH):  # the usual case takes no write lock, and works on a read-only file
-        judged = _judged(context, rows)  # which may ask a model, and so holds no lock
-        with context.transaction():
-            waiting = {(row.namespace, row.session, row.sequence) for row in context.rows.unsettled(len(rows))}
-            rows = [row for row in rows if (row.namespace, row.session, row.sequence) in waiting]
-            drafts = [_completed(context, row, judged[row.namespace, row.session, row.sequence]) for row in rows]
-            intents = [replace(row, memory=one.memory.id if one else "") for row, one in zip(rows, drafts, strict=True)]
-            context.rows.reserve(intents)
-            for row, one in zip(intents, drafts, strict=True):
-                added += one is not None and _add(context, one, row.namespace)
-            context.rows.settle(intents)
-    return added
-
-
-def _judged(context: WriteContext, rows: Sequence[HistoryRow]) -> dict[_Place, Judged | None]:
-    """Ask the policies about what history alone has; None for what cannot be a memory, or was forgotten."""
-    memories: dict[_Place, Memory] = {}
-    for row in rows:
-        if _is_forgotten(context, row):
-            continue  # a policy may be a model, which need not see it again
-        memory = memory_of(row.message, row.session, row.at, sequence=row.sequence)
-        try:
-            if isinstance(memory, Memory):
-                memories[row.namespace, row.session, row.sequence] = checked(memory, zone=context.zone)
-        except ArgumentError:  # another program stored what cannot be one (a name of 5,000 letters); history has it
-            continue
-    rules = replace(context.rules, making=False)
-    found = run_sync(judge_each(list(memories.values()), rules)) if memories else []
-    verdicts = {place: judged for place, (judged, _) in zip(memories, found, strict=True)}
-    return {place: verdicts.get(place) for place in ((row.namespace, row.session, row.sequence) for row in rows)}
-
-
 def _put(
     context: WriteContext,
     session: str,
@@ -164,13 +141,13 @@ def _put(
 ) -> list[Report]:
     """Write it all; *made* come with the place of the message that each is reported with."""
     ids = [line.memory.id if isinstance(line, Draft) else "" for line in lines]
-    with context.transaction():
+    with context.settling() as settled:
         every = [one for one in (*lines, *(one for one, _ in made)) if isinstance(one, Draft)]
         kept = iter(logged(context, "remember", current(context, every), namespace))
         lines = [next(kept) if isinstance(line, Draft) else line for line in lines]
         facts = [(next(kept) if isinstance(one, Draft) else one, place) for one, place in made]
         sequences = context.rows.append(session, messages, namespace=namespace, memories=ids)
-        entries, settled = [], []
+        entries = []
         for sequence, line, message in zip(sequences, lines, messages, strict=True):
             if isinstance(line, Draft):
                 memory = replace(line.memory, sequence=sequence, source=_placed(line.memory, sequence))
@@ -184,7 +161,6 @@ def _put(
             entries.append(to_entry(memory, vector=fact.vector, no_vector=fact.no_vector))
         lane = store_namespace(namespace, CONVERSATION)
         context.store.upsert(entries, namespace=lane, expect={entry.id: 0 for entry in entries})
-        context.rows.settle(settled)
     reports = [line.report() if isinstance(line, Draft) else line for line in lines]
     for fact, place in facts:
         line = fact.report() if isinstance(fact, Draft) else fact
@@ -194,28 +170,3 @@ def _put(
 
 def _placed(memory: Memory, sequence: int) -> Source | None:
     return None if memory.source is None else replace(memory.source, sequence=sequence)
-
-
-def _completed(context: WriteContext, row: HistoryRow, judged: Judged | None) -> Draft | None:
-    if judged is None or judged.memory is None or _is_forgotten(context, row):
-        return None
-    made = draft(context, replace(judged.memory, id=row.memory or ""), row.namespace)
-    return replace(made, named=False)
-
-
-def _is_forgotten(context: WriteContext, row: HistoryRow) -> bool:
-    if row.memory and context.tombstones.which(store_namespace(row.namespace, CONVERSATION), [row.memory]):
-        return True
-    forgotten_at = context.tombstones.words_at(row.namespace, row.message.text)
-    return forgotten_at is not None and row.at <= forgotten_at
-
-
-def _add(context: WriteContext, one: Draft, namespace: str) -> bool:
-    lane, operation = store_namespace(namespace, CONVERSATION), context.operation_ids()
-    entry = to_entry(replace(one.memory, operation=operation))
-    try:
-        context.store.upsert([entry], namespace=lane, expect={one.memory.id: 0})
-    except RevisionConflict:  # it was written before the process ended; only the note of it was missing
-        return False
-    context.log(namespace, operation, "remember", one.memory.actor, [Change(one.memory.id)])
-    return True

@@ -139,7 +139,7 @@ async def test_a_pinned_memory_of_a_tool_is_read_by_every_turn(memory) -> None:
 async def test_an_answer_made_after_reading_a_tools_result_is_remembered_as_no_more(memory) -> None:
     await run(memory, Reply(calls=(call("fetch"),)))
     turns = {one.role: one.trust for one in await memory.list() if one.kind == "turn"}
-    assert turns == {"user": Trust.USER, "assistant": Trust.TOOL}
+    assert turns == {"user": Trust.USER, "tool": Trust.TOOL, "assistant": Trust.TOOL}
 
 
 async def test_the_next_turn_has_read_what_the_one_before_had(memory) -> None:

@@ -84,12 +84,13 @@ def test_a_name_that_fits_nothing_forgets_nothing(memory):
 
 def test_a_session_goes_with_all_its_messages(memory):
     result = Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text="a tool said so"),))])
-    run(memory.remember_turn("s", [Message.user("in this session"), result, Message.assistant("I see")]))
+    system = Message.system("be brief")
+    run(memory.remember_turn("s", [system, Message.user("in this session"), result, Message.assistant("I see")]))
     run(memory.remember_turn("t", [Message.user("in another session")]))
     remembered(memory, "noted from it", source=Source(session="s", sequence=1))
     remembered(memory, "noted elsewhere", source=Source(session="t", sequence=1))
     receipt = run(memory.forget(session="s"))
-    assert (len(receipt.memories), receipt.messages) == (3, 3)
+    assert (len(receipt.memories), receipt.messages) == (4, 4)
     assert texts(memory) == ["in another session", "noted elsewhere"]
     assert (said(memory, "s"), said(memory, "t")) == ([], ["in another session"])
     assert run(memory.complete()) == 0
@@ -177,9 +178,7 @@ def test_the_moment_itself_is_not_older(memory):
 
 
 def test_old_messages_of_which_nothing_was_remembered_go_too(memory):
-    old = Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text="an old result"),))]).model_copy(
-        update={"at": NOW - timedelta(days=9)}
-    )
+    old = Message.system("an old rule").model_copy(update={"at": NOW - timedelta(days=9)})
     run(memory.remember_turn("s", [old, Message.user("a new question")]))
     receipt = run(memory.forget(older_than=timedelta(days=1)))
     assert (receipt.memories, receipt.messages) == ((), 1)

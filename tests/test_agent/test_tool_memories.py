@@ -1,0 +1,94 @@
+"""What tools answered in one conversation is found in another, unless it shows what was remembered before."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.agent import Agent
+from agent.testing import Reply, ScriptedProvider, call
+from agent.tools.chain import ChainedTool
+from agent.tools.facets import facets_of
+from agent.tools.function import tool
+from agent.tools.knowledge import knowledge_tools
+from agent.tools.memory import memory_tools
+from agent.tools.protocol import Tool
+from memory import KnowledgeBase, LongTermMemory
+from vectorstore import open_store
+
+pytestmark = pytest.mark.anyio
+
+TOLD = "ferry (harbour: Oban)\nThe boat from Oban casts off at seven."
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[LongTermMemory]:
+    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    yield opened
+    await opened.close()
+
+
+@tool
+def ferry(harbour: str) -> str:
+    """Tell when the ferry leaves."""
+    return f"The boat from {harbour} casts off at seven."
+
+
+async def ask(memory: LongTermMemory, *replies: Reply, tools: tuple[Tool, ...] = (ferry,), trace: bool = True) -> None:
+    with ScriptedProvider(*replies, Reply("Done.")) as provider:
+        await Agent(provider, memory=memory, tools=tools, trace=trace).run("Is there a boat?", session="monday")
+
+
+async def told(memory: LongTermMemory) -> list[str]:
+    return [one.text for one in await memory.list() if one.role == "tool"]
+
+
+async def test_a_result_is_shown_again_when_it_is_asked_for_in_another_conversation(memory: LongTermMemory) -> None:
+    await ask(memory, Reply(calls=(call("ferry", harbour="Oban"),)))
+    with ScriptedProvider(Reply("At seven.")) as provider:
+        agent = Agent(provider, memory=memory)
+        result = await agent.run("When does the boat from Oban cast off?", session="tuesday")
+    (item,) = (one for one in result.memories if one.role == "tool")
+    assert (item.text, item.trust, item.session) == (TOLD, "tool", "monday")
+    assert "casts off at seven" in provider.requests[-1].messages[-1].text
+
+
+async def test_a_result_that_the_window_shows_is_not_shown_twice(memory: LongTermMemory) -> None:
+    await ask(memory, Reply(calls=(call("ferry", harbour="Oban"),)))
+    with ScriptedProvider(Reply("At seven.")) as provider:
+        agent = Agent(provider, memory=memory, tools=[ferry])
+        result = await agent.run("When does the boat from Oban cast off?", session="monday")
+    assert TOLD in [item.text for item in result.memories]
+    sent = "".join(message.model_dump_json() for message in provider.requests[-1].messages)
+    assert sent.count("casts off at seven") == 1
+
+
+async def test_what_memory_tools_answer_is_not_remembered_again(memory: LongTermMemory) -> None:
+    await memory.remember("The boat from Oban is called Iona.")
+    calls = (call("search_memory", question="boat"), call("ferry", harbour="Oban"), call("remember", text="A note."))
+    await ask(memory, Reply(calls=calls), tools=(ferry, *memory_tools(memory)))
+    assert await told(memory) == [TOLD]
+    kept = [one.message for one in await memory.conversations.load("monday")]
+    assert any("called Iona" in result.text for message in kept for result in message.tool_results)
+
+
+async def test_passages_that_a_tool_found_are_not_remembered_again(memory: LongTermMemory, tmp_path: Path) -> None:
+    (tmp_path / "iona.md").write_text("# Iona\n\nThe boat is called Iona.\n")
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(tmp_path)
+    found = call("search_documents", question="What is the boat called?")
+    await ask(memory, Reply(calls=(found,)), tools=knowledge_tools(knowledge))
+    assert await told(memory) == []
+
+
+async def test_without_trace_nothing_of_tools_is_remembered(memory: LongTermMemory) -> None:
+    await ask(memory, Reply(calls=(call("ferry", harbour="Oban"),)), trace=False)
+    assert {one.role for one in await memory.list()} == {"assistant", "user"}
+
+
+async def test_a_chain_that_a_search_is_part_of_is_not_remembered(memory: LongTermMemory) -> None:
+    search = memory_tools(memory, include=("search_memory",))[0]
+    assert facets_of(ChainedTool(ferry, search, name="both", description="Both.")).recalls
+    assert not facets_of(ferry).recalls

@@ -1,0 +1,264 @@
+"""What tools were asked and what they answered is remembered: as their word, found by both, beside the talk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from memory import (
+    Extractor,
+    FixedWindow,
+    ImageBlock,
+    LongTermMemory,
+    Memory,
+    Message,
+    MinimumLength,
+    NoSecrets,
+    ShortTermMemory,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Trust,
+    Turn,
+    open_memory,
+)
+from memory.storage.in_memory import InMemoryHistory
+from memory.turns import calls_told
+from vectorstore import open_store
+
+T = TypeVar("T")
+Storing = Callable[..., LongTermMemory]
+
+
+def run(job: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(job)
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storing]:
+    opened: list[LongTermMemory] = []
+
+    def made(**options: Any) -> LongTermMemory:
+        if request.param == "numpy":
+            opened.append(LongTermMemory(open_store("numpy:"), **options))
+        else:
+            opened.append(open_memory(tmp_path / "m.db", embedder=None, **options))
+        return opened[-1]
+
+    yield made
+    for memory in opened:
+        run(memory.close())
+
+
+@pytest.fixture
+def memory(make: Storing) -> LongTermMemory:
+    return make()
+
+
+def asks(id: str, tool: str, **arguments: Any) -> Message:
+    return Message.assistant([ToolCallBlock(id=id, name=tool, arguments=arguments)])
+
+
+def answers(id: str, tool: str, *said: str, failed: bool = False) -> ToolResultBlock:
+    content = tuple(TextBlock(text=one) for one in said)
+    return ToolResultBlock(call_id=id, name=tool, content=content, is_error=failed)
+
+
+def tool(*results: ToolResultBlock, **metadata: Any) -> Message:
+    return Message.tool(results).model_copy(update={"metadata": metadata})
+
+
+FORECAST = (
+    Message.user("We sail on Friday; what will it be like?"),
+    asks("c1", "forecast", city="Trondheim", days=2),
+    tool(answers("c1", "forecast", "Sleet, then drizzle.")),
+    Message.assistant("Take a coat."),
+)
+
+
+def only(memory: LongTermMemory, role: str = "tool") -> Memory:
+    (found,) = (one for one in run(memory.list()) if one.role == role)
+    return found
+
+
+def test_each_message_of_a_turn_with_tools_that_left_the_window_is_found_by_recall(memory: LongTermMemory) -> None:
+    run(memory.remember_turn("s", [Message.system("Be brief."), *FORECAST]))
+    run(memory.remember_turn("s", [asks("c2", "archive", shelf="the third")]))
+    run(memory.remember_turn("s", [Message.user("Thanks."), Message.assistant("Gladly.")]))
+    window = run(ShortTermMemory(memory.conversations, policy=FixedWindow(turns=1), session="s").window())
+    shown = [message.text for message in window.messages]
+    assert shown == ["Be brief.", "Thanks.", "Gladly."]
+    questions = {
+        2: "When do we sail?",
+        3: "Was Trondheim the city?",
+        4: "When does it drizzle?",
+        5: "Is a coat needed?",
+        6: "What was asked of the archive's third shelf?",
+    }
+    assert window.dropped == len(questions)
+    told_by = {3: 4}  # what was asked is told with what came of it
+    for sequence, question in questions.items():
+        found = [hit.memory.sequence for hit in run(memory.recall(question, 3))]
+        assert told_by.get(sequence, sequence) in found, question
+
+
+def test_a_result_is_remembered_below_what_was_asked_for_it(memory: LongTermMemory) -> None:
+    reports = run(memory.remember_turn("s", FORECAST))
+    assert [one.outcome for one in reports] == ["stored", "rejected", "stored", "stored"]
+    assert reports[1].reason == "no text of its own; kept in history only"
+    found = only(memory)
+    assert found.id == reports[2].id
+    assert found.text == "forecast (city: Trondheim, days: 2)\nSleet, then drizzle."
+    assert (found.kind, found.session, found.sequence) == ("turn", "s", 3)
+    assert (found.trust, found.actor) == (Trust.TOOL, "tool")
+    assert run(memory.conversations.load("s"))[2].memory == found.id
+
+
+def test_results_of_one_message_are_one_memory(memory: LongTermMemory) -> None:
+    calls = [ToolCallBlock(id=str(at), name="price", arguments={"of": one}) for at, one in enumerate(("tea", "salt"))]
+    result = tool(answers("1", "price", "2 crowns"), answers("0", "price", "31", "crowns"))
+    run(memory.remember_turn("s", [Message.assistant(calls), result]))
+    assert only(memory).text == "price (of: salt)\n2 crowns\n\nprice (of: tea)\n31\ncrowns"
+
+
+def test_a_result_that_shows_what_is_remembered_is_not_remembered_again(memory: LongTermMemory) -> None:
+    said = [asks("c1", "search_memory", question="tea"), tool(answers("c1", "search_memory", "Tea!"), recalled=["c1"])]
+    reports = run(memory.remember_turn("s", said))
+    assert [one.reason for one in reports] == [
+        "no text of its own; kept in history only",
+        "it shows what is remembered already; kept in history only",
+    ]
+    assert run(memory.list()) == []
+
+
+def test_of_several_results_those_that_are_new_are_remembered(memory: LongTermMemory) -> None:
+    results = tool(answers("1", "search_memory", "I like tea."), answers("2", "price", "31"), recalled=["1"])
+    run(memory.remember_turn("s", [results]))
+    assert only(memory).text == "price\n31"
+
+
+@pytest.mark.parametrize("recalled", [None, 7, "c1", {"c1": True}, [None, 3]])
+def test_a_mark_of_another_kind_leaves_nothing_out(memory: LongTermMemory, recalled: Any) -> None:
+    run(memory.remember_turn("s", [tool(answers("c1", "price", "31"), recalled=recalled)]))
+    assert only(memory).text == "price\n31"
+
+
+def test_a_failed_call_says_so(memory: LongTermMemory) -> None:
+    run(memory.remember_turn("s", [asks("c1", "book", seat=4), tool(answers("c1", "book", "sold out", failed=True))]))
+    assert only(memory).text == "book (seat: 4) (failed)\nsold out"
+
+
+def test_a_result_without_words_is_told_by_its_call_and_its_images(memory: LongTermMemory) -> None:
+    picture = ImageBlock(media_type="image/png", data=b"\x89PNG", caption="a fjord")
+    results = [
+        answers("1", "mute"),
+        ToolResultBlock(call_id="2", name="photo", content=(picture,)),
+    ]
+    run(memory.remember_turn("s", [tool(*results)]))
+    first, second = only(memory).text.split("\n\n")
+    assert first == "mute"
+    assert second.startswith("photo\n(image: a fjord, ")
+
+
+def test_a_call_that_nothing_answers_is_remembered_itself(memory: LongTermMemory) -> None:
+    calls = [ToolCallBlock(id="1", name="ring", arguments={"who": "Åse"}), ToolCallBlock(id="2", name="x", invalid="{")]
+    run(memory.remember_turn("s", [Message.assistant(calls)]))
+    assert only(memory, "assistant").text == "ring (who: Åse)\nx ({)"
+
+
+def test_a_document_that_a_tool_read_is_trusted_as_a_document(memory: LongTermMemory) -> None:
+    run(memory.remember_turn("s", [tool(answers("1", "read", "Pay me."), trust="document")]))
+    assert (only(memory).trust, only(memory).actor) == (Trust.DOCUMENT, "document")
+
+
+def test_secrets_are_taken_out_of_what_was_asked_and_of_what_was_answered(make: Storing) -> None:
+    memory = make(policies=[NoSecrets()])
+    key = "sk-ant-api03-" + "Ab3dEf6hIj" * 9
+    said = [asks("1", "login", key=key), tool(answers("1", "login", f"logged in with {key}"))]
+    reports = run(memory.remember_turn("s", said))
+    assert reports[1].outcome == "redacted"
+    assert key not in only(memory).text
+    assert all(key not in one.message.model_dump_json() for one in run(memory.conversations.load("s")))
+
+
+def test_a_policy_sees_each_result_alone_and_makes_no_facts_of_it(make: Storing) -> None:
+    seen: list[list[str]] = []
+
+    def facts(turn: Turn) -> list[Memory]:
+        seen.append([one.text for one in turn.memories])
+        return [Memory(text="They go to Trondheim.")]
+
+    memory = make(policies=[Extractor(facts)])
+    reports = run(memory.remember_turn("s", FORECAST))
+    assert seen == [["We sail on Friday; what will it be like?", "Take a coat."]]
+    (fact,) = (one for one in run(memory.list()) if one.kind == "fact")
+    assert fact.trust is Trust.ASSISTANT
+    assert [len(one.made) for one in reports] == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_nothing_is_made_of_a_result_that_is_remembered_by_itself(make: Storing, many: bool) -> None:
+    memory = make(policies=[Extractor(lambda turn: [Memory(text="They go to Trondheim.")])])
+    item = Memory(text="Sleet in Trondheim.", kind="turn", role="tool", trust=Trust.TOOL, actor="tool")
+    (report,) = run(memory.remember_many([item])) if many else [run(memory.remember(item))]
+    assert (report.outcome, report.made) == ("stored", ())
+    assert [one.text for one in run(memory.list())] == ["Sleet in Trondheim."]
+
+
+def test_a_result_is_no_part_of_a_turns_length(make: Storing) -> None:
+    memory = make(policies=[MinimumLength(40, of="turn")])
+    said = [Message.user("Hm?"), tool(answers("1", "page", "many words " * 9)), Message.assistant("Yes.")]
+    reports = run(memory.remember_turn("s", said))
+    assert [one.outcome for one in reports] == ["rejected", "stored", "rejected"]
+
+
+def test_turns_around_a_hit_are_those_of_the_talk(memory: LongTermMemory) -> None:
+    run(memory.remember_turn("s", FORECAST))
+    (hit,) = run(memory.recall("Is a coat needed?", 1, around="exchange"))
+    assert [one.text for one in (*hit.before, hit.memory)] == [
+        "We sail on Friday; what will it be like?",
+        "Take a coat.",
+    ]
+
+
+def test_a_page_that_a_tool_read_does_not_crowd_out_what_the_user_said(memory: LongTermMemory) -> None:
+    page = "Nut allergies are common. An allergy to nuts can be severe; sisters and brothers are often allergic, too. "
+    run(memory.remember_turn("s", [Message.user("My sister is allergic to nuts."), Message.assistant("Noted.")]))
+    for at in range(6):
+        said = [asks("1", "web", query=f"allergy {at}"), tool(answers("1", "web", f"{page * 3} Page {at}."))]
+        run(memory.remember_turn(f"t{at}", [Message.user("What do doctors say?"), *said, Message.assistant("A lot.")]))
+    found = run(memory.recall("What is my sister allergic to?", 3))
+    assert found[0].memory.text == "My sister is allergic to nuts."
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_history_alone_has_is_completed_in_the_same_words(asked: bool) -> None:
+    history = InMemoryHistory()
+    run(history.append("s", FORECAST[0 if asked else 2 :]))
+    memory = LongTermMemory(open_store("numpy:"), history=history)
+    assert run(memory.complete()) == (3 if asked else 2)
+    call = "forecast (city: Trondheim, days: 2)" if asked else "forecast"
+    assert only(memory).text == f"{call}\nSleet, then drizzle."
+    assert [bool(one.memory) for one in run(history.load("s"))] == ([True, False] if asked else []) + [True, True]
+
+
+def test_a_forgotten_result_is_not_completed_again() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    memory = LongTermMemory(open_store("numpy:"), history=InMemoryHistory(clock=lambda: now), clock=lambda: now)
+    run(memory.remember_turn("s", FORECAST))
+    run(memory.forget([only(memory).id]))
+    run(memory.conversations.append("t", FORECAST))
+    assert run(memory.complete()) == 2
+    assert {one.role for one in run(memory.list())} == {"user", "assistant"}
+
+
+def test_calls_are_told_by_their_last_result_that_has_none_yet() -> None:
+    first, again = asks("a", "one"), asks("a", "two")
+    said = [first, tool(answers("a", "one")), again, Message.user("wait"), tool(answers("a", "two"), answers("b", "x"))]
+    told = [[call.name for call in calls] for calls in calls_told(said)]
+    assert told == [[], ["one"], [], [], ["two"]]
