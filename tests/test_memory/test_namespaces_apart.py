@@ -153,6 +153,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
     said = [Message.user(text), Message.assistant(f"I see: {word}.")]
     day, operation = NOW + timedelta(hours=rng.randint(-3, 3)), f"o{rng.randint(1, 40)}"
     vectors = rng.random() < 0.3
+    chosen: dict[str, Any] = {"ids": more} if rng.random() < 0.5 else {"document": "notes.md"}
     item = Memory(text, id=id, tags=(word,), scopes={"user": rng.choice(("ana", "ben"))}, session=session)
     keyed = Memory(text, key=rng.choice(KEYS), importance=rng.random())
     made = Memory(f"Of that: {text}", derived_from=more[:1])
@@ -183,6 +184,10 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         receipt = await memory.forget(more[:1], namespace=namespace)
         proof = await memory.verify_forgotten(receipt)  # without the words: their bytes are the whole file's
         return receipt, replace(proof, files=())  # the two files have different names
+
+    async def forgotten_and_back(memory: LongTermMemory, namespace: str) -> object:
+        receipt = await memory.forget(**chosen, grace=timedelta(days=1), namespace=namespace)
+        return receipt, await memory.restore_forgotten(str(receipt.operation), namespace=namespace)
 
     file, mode = documents.with_name("export.jsonl"), rng.choice(get_args(Mode))
     elsewhere = documents.with_name("elsewhere.jsonl")
@@ -227,7 +232,9 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.forget", lambda m, n: m.forget([id], namespace=n)),
         ("LongTermMemory.forget", lambda m, n: m.forget(query=f"the {word}", k=2, namespace=n, dry_run=True)),
         ("LongTermMemory.forget", lambda m, n: m.forget(session=session, namespace=n, grace=timedelta(days=1))),
+        ("LongTermMemory.forget", lambda m, n: m.forget(document="notes.md", namespace=n)),
         ("LongTermMemory.verify_forgotten", forgotten_and_proved),
+        ("LongTermMemory.restore_forgotten", forgotten_and_back),
         ("LongTermMemory.restore_forgotten", lambda m, n: m.restore_forgotten(operation, namespace=n)),
         ("LongTermMemory.forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=True)),
         ("evaluate", lambda m, n: evaluate(m, namespace=n, questions=4, k=2)),
@@ -265,6 +272,7 @@ def script_of(rng: random.Random, documents: Path) -> list[Named]:
     first: list[Named] = [
         ("LongTermMemory.remember_many", lambda m, n: m.remember_many(items, namespace=n)),
         ("LongTermMemory.pin", lambda m, n: m.pin(IDS[:3], namespace=n)),
+        ("LongTermMemory.forget", lambda m, n: m.forget(["m4"], grace=timedelta(days=1), namespace=n)),
         ("LongTermMemory.import_", lambda m, n: m.import_(documents.with_name("elsewhere.jsonl"), namespace=n)),
     ]
     order = list(range(len(calls_drawn(rng, documents))))
