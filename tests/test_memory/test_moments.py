@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory import LongTermMemory, Memory, Message, run_sync
+from memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
 from vectorstore import open_store
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
@@ -196,6 +196,18 @@ def test_many_that_do_not_stand_take_no_place_among_the_first(fields, kind):
     if kind == "whole":
         stage = run_sync(memory.why_not("Where does Ana live?", lines[7].id)).stage
         assert stage == {"expires_at": "expired", "disabled": "disabled"}.get(next(iter(fields)), "validity")
+
+
+def test_many_that_were_not_known_yet_take_no_place_among_the_first():
+    """Nothing here has a bound of its own: it is the time asked about that leaves them out."""
+    clock = Hand(naive=False)
+    few = RecallSettings(candidates=3)
+    memory = LongTermMemory(open_store("numpy:"), clock=clock, recall_settings=few)
+    rumour = run_sync(memory.remember("Where Ana sleeps nobody ever knew, but there is a rumour about a barge."))
+    clock.now = NOW + HOUR
+    run_sync(memory.remember_many(f"Ana lives in house {n}." for n in range(9)))
+    found = run_sync(memory.recall("Where does Ana live?", 1, known_at=NOW))
+    assert [hit.memory.id for hit in found] == [rumour.id]
 
 
 @pytest.mark.parametrize("kind", ["whole", "data only"])
