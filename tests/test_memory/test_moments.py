@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
+from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.write.versions import retired
 from vectorstore import open_store
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
@@ -178,6 +180,17 @@ def test_on_a_store_with_the_data_part_alone_moments_are_the_same():
         put(memory, moment)
         found = run_sync(memory.recall("Where does Ana live?"))
         assert sorted(hit.memory.text.split()[-1].rstrip(".") for hit in found) == there
+
+
+def test_a_version_that_says_nothing_of_its_end_held_until_it_was_replaced(memory):
+    """As a file that another program has written may have it."""
+    lane, archive = store_namespace("", CONVERSATION), store_namespace("", ARCHIVE)
+    kept = run_sync(memory.remember("Ana lives in Porto.")).id
+    (entry,) = memory.store.get([kept], namespace=lane)
+    memory.store.upsert([retired(entry, NOW + HOUR)], namespace=archive)
+    memory.store.delete([kept], namespace=lane)
+    assert shown(memory, as_of=NOW + HOUR - INSTANT) == ["Ana lives in Porto."]
+    assert shown(memory, as_of=NOW + HOUR) == []
 
 
 NOT_STANDING = [{"expires_at": NOW}, {"disabled": True}, {"valid_from": NOW + HOUR}, {"valid_to": NOW}]
