@@ -48,6 +48,10 @@ from memory import (
     window_of,
 )
 from memory.embedders.space import embedder_space
+from memory.forgotten.held import InMemoryHeld, Package
+from memory.forgotten.held_tables import SqliteHeld
+from memory.forgotten.tombstone_tables import SqliteTombstones
+from memory.forgotten.tombstones import InMemoryTombstones
 from memory.portable.report import Mode
 from memory.storage.rows import ThreadedHistory
 from memory.write.ids import keyed_id
@@ -499,3 +503,22 @@ def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_pa
     assert keys.of("mine", ["m1", "other"]) == [("of mine", "m1")]
     assert (keys.remove("other", ["m1", "mine"]), keys.remove("other", None)) == (1, 1)
     assert keys.of("mine", ["m1", "mine"]) == [("of both", "mine"), ("of mine", "m1")]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "sqlite"])
+def test_what_is_taken_back_of_one_namespace_stays_forgotten_in_another(tmp_path: Path, kind: str) -> None:
+    database = None if kind == "numpy" else Database(tmp_path / "m.db")
+    tombstones = InMemoryTombstones() if database is None else SqliteTombstones(database)
+    held = InMemoryHeld() if database is None else SqliteHeld(database)
+    for namespace in ("mine", "other"):
+        tombstones.add(namespace, ["m1"], NOW)
+        tombstones.add_words(namespace, ["The kite flies."], NOW)
+        held.put(Package("o1", namespace, NOW, "", (), ()))
+    tombstones.lift("other", ["m1"])
+    tombstones.lift_words("other", ["The kite flies."])
+    assert held.erase("other", "o1")
+    assert (tombstones.which("mine", ["m1"]), tombstones.words_at("mine", "The kite flies.")) == ({"m1"}, NOW)
+    assert (tombstones.which("other", ["m1"]), tombstones.words_at("other", "The kite flies.")) == (set(), None)
+    assert (tombstones.lanes(), tombstones.ids("other")) == (["mine"], [])
+    assert (held.of("mine"), held.of("other"), held.get("other", "o1")) == (["o1"], [], None)
+    assert held.get("mine", "o1") is not None
