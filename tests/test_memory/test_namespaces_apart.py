@@ -275,6 +275,7 @@ def script_of(rng: random.Random, documents: Path) -> list[Named]:
     items = [Memory(sentence(rng), id=id, tags=(rng.choice(WORDS),)) for id in IDS[:5]]
     first: list[Named] = [
         ("LongTermMemory.remember_many", lambda m, n: m.remember_many(items, namespace=n)),
+        ("KnowledgeBase.ingest", lambda m, n: KnowledgeBase(m, namespace=n).ingest([documents])),
         ("LongTermMemory.pin", lambda m, n: m.pin(IDS[:3], namespace=n)),
         ("LongTermMemory.forget", lambda m, n: m.forget(["m4"], grace=timedelta(days=1), namespace=n)),
         ("LongTermMemory.import_", lambda m, n: m.import_(documents.with_name("elsewhere.jsonl"), namespace=n)),
@@ -373,6 +374,7 @@ def documents(tmp_path: Path) -> Path:
     folder.mkdir()
     text = "# Harbour\n\nThe lantern hangs over the harbour.\n\n# Market\n\nThe market opens.\n"
     (folder / "notes.md").write_text(text)
+    (folder / "boats.md").write_text("# Boats\n\nA bridge of boats. The garden of the piano.\n")  # which nobody removes
     asyncio.run(exported_elsewhere(tmp_path / "elsewhere.jsonl"))
     return folder
 
@@ -522,3 +524,38 @@ def test_what_is_taken_back_of_one_namespace_stays_forgotten_in_another(tmp_path
     assert (tombstones.lanes(), tombstones.ids("other")) == (["mine"], [])
     assert (held.of("mine"), held.of("other"), held.get("other", "o1")) == (["o1"], [], None)
     assert held.get("mine", "o1") is not None
+
+
+@pytest.mark.parametrize("kind", ["numpy", "sqlite"])
+def test_rows_of_history_and_summaries_are_those_of_one_namespace(tmp_path: Path, kind: str) -> None:
+    """The same session, numbers, memories and words in both; what goes of one stays of the other."""
+    rows = InMemoryHistory().rows if kind == "numpy" else SqliteHistory(Database(tmp_path / "m.db")).rows
+    told = Summary("tale", "The kite flies, it was said.", 1, 1, NOW)
+    for namespace in ("mine", "other"):
+        rows.append("monday", [Message.user("The kite flies.")], namespace=namespace, memories=["m1"])
+        assert rows.keep_summary("monday", told, before=None, made_of=[1], namespace=namespace)
+
+    def found(namespace: str) -> list[int]:
+        asked = (
+            rows.of_memories(["m1"], namespace=namespace),
+            rows.at([("monday", 1)], namespace=namespace),
+            rows.holding(["The kite flies."], namespace=namespace),
+            list(rows.kept(namespace=namespace)),
+            rows.load("monday", namespace=namespace),
+            rows.sessions(namespace=namespace),
+        )
+        assert {row.namespace for some in asked[:4] for row in some} <= {namespace}
+        return [len(some) for some in asked]
+
+    assert found("mine") == found("other") == [1] * 6
+    assert rows.erase_summaries([], lambda text: "kite" in text, namespace="other") == 1
+    assert rows.summary("monday", "tale", namespace="mine") is not None
+    rows.erase(rows.at([("monday", 1)], namespace="other"))
+    assert rows.summary("monday", "tale", namespace="mine") is not None
+    assert (found("mine"), found("other"), rows.summary("monday", "tale", namespace="other")) == (
+        [1] * 6,
+        [0] * 6,
+        None,
+    )
+    assert rows.erase_namespace("other") == 0
+    assert found("mine") == [1] * 6
