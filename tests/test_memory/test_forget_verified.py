@@ -129,9 +129,8 @@ def test_a_row_that_still_refers_to_it_is_found(memory):
     assert places(verified) == [("entries", "memory gone is mentioned")]
 
 
-@pytest.mark.parametrize("kept", ["used", "quotes"])
-def test_a_message_that_still_refers_to_it_is_found(memory, kept):
-    said = Message.assistant("It is as you said.").model_copy(update={"metadata": {kept: [{"id": "gone"}]}})
+def test_a_message_that_still_quotes_it_is_found(memory):
+    said = Message.assistant("It is as you said.").model_copy(update={"metadata": {"quotes": [{"id": "gone"}]}})
     run(memory.conversations.append("s", [said]))
     verified = run(memory.verify_forgotten(Forgotten(("gone",), at=NOW)))
     assert places(verified) == [("history_messages", "memory gone is mentioned")]
