@@ -548,6 +548,9 @@ def test_rows_of_history_and_summaries_are_those_of_one_namespace(tmp_path: Path
         return [len(some) for some in asked]
 
     assert found("mine") == found("other") == [1] * 6
+    rows.append("monday", [Message.user("It rains.")], namespace="third")
+    assert rows.keep_summary("monday", replace(told, text="Rain."), before=None, made_of=[1], namespace="third")
+    assert rows.erase_summaries([], lambda text: "kite" in text, namespace="third") == 0
     assert rows.erase_summaries([], lambda text: "kite" in text, namespace="other") == 1
     assert rows.summary("monday", "tale", namespace="mine") is not None
     rows.erase(rows.at([("monday", 1)], namespace="other"))
