@@ -81,7 +81,7 @@ async def correct(
             return await asyncio.to_thread(swap, context, "correct", [before], draft, namespace, facts, approved_by)
         except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
             await asyncio.to_thread(context.embedding.forget, texts)  # or it was forgotten
-            if expect is not None or attempt == ATTEMPTS - 1:
+            if attempt == ATTEMPTS - 1:
                 raise
             continue
     raise AssertionError("unreachable")

@@ -219,6 +219,22 @@ def test_a_correction_of_what_had_a_beginning_holds_from_there(memory):
     assert found(memory, "Where do I live?", as_of=NOW + timedelta(days=5)) == ["I live in Porto."]
 
 
+@pytest.mark.parametrize("how", ["correct", "merge"])
+def test_what_is_put_in_the_place_of_an_ended_memory_holds_since_it_was_written(memory, how):
+    """The ended version holds from always, as the first one did; what replaces it says something else."""
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    other = run_sync(memory.remember("I am at home.")).id
+    run_sync(memory.end(one, NOW + timedelta(days=50)))
+    memory.clock.now += timedelta(days=10)
+    if how == "correct":
+        run_sync(memory.correct(one, "I live in Porto."))
+    else:
+        run_sync(memory.merge([one, other], "I live in Porto."))
+    for day, home in ((-900, "Lisbon"), (5, "Lisbon"), (10, "Porto")):
+        there = found(memory, "Where do I live?", as_of=NOW + timedelta(days=day))
+        assert [text for text in there if "live" in text] == [f"I live in {home}."]
+
+
 # --- merging
 
 

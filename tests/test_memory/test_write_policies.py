@@ -11,6 +11,7 @@ import pytest
 from memory import (
     ArgumentError,
     Decision,
+    DuplicateKey,
     Extractor,
     Fact,
     Judge,
@@ -527,6 +528,23 @@ def test_what_adds_no_word_can_be_folded_and_what_does_never_is(make):
     other = run_sync(memory.remember("I do not like green tea."))
     assert (other.outcome, other.of) == ("stored", first.id)
     assert texts(memory) == ["I do like green tea.", "I do not like green tea."]
+
+
+@pytest.mark.parametrize("name", [{"id": "tea"}, {"key": "tea"}])
+def test_a_memory_is_no_near_duplicate_of_itself_by_its_id_or_key(make, name):
+    memory = make(NearDuplicates(fold=True))
+    first = run_sync(memory.remember(Memory("I like green tea.", **name)))
+    again = run_sync(memory.remember(Memory("I like green tea.", **name)))
+    assert (again.outcome, again.of) == ("duplicate", first.id)
+    with pytest.raises(DuplicateKey):
+        run_sync(memory.remember(Memory("Green tea I like!", **name)))
+    assert run_sync(memory.remember("Green tea I like!")).outcome == "near-duplicate"
+
+
+def test_of_two_that_are_as_near_the_first_by_id_is_named(make):
+    memory = make(NearDuplicates())
+    run_sync(memory.remember_many([Memory("I like green tea.", id=id) for id in "bca"]))
+    assert run_sync(memory.remember("I like green tea.")).of == "a"
 
 
 def test_another_s_words_another_kind_and_another_scope_are_no_near_duplicates(make):
