@@ -129,7 +129,7 @@ def _drafted(namespace: str, places: Sequence[_Place], taken: Taken) -> _Turn:
 
 
 def _memory_of(context: WriteContext, row: HistoryRow) -> Memory | None:
-    memory = memory_of(row.message, row.session, row.at, sequence=row.sequence, calls=_calls_of(context, row))
+    memory = memory_of(row.message, row.session, row.at, sequence=row.sequence, calls=calls_of(context, row))
     if isinstance(memory, str) or _is_forgotten(context, row, memory.text):
         return None  # a policy may be a model, which need not see it again
     try:
@@ -171,7 +171,7 @@ def _written(context: WriteContext, rows: Sequence[HistoryRow]) -> set[_Place]:
     return found
 
 
-def _calls_of(context: WriteContext, row: HistoryRow) -> tuple[ToolCallBlock, ...]:
+def calls_of(context: WriteContext, row: HistoryRow) -> tuple[ToolCallBlock, ...]:
     """Return the calls that the message of *row* tells of, among the messages around it."""
     if not (row.message.tool_calls or row.message.tool_results):
         return ()

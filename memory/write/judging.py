@@ -93,6 +93,10 @@ class _Item:
     def going(self) -> bool:
         return self.outcome in (Outcome.STORED, Outcome.REDACTED)
 
+    @property
+    def is_answered(self) -> bool:
+        return self.first.role == "tool"
+
     def apply(self, decision: Decision, policy: WritePolicy) -> None:
         if not isinstance(decision, Decision):
             raise ArgumentError(f"policies ({_name(policy)})", decision, "a Decision is needed")
@@ -140,14 +144,19 @@ async def judge_turn(
 ) -> tuple[list[Judged], list[Judged]]:
     """Return what becomes of each of *memories*, which were said together, and what was made of them.
 
-    Without *stored*, policies that look at it are asked as if there were nothing.
+    What a tool answered is nobody's word: it is judged by itself, and nothing is made of it. Without *stored*, policies
+    that look at it are asked as if there were nothing.
     """
     own = [_Item(memory, memory, (place,), rules.in_place) for place, memory in enumerate(memories)]
     items = list(own)
     for policy in rules.policies:
         if isinstance(policy, TurnPolicy):
-            if rules.making or not getattr(policy, "makes", False):
-                items += await _asked_together(policy, [one for one in items if one.going], rules)
+            going, makes = [one for one in items if one.going], getattr(policy, "makes", False)
+            if rules.making or not makes:
+                items += await _asked_together(policy, [one for one in going if not one.is_answered], rules)
+            for one in going if not makes else ():
+                if one.is_answered:
+                    await _asked_together(policy, [one], replace(rules, making=False))
         else:
             for one in items:
                 if one.going:

@@ -113,28 +113,20 @@ async def remember_turn(
     now = aware(context.clock(), context.zone)
     told = zip(messages, calls_told(messages), strict=True)
     given = [memory_of(one, session, now, used, calls=calls) for one, calls in told]
-    memories = {
-        place: checked(one, zone=context.zone, argument="messages")
-        for place, one in enumerate(given)
-        if isinstance(one, Memory)
-    }
+    memories = [checked(one, zone=context.zone, argument="messages") for one in given if isinstance(one, Memory)]
     road = Road.into(context, namespace)
-    said = [place for place, one in memories.items() if one.role != "tool"]
-    taken = await road.together([memories[place] for place in said])
-    judged = dict(zip(said, taken.own, strict=True))
-    for place in memories.keys() - judged.keys():  # it is nobody's words: neither judged beside them nor made facts of
-        (judged[place],) = (
-            await replace(road, rules=replace(road.rules, making=False)).together([memories[place]])
-        ).own
+    taken = await road.together(memories)
     clean = [cleaned_message(one, cleaners(context.rules.policies)) for one in messages]
+    rest = iter(taken.own)
     lines = [
-        Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else judged[place]
-        for place, (one, (_, spans)) in enumerate(zip(given, clean, strict=True))
+        Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else next(rest)
+        for one, (_, spans) in zip(given, clean, strict=True)
     ]
     every = [one for one in (*lines, *(one for one, _ in taken.made)) if isinstance(one, Draft)]
     ready = iter(await embedded(context, every, road.ready))
     await road.let_go(text_of(one.memory) for one in every)
     lines = [next(ready) if isinstance(one, Draft) else one for one in lines]
+    said = [place for place, one in enumerate(given) if isinstance(one, Memory)]
     made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in taken.made]
     return await asyncio.to_thread(_put, context, session, [one for one, _ in clean], namespace, lines, made)
 

@@ -49,20 +49,21 @@ def undo(
         _check_open(operation)
         check_may_undo(actor, operation, approved_by=approved_by)
         log = _Log(context, namespace)
-        if log.root(operation).kind == FORGET:
+        chain = log.chain(operation)
+        if chain[-1].kind == FORGET:
             raise CannotUndo(operation.id, "what was brought back is forgotten again by forget")
-        wanted = _of_memories(context, operation, log.root(operation), namespace)
+        wanted = _of_memories(context, operation, chain[-1], namespace)
         later = context.operations.later(namespace, id)
         for change in wanted:
             log.check_last(operation, change, later.get(change.id, ()))
         made, now = context.operation_ids(), aware(context.clock(), context.zone)
-        inverse = _Inverse(context, store, namespace, operation, log.root(operation), made, actor, approved_by, now)
+        inverse = _Inverse(context, store, namespace, chain, made, actor, approved_by, now)
         changes = tuple(inverse.of(change) for change in wanted)
         done = Operation(made, "undo", actor, now, changes, undoes=id)
         context.operations.add(namespace, done)
-        context.operations.undone(namespace, id, made)
-        if operation.undoes is not None:
-            context.operations.undone(namespace, operation.undoes, None)
+        by = [made, *(one.id for one in chain)]
+        for place, one in enumerate(chain):  # what it took back stands again, what that took back does not, and so on
+            context.operations.undone(namespace, one.id, None if place % 2 else by[place])
     return done
 
 
@@ -96,19 +97,23 @@ def _of_memories(context: WriteContext, operation: Operation, root: Operation, n
 
 
 class _Log:
-    """What the log says of one namespace's memories; the roots of undone operations are looked up once."""
+    """What the log says of one namespace's memories; what undone operations took back is looked up once."""
 
     def __init__(self, context: WriteContext, namespace: str) -> None:
         self._context = context
         self._namespace = namespace
-        self._roots: dict[str, Operation] = {}
+        self._chains: dict[str, tuple[Operation, ...]] = {}
+
+    def chain(self, operation: Operation) -> tuple[Operation, ...]:
+        """Return *operation*, what it takes back, what that took back, and so on to the one that did neither."""
+        if operation.id not in self._chains:
+            before = operation.undoes and self._context.operations.get(self._namespace, operation.undoes)
+            self._chains[operation.id] = (operation, *(self.chain(before) if before else ()))
+        return self._chains[operation.id]
 
     def root(self, operation: Operation) -> Operation:
         """Return the operation that *operation* takes back or does again in the end; itself if it does neither."""
-        if operation.id not in self._roots:
-            before = operation.undoes and self._context.operations.get(self._namespace, operation.undoes)
-            self._roots[operation.id] = self.root(before) if before else operation
-        return self._roots[operation.id]
+        return self.chain(operation)[-1]
 
     def check_last(self, operation: Operation, change: Change, after: Sequence[Operation]) -> None:
         """Raise unless nothing of what came *after* it (newest first) and still stands touches what *change* did."""
@@ -134,20 +139,18 @@ class _Log:
 
 @dataclass(frozen=True, slots=True)
 class _Inverse:
-    """How each change of *operation* is taken back."""
+    """How each change of the first operation of *chain* is taken back."""
 
     context: WriteContext
     store: LifecycleStore
     namespace: str
-    operation: Operation
-    root: Operation
+    chain: Sequence[Operation]
     made: str
     actor: Actor
     approved_by: Actor | None
     now: datetime
     _brought: Mapping[str, Sequence[str]] = field(init=False, repr=False)
     _before: Mapping[str, int] = field(init=False, repr=False)
-    _takes_back: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         brought: defaultdict[str, list[str]] = defaultdict(list)
@@ -157,8 +160,18 @@ class _Inverse:
                 if not version.metadata.get("withdrawn"):
                     brought[version.id.rpartition("@")[0]].append(version.id)
         before = {change.id: change.before for change in self.root.changes if change.before is not None}
-        for field_name, value in (("_brought", brought), ("_before", before), ("_takes_back", self._is_taken_back())):
+        for field_name, value in (("_brought", brought), ("_before", before)):
             object.__setattr__(self, field_name, value)
+
+    @property
+    def operation(self) -> Operation:
+        """What is taken back."""
+        return self.chain[0]
+
+    @property
+    def root(self) -> Operation:
+        """What was done first of all."""
+        return self.chain[-1]
 
     def of(self, change: Change) -> Change:
         """Take *change* back; return what that changes."""
@@ -240,7 +253,8 @@ class _Inverse:
     def _flag(self, id: str) -> None:
         """Let the version that the root operation replaced count for its time, or not, now that it is back."""
         if (before := self._before.get(id)) is not None:
-            self._withdraw([archived_id(id, before)], withdrawn=self._takes_back)
+            taken_back = len(self.chain) % 2 == 1  # and not done again
+            self._withdraw([archived_id(id, before)], withdrawn=taken_back)
 
     def _withdraw(self, versions: Sequence[str], *, withdrawn: bool) -> None:
         """Let archived versions count for their time, or not."""
@@ -248,10 +262,3 @@ class _Inverse:
         found = (one for one in self.store.get(list(versions), namespace=lane) if one is not None)
         if changed := {one.id: patched(one.metadata, fields) for one in found}:
             self.store.patch(changed, namespace=lane)
-
-    def _is_taken_back(self) -> bool:
-        """Whether the root operation is taken back, and not done again."""
-        one, back = self.operation, True
-        while one.undoes is not None and (before := self.context.operations.get(self.namespace, one.undoes)):
-            one, back = before, not back
-        return back

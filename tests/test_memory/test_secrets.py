@@ -231,9 +231,9 @@ def test_no_byte_of_a_secret_is_kept_by_any_way_in(tmp_path, action):
         Message.assistant(f"Your key {KEY} works."),
     ]
     turn = run(memory.remember_turn("s", said))
-    reports += [turn[0], turn[3]]
+    reports += [turn[0], turn[2], turn[3]]
     assert {report.outcome for report in reports} == {"redacted" if action == "redact" else "rejected"}
-    assert turn[2].spans == 1
+    assert turn[2].spans == (4 if action == "redact" else 0)  # three in what was asked, one in what was answered
     if action == "redact":
         assert run(memory.correct(kept.id, f"The key of the house is {KEY}.")).spans == 1
     report = run(KnowledgeBase(memory).ingest(notes))
