@@ -12,10 +12,13 @@ import pytest
 
 from memory import (
     ArgumentError,
+    Extractor,
     HashingEmbedder,
+    Judge,
     LongTermMemory,
     Memory,
     MinimumLength,
+    NearDuplicates,
     Outcome,
     RejectedText,
     Source,
@@ -339,6 +342,42 @@ def test_a_mark_does_not_overwrite_what_another_wrote_meanwhile(memory):
     with pytest.raises(RevisionConflict):
         run_sync(racing.tag(one, ["mine"]))
     assert get(memory, one).metadata == {"theirs": 1}
+
+
+def test_what_merging_lets_expire_earlier_expires_with_its_earlier_versions(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    other = run_sync(memory.remember(Memory("I live by the sea.", expires_at=NOW + timedelta(days=9)))).id
+    memory.clock.now += timedelta(days=1)
+    run_sync(memory.merge([one, other], "I live in Lisbon by the sea."))
+    assert sorted(found(memory, "Where do I live?", known_at=NOW)) == ["I live by the sea.", "I live in Lisbon."]
+    memory.clock.now += timedelta(days=8)
+    assert found(memory, "Where do I live?", known_at=NOW) == []
+
+
+def test_a_merged_text_repeats_none_of_what_it_is_made_of_and_is_not_looked_through_for_facts(memory):
+    asked = []
+    policies = [NearDuplicates(), Extractor(lambda turn: asked.append(turn.text), kinds=["fact"])]
+    judging = LongTermMemory(memory.store, policies=policies, clock=memory.clock)
+    ids = [run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I live by the sea.")]
+    report = run_sync(judging.merge(ids, "I live by the sea!"))
+    assert (report.of, asked) == (None, [])
+
+
+def test_what_is_corrected_while_it_is_merged_is_archived_as_it_was_corrected_and_comes_back_so(memory):
+    ids = [run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I live by the sea.")]
+    corrections = iter(["I live by the river."])
+
+    def meanwhile(item):
+        for text in corrections:
+            run_sync(memory.correct(ids[1], text))
+        return True
+
+    judging = LongTermMemory(memory.store, policies=[Judge(meanwhile)], clock=memory.clock)
+    operation = run_sync(judging.merge(ids, "I live in Lisbon by the river.")).operation
+    texts = [one.text for one in run_sync(memory.history(ids[1]))]
+    assert texts == ["I live by the river.", "I live by the sea."]
+    run_sync(judging.undo(operation))
+    assert [one.text for one in run_sync(memory.get(ids))] == ["I live in Lisbon.", "I live by the river."]
 
 
 def test_what_must_not_be_merged_is_refused_and_nothing_is_changed(memory):
