@@ -151,7 +151,7 @@ def swap(
         store.upsert([retired(one, at, counts_to=begins) for one in (*old, *stale)], namespace=archive)
         if others or stale:
             store.delete([one.id for one in (*others, *stale)], namespace=lane)
-        hide(context, first.id, first.metadata, changes[0].new, namespace)
+        hide(context, first.id, changes[0].new, namespace)
         context.log(namespace, new.memory.operation or "", kind, new.memory.actor, changes)
     there = iter(fresh)
     made = (

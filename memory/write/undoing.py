@@ -220,7 +220,7 @@ class _Inverse:
         back = brought_back(version, change.id, **unversioned(from_entry(here)), **self._written())
         self._archive(here)
         self._write(replace(back, metadata=patched(back.metadata, change.old)), here.revision)
-        hide(self.context, here.id, here.metadata, change.old, self.namespace)
+        hide(self.context, here.id, change.old, self.namespace)
         self._flag(change.id)
         return Change(change.id, here.revision, old=change.new, new=change.old)
 

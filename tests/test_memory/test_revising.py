@@ -196,6 +196,22 @@ def test_what_ended_is_found_for_the_time_before_and_keeps_its_vector(memory):
     assert [version.valid_to is None for version in run_sync(memory.history(one))] == [True, False, True]
 
 
+def test_a_version_names_the_one_whose_place_it_took(memory):
+    one = run_sync(memory.remember("I work at the harbour.")).id
+    other = run_sync(memory.remember("I mend boats.")).id
+    changes = [
+        lambda: memory.end(one, NOW),
+        lambda: memory.correct(one, "I work at the market."),
+        lambda: memory.merge([one, other], "I work at the market and mend boats."),
+    ]
+    for change in changes:
+        (before,) = run_sync(memory.get([one]))
+        run_sync(change())
+        (after,) = run_sync(memory.get([one]))
+        assert after.supersedes == f"{one}@{before.revision}"
+        assert run_sync(memory.get([after.supersedes]))[0].text == before.text
+
+
 def test_an_end_that_is_there_already_is_no_operation(memory):
     one = run_sync(memory.remember(Memory("I work at the harbour.", valid_from=NOW, valid_to=NOW))).id
     assert run_sync(memory.end(one, NOW)).outcome is Outcome.DUPLICATE
