@@ -16,6 +16,7 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.portable.course import Course
 from memory.portable.items import forgotten_of, message_of, operation_of, session_of
 from memory.portable.report import Item
+from memory.storage.rows import HistoryRow
 from memory.write.cleaning import cleaned_message, cleaners
 
 
@@ -57,16 +58,40 @@ def _take(course: Course, kind: str, given: Mapping[str, Any]) -> bool:
     return part.take(namespace, given, write=not course.dry_run, emptied=course.mode == "replace")
 
 
+def replace_history(course: Course) -> None:
+    """Put what the file has of history in the place of what was said here, where that is kept elsewhere.
+
+    After the commit of all else, so that an error before it loses nothing.
+    """
+    course.context.rows.erase_namespace(course.namespace)
+    for numbers in course.checked.batches(course.checked.others):
+        for _, given in course.checked.lines(numbers):
+            if course.believed and given["type"] == Item.MESSAGE and (row := _row(course, given)) is not None:
+                course.context.rows.place([row])
+            elif course.believed and given["type"] == Item.SESSION:
+                session, number = session_of(given)
+                course.context.rows.count_from(session, number, namespace=course.namespace)
+
+
 def _message(course: Course, given: Mapping[str, Any]) -> bool:
+    row = _row(course, given)
+    if row is None or course.dry_run or (course.mode == "replace" and course.context.apart):
+        return row is not None
+    return bool(course.context.rows.place([row]))
+
+
+def _row(course: Course, given: Mapping[str, Any]) -> HistoryRow | None:
+    """Return the message as it is to be kept; None where it is here, or was forgotten."""
     context, namespace = course.context, course.namespace
     row = message_of(given, namespace)
     there = course.mode != "replace" and context.rows.at([(row.session, row.sequence)], namespace=namespace)
     if there or course.is_forgotten(store_namespace(namespace, CONVERSATION), row.memory):
-        return False
+        return None
     if context.tombstones.which(history_lane(namespace), marks_of(context.tombstones.key, [row])):
-        return False
+        return None
     clean, _ = cleaned_message(row.message, cleaners(context.rules.policies))
-    return course.dry_run or bool(context.rows.place([replace(row, message=clean)]))
+    memory = None if row.memory is None else course.here.get(row.memory, row.memory)
+    return replace(row, message=clean, memory=memory)
 
 
 def _session(course: Course, session: str, number: int) -> bool:
@@ -74,7 +99,7 @@ def _session(course: Course, session: str, number: int) -> bool:
     there = {} if course.mode == "replace" else dict(rows.next_numbers(session, namespace=namespace))
     if there.get(session, 1) >= number:
         return False
-    if not course.dry_run:
+    if not (course.dry_run or (course.mode == "replace" and course.context.apart)):
         rows.count_from(session, number, namespace=namespace)
     return True
 

@@ -52,7 +52,7 @@ class SqliteRows:
     def __init__(self, database: Database, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         if not isinstance(database, Database):
             raise ArgumentError("database", database, "a vectorstore.sqlite.Database is needed, such as Database(path)")
-        self._database = database
+        self.database = self._database = database
         self._clock = clock
         self._retention = checked_retention(retention)
         database.attach(HistoryTables())
@@ -88,8 +88,6 @@ class SqliteRows:
         place = (check_namespace(namespace), check_session(session))
         check_page(limit, offset, after)
         wanted = check_roles(roles)
-        if not wanted:
-            return []
         sql = (
             f"SELECT {ROW} {SHOWN_FROM} WHERE s.namespace = ? AND s.session = ? AND {SHOWN} "
             f"AND m.role IN ({_marks(wanted)}) AND m.sequence > ? ORDER BY m.sequence DESC LIMIT ? OFFSET ?"
@@ -189,8 +187,8 @@ class SqliteRows:
 
     def settle(self, rows: Sequence[HistoryRow]) -> None:
         """As ``HistoryRows.settle``."""
-        self._assign(rows, settled=1)
         with self._database.write() as connection:
+            self._assign(rows, settled=1)
             for place in dict.fromkeys((row.namespace, row.session) for row in rows):
                 for key in keys(connection, place):
                     bounds.take_hidden(connection, key)

@@ -59,8 +59,10 @@ def complete(context: WriteContext) -> int:
         there = _written(context, rows)
         turns = _judged(context, [row for row in rows if _place(row) not in there])  # asks models, so holds no lock
         try:
-            with context.transaction():
-                added += _settle(context, rows, there, turns)
+            with context.settling() as settled:
+                intents, kept = _write(context, rows, there, turns)
+                settled += intents
+                added += kept
             conflicts = 0
         except RevisionConflict:  # a store without transactions, which somebody else completes: looked at again
             conflicts += 1
@@ -69,8 +71,12 @@ def complete(context: WriteContext) -> int:
     return added
 
 
-def _settle(context: WriteContext, rows: Sequence[HistoryRow], there: set[_Place], turns: Sequence[_Turn]) -> int:
-    """Write what *turns* hold for those of *rows* that still wait, and note it; return how many messages it was."""
+def _write(
+    context: WriteContext, rows: Sequence[HistoryRow], there: set[_Place], turns: Sequence[_Turn]
+) -> tuple[list[HistoryRow], int]:
+    """Write what *turns* hold for those of *rows* that still wait; return these as they are to be settled, and how many
+    became memories.
+    """
     waiting = {_place(row) for row in context.rows.unsettled(_BATCH)}
     rows = [row for row in rows if _place(row) in waiting]
     words = {place: one.memory.text for turn in turns for place, one in turn.own.items()}
@@ -86,8 +92,7 @@ def _settle(context: WriteContext, rows: Sequence[HistoryRow], there: set[_Place
             context.store.upsert(entries, namespace=_lane(turn.namespace), expect={one.id: 0 for one in entries})
             actor = least_trusted(one.memory.actor for one in drafts)
             context.log(turn.namespace, operation, "remember", actor, [Change(one.id) for one in entries])
-    context.rows.settle(intents)
-    return sum(place in kept for turn in turns for place in turn.own)
+    return intents, sum(place in kept for turn in turns for place in turn.own)
 
 
 def _judged(context: WriteContext, rows: Sequence[HistoryRow]) -> list[_Turn]:

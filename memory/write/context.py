@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Final
@@ -14,7 +14,7 @@ from memory.forgotten.held import Held, InMemoryHeld
 from memory.forgotten.tombstones import Tombstones
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.records import Actor, Change, Operation
-from memory.storage.rows import HistoryRows
+from memory.storage.rows import HistoryRow, HistoryRows
 from memory.times import Clock, aware
 from memory.write.embedding import Embedding
 from memory.write.ids import keyed_id
@@ -64,6 +64,26 @@ class WriteContext:
     def transaction(self) -> AbstractContextManager[None]:
         """One transaction over the store's whole file; on a data-only store each call stands alone."""
         return nullcontext() if self._lasting is None else self._lasting.transaction()
+
+    @property
+    def apart(self) -> bool:
+        """Whether history is kept elsewhere than what is remembered: no transaction holds both."""
+        here = getattr(self.store, "database", None)
+        return here is None or getattr(self.rows, "database", None) is not here
+
+    @contextmanager
+    def settling(self) -> Iterator[list[HistoryRow]]:
+        """A ``transaction`` and a list for what of history it remembers, which is settled with it.
+
+        Where history is kept elsewhere that comes after the commit: what ends in between is completed on opening.
+        """
+        remembered: list[HistoryRow] = []
+        with self.transaction():
+            yield remembered
+            if not self.apart:
+                self.rows.settle(remembered)
+        if self.apart and remembered:
+            self.rows.settle(remembered)
 
     def lifecycle(self, operation: str) -> LifecycleStore:
         """Return the store if it can do what *operation* needs, else refuse by name.

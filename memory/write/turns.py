@@ -141,13 +141,13 @@ def _put(
 ) -> list[Report]:
     """Write it all; *made* come with the place of the message that each is reported with."""
     ids = [line.memory.id if isinstance(line, Draft) else "" for line in lines]
-    with context.transaction():
+    with context.settling() as settled:
         every = [one for one in (*lines, *(one for one, _ in made)) if isinstance(one, Draft)]
         kept = iter(logged(context, "remember", current(context, every), namespace))
         lines = [next(kept) if isinstance(line, Draft) else line for line in lines]
         facts = [(next(kept) if isinstance(one, Draft) else one, place) for one, place in made]
         sequences = context.rows.append(session, messages, namespace=namespace, memories=ids)
-        entries, settled = [], []
+        entries = []
         for sequence, line, message in zip(sequences, lines, messages, strict=True):
             if isinstance(line, Draft):
                 memory = replace(line.memory, sequence=sequence, source=_placed(line.memory, sequence))
@@ -161,7 +161,6 @@ def _put(
             entries.append(to_entry(memory, vector=fact.vector, no_vector=fact.no_vector))
         lane = store_namespace(namespace, CONVERSATION)
         context.store.upsert(entries, namespace=lane, expect={entry.id: 0 for entry in entries})
-        context.rows.settle(settled)
     reports = [line.report() if isinstance(line, Draft) else line for line in lines]
     for fact, place in facts:
         line = fact.report() if isinstance(fact, Draft) else fact

@@ -162,7 +162,7 @@ def test_an_interrupt_is_a_line_and_130(tmp_path: Path) -> None:
                 break
             os.kill(chat.pid, signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                chat.wait(5)
+                chat.wait(20)
         else:
             chat.kill()
         problems = chat.stderr.read()

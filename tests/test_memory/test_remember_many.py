@@ -278,7 +278,7 @@ class Telling(Letters):
 
 
 class Slow(WrapperStore):
-    """A store that stores nothing until something has happened, or ten seconds have gone by."""
+    """A store that stores nothing until something has happened, or a minute has gone by."""
 
     def __init__(self, wrapped, wanted):
         super().__init__(wrapped)
@@ -287,7 +287,7 @@ class Slow(WrapperStore):
 
     def upsert(self, entries, **options):
         self.begun.set()
-        self.waited.append(self.wanted.wait(10))
+        self.waited.append(self.wanted.wait(60))
         count = super().upsert(entries, **options)
         self.stored.set()
         return count
@@ -361,13 +361,13 @@ def test_a_call_that_is_cancelled_stores_no_batch_that_it_had_not_begun_to_store
 
     async def cancelled():
         writing = asyncio.create_task(memory.remember_many(["a", "b", "c"]))
-        assert await asyncio.to_thread(asked.wait, 10)
-        assert await asyncio.to_thread(store.begun.wait, 10)  # else "a" too would be one that had not begun
+        assert await asyncio.to_thread(asked.wait, 60)
+        assert await asyncio.to_thread(store.begun.wait, 60)  # else "a" too would be one that had not begun
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writing
         stop.set()
-        assert await asyncio.to_thread(store.stored.wait, 10)
+        assert await asyncio.to_thread(store.stored.wait, 60)
         return await memory.list()
 
     assert [one.text for one in run_sync(cancelled())] == ["a"]
