@@ -364,10 +364,13 @@ def test_what_merging_lets_expire_earlier_expires_with_its_earlier_versions(memo
     one = run_sync(memory.remember("I live in Lisbon.")).id
     other = run_sync(memory.remember(Memory("I live by the sea.", expires_at=NOW + timedelta(days=9)))).id
     memory.clock.now += timedelta(days=1)
-    run_sync(memory.merge([one, other], "I live in Lisbon by the sea."))
+    operation = run_sync(memory.merge([one, other], "I live in Lisbon by the sea.")).operation
     assert sorted(found(memory, "Where do I live?", known_at=NOW)) == ["I live by the sea.", "I live in Lisbon."]
     memory.clock.now += timedelta(days=8)
     assert found(memory, "Where do I live?", known_at=NOW) == []
+    run_sync(memory.undo(operation))  # the first one never expires, and neither do its earlier versions
+    assert found(memory, "Where do I live?") == ["I live in Lisbon."]
+    assert found(memory, "Where do I live?", known_at=NOW) == ["I live in Lisbon."]
 
 
 def test_a_merged_text_repeats_none_of_what_it_is_made_of_and_is_not_looked_through_for_facts(memory):

@@ -352,6 +352,15 @@ def test_what_somebody_changed_beside_the_log_is_not_overwritten(memory):
     assert get(memory, one).importance == 0.9
 
 
+def test_what_took_the_place_beside_the_log_is_not_overwritten(memory):
+    report = run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
+    (entry,) = memory.store.get(["home"], namespace="/conversation")
+    undone = run_sync(memory.undo(report.operation))
+    memory.store.upsert([entry], namespace="/conversation")
+    with pytest.raises(CannotUndo, match="there is another memory home now"):
+        run_sync(memory.undo(undone.id))
+
+
 def test_a_version_that_is_back_is_there_once_at_every_moment(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     moments = [memory.clock()]
