@@ -50,8 +50,6 @@ def undo(
         check_may_undo(actor, operation, approved_by=approved_by)
         log = _Log(context, namespace)
         chain = log.chain(operation)
-        if chain[-1].kind == FORGET:
-            raise CannotUndo(operation.id, "what was brought back is forgotten again by forget")
         wanted = _of_memories(context, operation, chain[-1], namespace)
         later = context.operations.later(namespace, id)
         for change in wanted:
