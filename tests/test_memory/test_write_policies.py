@@ -406,7 +406,8 @@ class Makes:
 
 def test_what_is_made_of_nothing_is_a_failure_and_nothing_is_made_where_nothing_may_be():
     own, made = run_sync(judge(Memory("x"), Rules((Makes(Memory("from nowhere"), places=()),))))
-    assert (made, "Makes failed" in own.reason, own.memory) == ([], True, Memory("x"))
+    assert (made, own.memory) == ([], Memory("x"))
+    assert "what is made has at least one source" in own.reason
     assert run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),), making=False)))[1] == []
     assert [one.memory.text for one in run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),))))[1]] == ["a fact"]
 
