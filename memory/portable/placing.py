@@ -157,7 +157,7 @@ def _correct(course: Course, one: _Drafted, entry: Entry) -> None:
             archive = store_namespace(course.namespace, ARCHIVE)
             context.store.upsert([retired(entry, now, counts_to=begun(memory))], namespace=archive)
             change = remarked(entry, to_metadata(memory))
-            hide(context, entry.id, entry.metadata, change.new, course.namespace)
+            hide(context, entry.id, change.new, course.namespace)
         written = [_entry(replace(one, memory=memory))]
         context.store.upsert(written, namespace=one.lane, expect={entry.id: entry.revision})
     course.changes.append(change)

@@ -81,7 +81,7 @@ async def correct(
             return await asyncio.to_thread(swap, context, "correct", [before], draft, namespace, facts, approved_by)
         except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
             await asyncio.to_thread(context.embedding.forget, texts)  # or it was forgotten
-            if expect is not None or attempt == ATTEMPTS - 1:
+            if attempt == ATTEMPTS - 1:
                 raise
             continue
     raise AssertionError("unreachable")
@@ -151,7 +151,7 @@ def swap(
         store.upsert([retired(one, at, counts_to=begins) for one in (*old, *stale)], namespace=archive)
         if others or stale:
             store.delete([one.id for one in (*others, *stale)], namespace=lane)
-        hide(context, first.id, first.metadata, changes[0].new, namespace)
+        hide(context, first.id, changes[0].new, namespace)
         context.log(namespace, new.memory.operation or "", kind, new.memory.actor, changes)
     there = iter(fresh)
     made = (

@@ -86,7 +86,7 @@ class StoredMemories:
         now, row = aware(self.context.clock(), self.context.zone), self._rows.get(key)
         there = [one for one in there if one.holds(now) and key_of(one.memory) == key]
         near = [asked.near(one) for one in (*there, *(row.like(asked, k + _BESIDE, now) if row else ()))]
-        seen = [one for one in near if one.memory.id != memory.id and one.memory.id not in self.hidden]
+        seen = [one for one in near if not _same(one.memory, memory) and one.memory.id not in self.hidden]
         return sorted(seen, key=lambda one: (-one.similarity, one.memory.id))[:k]
 
     def _compared(self, memory: Memory) -> Compared:
@@ -133,6 +133,11 @@ def _by_words(store: VectorStore, texts: Sequence[str], count: int, where: Filte
         ids = list(dict.fromkeys(id for those in named for id, _ in those))
         entries = {entry.id: entry for entry in view.get(ids, namespace=lane) if entry is not None}
     return [[entries[id] for id, _ in those if id in entries] for those in named]
+
+
+def _same(one: Memory, other: Memory) -> bool:
+    """Whether both are one memory: by the id, or by the key that the caller gave, which comes to the same id."""
+    return one.id == other.id or (one.key is not None and one.key == other.key)
 
 
 def _asked_by(memory: Memory) -> _Asked:

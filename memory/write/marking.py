@@ -57,19 +57,19 @@ def given(context: WriteContext, entry: Entry, fields: Fields, namespace: str) -
         return []
     lane = store_namespace(namespace, CONVERSATION)
     context.store.patch({entry.id: patched(entry.metadata, fields)}, namespace=lane, expect={entry.id: entry.revision})
-    hide(context, entry.id, entry.metadata, fields, namespace)
+    hide(context, entry.id, fields, namespace)
     before = {name: entry.metadata.get(name) for name in fields}
     return [Change(entry.id, entry.revision, old=before, new=fields)]
 
 
-def hide(context: WriteContext, id: str, old: Metadata, new: Fields, namespace: str) -> None:
-    """Let what hides a memory hide its earlier versions too: those that had the *old* value get the *new* one."""
+def hide(context: WriteContext, id: str, new: Fields, namespace: str) -> None:
+    """Let what hides a memory, or does no more, hold for its earlier versions too."""
     hiding = {name: new[name] for name in _OF_ALL_VERSIONS if name in new}
     if not hiding:
         return
     changed = {}
     for version in context.versions([id], namespace):
-        fields = {name: value for name, value in hiding.items() if version.metadata.get(name) == old.get(name)}
+        fields = {name: value for name, value in hiding.items() if version.metadata.get(name) != value}
         if fields:
             changed[version.id] = patched(version.metadata, fields)
     if changed:

@@ -50,8 +50,6 @@ def undo(
         check_may_undo(actor, operation, approved_by=approved_by)
         log = _Log(context, namespace)
         chain = log.chain(operation)
-        if chain[-1].kind == FORGET:
-            raise CannotUndo(operation.id, "what was brought back is forgotten again by forget")
         wanted = _of_memories(context, operation, chain[-1], namespace)
         later = context.operations.later(namespace, id)
         for change in wanted:
@@ -220,7 +218,7 @@ class _Inverse:
         back = brought_back(version, change.id, **unversioned(from_entry(here)), **self._written())
         self._archive(here)
         self._write(replace(back, metadata=patched(back.metadata, change.old)), here.revision)
-        hide(self.context, here.id, here.metadata, change.old, self.namespace)
+        hide(self.context, here.id, change.old, self.namespace)
         self._flag(change.id)
         return Change(change.id, here.revision, old=change.new, new=change.old)
 

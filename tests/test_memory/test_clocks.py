@@ -99,6 +99,12 @@ def test_what_expired_is_back_in_sight_when_the_clock_goes_back(memory):
     assert homes(memory) == ["Ana lives in Porto."]
 
 
+def test_what_was_written_elsewhere_before_may_say_when(memory):
+    kept, plain = run_sync(memory.remember_many([Memory("old", recorded_at=NOW - 9 * HOUR), Memory("new")]))
+    assert [one.recorded_at for one in run_sync(memory.get([kept.id, plain.id]))] == [NOW - 9 * HOUR, NOW]
+    assert [one.text for one in run_sync(memory.list(known_at=NOW - HOUR))] == ["old"]
+
+
 # --- zones
 
 

@@ -207,6 +207,24 @@ def test_another_time_lists_what_held_or_was_known_then(memory):
     assert run_sync(memory.list(as_of=NOW - 2 * DAY, kinds=["event"]))[0].text == "I had a cat."
 
 
+@pytest.mark.parametrize("limit", [1, 2, 9])
+@pytest.mark.parametrize("order", ["id", "oldest", "newest"])
+def test_earlier_versions_stand_among_the_others_in_every_order(memory, order, limit):
+    for day, id in enumerate("acbed"):
+        keep(memory, f"old {id}", id=id, occurred_at=NOW + day * DAY)
+    memory.clock.now += DAY
+    for id in "cd":
+        run_sync(memory.correct(id, f"new {id}"))
+    there, after = [], None
+    while True:
+        page = run_sync(memory.list(order=order, known_at=NOW, limit=limit, after=after))
+        there += [one.id for one in page]
+        if (after := page.next) is None:
+            break
+    expected = {"id": "a b c@2 d@5 e", "oldest": "a c@2 b e d@5", "newest": "d@5 e b c@2 a"}
+    assert there == expected[order].split()
+
+
 def test_counts_and_times_are_exact_and_of_one_namespace(memory):
     keep(memory, "I live in Lisbon.", tags=("home", "city"), pinned=True)
     keep(memory, "A tool said é.", kind="note", trust=Trust.TOOL, tags=("home",), expires_at=NOW, disabled=True)

@@ -488,8 +488,11 @@ def test_validity_is_kept_unless_given(memory):
     run(memory.correct(ident, "two", valid_to=end))
     (kept,) = run(memory.get([ident]))
     assert (kept.valid_from, kept.valid_to) == (start, end)
+    run(memory.correct(ident, "two and a half", valid_from=start - timedelta(days=1)))
+    (kept,) = run(memory.get([ident]))
+    assert (kept.valid_from, kept.valid_to) == (start - timedelta(days=1), end)
     with pytest.raises(ArgumentError, match="valid_to"):
-        run(memory.correct(ident, "three", valid_to=start - timedelta(days=1)))
+        run(memory.correct(ident, "three", valid_to=start - timedelta(days=2)))
 
 
 def test_correcting_to_the_same_is_a_duplicate(memory):

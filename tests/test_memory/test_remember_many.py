@@ -219,20 +219,23 @@ def test_what_comes_from_an_item_of_the_same_batch_is_trusted_as_what_is_stored_
     memory = opened([], None)
     keyed = run_sync(memory.remember(Memory("Rain comes.", key="rain"))).id
     run_sync(memory.forget([keyed]))
+    rain = [Memory("Rain comes.", key="rain", actor="tool"), Memory("Take a coat.", derived_from=(keyed,))]
     run_sync(memory.remember(Memory("Snow comes.", id="snow")))
-    lines = run_sync(
-        memory.remember_many(
-            [
-                Memory("Rain comes.", key="rain", actor="tool"),
-                Memory("Take a coat.", derived_from=(keyed,)),
-                Memory("Snow comes.", id="snow", actor="tool"),
-                Memory("Take boots.", derived_from=("snow",)),
-            ]
-        )
-    )
-    assert [line.outcome for line in lines] == ["stored", "stored", "duplicate", "stored"]
-    coat, boots = run_sync(memory.get([lines[1].id, lines[3].id]))
-    assert (coat.trust, boots.trust) == ("tool", "user")
+    snow = [Memory("Snow comes.", id="snow", actor="tool"), Memory("Take boots.", derived_from=("snow",))]
+    for batch, outcome, trust in ((rain, "stored", "tool"), (snow, "duplicate", "user")):
+        source, made = run_sync(memory.remember_many(batch))
+        assert (source.outcome, made.outcome) == (outcome, "stored")
+        assert run_sync(memory.get([made.id]))[0].trust == trust
+
+
+def test_what_would_have_been_made_of_an_item_that_is_known_is_near_to_nothing():
+    numbers = itertools.count()
+    facts = Extractor(lambda turn: [f"fact {next(numbers)} of tea"] if "like" in turn.text else [], kinds=["fact"])
+    memory = LongTermMemory(open_store("numpy:"), policies=[facts, NearDuplicates(words=1)])
+    item = Memory("I like green tea.", key="tea")
+    run_sync(memory.remember(item))
+    again, other = run_sync(memory.remember_many([item, "fact 1 of tea"]))
+    assert (again.outcome, other.outcome, other.of) == ("duplicate", "stored", None)
 
 
 def test_items_stream_in_bounded_batches():

@@ -12,10 +12,13 @@ import pytest
 
 from memory import (
     ArgumentError,
+    Extractor,
     HashingEmbedder,
+    Judge,
     LongTermMemory,
     Memory,
     MinimumLength,
+    NearDuplicates,
     Outcome,
     RejectedText,
     Source,
@@ -193,6 +196,22 @@ def test_what_ended_is_found_for_the_time_before_and_keeps_its_vector(memory):
     assert [version.valid_to is None for version in run_sync(memory.history(one))] == [True, False, True]
 
 
+def test_a_version_names_the_one_whose_place_it_took(memory):
+    one = run_sync(memory.remember("I work at the harbour.")).id
+    other = run_sync(memory.remember("I mend boats.")).id
+    changes = [
+        lambda: memory.end(one, NOW),
+        lambda: memory.correct(one, "I work at the market."),
+        lambda: memory.merge([one, other], "I work at the market and mend boats."),
+    ]
+    for change in changes:
+        (before,) = run_sync(memory.get([one]))
+        run_sync(change())
+        (after,) = run_sync(memory.get([one]))
+        assert after.supersedes == f"{one}@{before.revision}"
+        assert run_sync(memory.get([after.supersedes]))[0].text == before.text
+
+
 def test_an_end_that_is_there_already_is_no_operation(memory):
     one = run_sync(memory.remember(Memory("I work at the harbour.", valid_from=NOW, valid_to=NOW))).id
     assert run_sync(memory.end(one, NOW)).outcome is Outcome.DUPLICATE
@@ -217,6 +236,22 @@ def test_a_correction_of_what_had_a_beginning_holds_from_there(memory):
     memory.clock.now += timedelta(days=10)
     run_sync(memory.correct(one, "I live in Porto."))
     assert found(memory, "Where do I live?", as_of=NOW + timedelta(days=5)) == ["I live in Porto."]
+
+
+@pytest.mark.parametrize("how", ["correct", "merge"])
+def test_what_is_put_in_the_place_of_an_ended_memory_holds_since_it_was_written(memory, how):
+    """The ended version holds from always, as the first one did; what replaces it says something else."""
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    other = run_sync(memory.remember("I am at home.")).id
+    run_sync(memory.end(one, NOW + timedelta(days=50)))
+    memory.clock.now += timedelta(days=10)
+    if how == "correct":
+        run_sync(memory.correct(one, "I live in Porto."))
+    else:
+        run_sync(memory.merge([one, other], "I live in Porto."))
+    for day, home in ((-900, "Lisbon"), (5, "Lisbon"), (10, "Porto")):
+        there = found(memory, "Where do I live?", as_of=NOW + timedelta(days=day))
+        assert [text for text in there if "live" in text] == [f"I live in {home}."]
 
 
 # --- merging
@@ -323,6 +358,45 @@ def test_a_mark_does_not_overwrite_what_another_wrote_meanwhile(memory):
     with pytest.raises(RevisionConflict):
         run_sync(racing.tag(one, ["mine"]))
     assert get(memory, one).metadata == {"theirs": 1}
+
+
+def test_what_merging_lets_expire_earlier_expires_with_its_earlier_versions(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    other = run_sync(memory.remember(Memory("I live by the sea.", expires_at=NOW + timedelta(days=9)))).id
+    memory.clock.now += timedelta(days=1)
+    operation = run_sync(memory.merge([one, other], "I live in Lisbon by the sea.")).operation
+    assert sorted(found(memory, "Where do I live?", known_at=NOW)) == ["I live by the sea.", "I live in Lisbon."]
+    memory.clock.now += timedelta(days=8)
+    assert found(memory, "Where do I live?", known_at=NOW) == []
+    run_sync(memory.undo(operation))  # the first one never expires, and neither do its earlier versions
+    assert found(memory, "Where do I live?") == ["I live in Lisbon."]
+    assert found(memory, "Where do I live?", known_at=NOW) == ["I live in Lisbon."]
+
+
+def test_a_merged_text_repeats_none_of_what_it_is_made_of_and_is_not_looked_through_for_facts(memory):
+    asked = []
+    policies = [NearDuplicates(), Extractor(lambda turn: asked.append(turn.text), kinds=["fact"])]
+    judging = LongTermMemory(memory.store, policies=policies, clock=memory.clock)
+    ids = [run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I live by the sea.")]
+    report = run_sync(judging.merge(ids, "I live by the sea!"))
+    assert (report.of, asked) == (None, [])
+
+
+def test_what_is_corrected_while_it_is_merged_is_archived_as_it_was_corrected_and_comes_back_so(memory):
+    ids = [run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I live by the sea.")]
+    corrections = iter(["I live by the river."])
+
+    def meanwhile(item):
+        for text in corrections:
+            run_sync(memory.correct(ids[1], text))
+        return True
+
+    judging = LongTermMemory(memory.store, policies=[Judge(meanwhile)], clock=memory.clock)
+    operation = run_sync(judging.merge(ids, "I live in Lisbon by the river.")).operation
+    texts = [one.text for one in run_sync(memory.history(ids[1]))]
+    assert texts == ["I live by the river.", "I live by the sea."]
+    run_sync(judging.undo(operation))
+    assert [one.text for one in run_sync(memory.get(ids))] == ["I live in Lisbon.", "I live by the river."]
 
 
 def test_what_must_not_be_merged_is_refused_and_nothing_is_changed(memory):

@@ -9,15 +9,20 @@ from benchmarks.secret_forms import look_alikes, secrets
 from benchmarks.secret_screen import measured
 from memory import (
     ArgumentError,
+    EmbeddingSettings,
+    HashingEmbedder,
     KnowledgeBase,
     LongTermMemory,
     Memory,
     Message,
+    NearDuplicates,
     NoSecrets,
+    RejectedText,
     SecretKind,
     Source,
     ToolCallBlock,
     ToolResultBlock,
+    open_memory,
     secret_spans,
     without_secrets,
 )
@@ -263,6 +268,40 @@ def test_no_byte_of_a_secret_comes_in_with_a_file(tmp_path, action):
         data = path.read_bytes()
         assert KEY.encode() not in data, path.name
         assert CODE.encode() not in data, path.name
+
+
+@pytest.mark.parametrize("action", ["redact", "reject"])
+def test_no_vector_is_kept_of_a_secret_that_was_only_looked_with(tmp_path, action):
+    """Near-duplicates are looked for before the secret is taken out; what the cache keeps, nobody could forget."""
+    memory = open_memory(
+        tmp_path / "m.db",
+        embedder=HashingEmbedder(dimension=16),
+        policies=[NearDuplicates(), NoSecrets(action)],
+        embedding_settings=EmbeddingSettings(cache_bytes=1 << 20),
+    )
+
+    def kept(text):
+        cache = memory.embedding._cache
+        return cache.get(memory.embedder.fingerprint, "document", [text]) != [None]
+
+    plain = run(memory.remember("The house is red.")).id
+    other = run(memory.remember("The house is old.")).id
+    assert kept("The house is red.")
+    ways = [
+        lambda text: memory.remember(text),
+        lambda text: memory.remember_many([text]),
+        lambda text: memory.remember_turn("s", [Message.user(text)]),
+        lambda text: memory.correct(plain, text),
+        lambda text: memory.merge([plain, other], text),
+    ]
+    for number, way in enumerate(ways):
+        text = f"use {KEY} at door {number}"
+        try:
+            run(way(text))
+        except RejectedText:
+            assert (action, number >= 3) == ("reject", True)
+        assert not kept(text), number
+    run(memory.close())
 
 
 def test_what_is_no_secret_is_in_history_byte_for_byte():

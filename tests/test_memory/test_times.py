@@ -1,4 +1,4 @@
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -49,6 +49,15 @@ def test_a_naive_time_is_taken_in_the_zone_given():
 def test_a_naive_time_without_a_zone_is_in_the_systems():
     moment = aware(datetime.fromisoformat("2026-07-01T12:00"))
     assert moment.utcoffset() == datetime.fromisoformat("2026-07-01T12:00").astimezone().utcoffset()
+
+
+def test_a_time_whose_zone_names_no_offset_is_naive():
+    class Nowhere(tzinfo):
+        def utcoffset(self, moment):
+            return None
+
+    moment = aware(datetime(2026, 7, 1, 12, tzinfo=Nowhere()), ZoneInfo("Europe/Berlin"))
+    assert moment.utcoffset() == timedelta(hours=2)
 
 
 def test_an_aware_time_stays_as_it_is():

@@ -352,6 +352,39 @@ def test_what_somebody_changed_beside_the_log_is_not_overwritten(memory):
     assert get(memory, one).importance == 0.9
 
 
+@pytest.mark.parametrize("how", ["remember", "pin", "correct"])
+def test_what_somebody_removed_beside_the_log_cannot_be_taken_back(memory, how):
+    report = run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
+    done = {
+        "remember": lambda: report.operation,
+        "pin": lambda: run_sync(memory.pin("home")).id,
+        "correct": lambda: run_sync(memory.correct("home", "I live in Porto.")).operation,
+    }[how]()
+    memory.store.delete(["home"], namespace="/conversation")
+    with pytest.raises(CannotUndo, match="memory home is not there any more"):
+        run_sync(memory.undo(done))
+
+
+def test_what_is_no_change_of_a_memory_says_why_it_is_not_taken_back(memory, tmp_path):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    gone = run_sync(memory.forget([one], grace=timedelta(days=9))).operation
+    restored = run_sync(memory.restore_forgotten(gone)).id
+    with pytest.raises(CannotUndo, match="what was brought back can be forgotten again"):
+        run_sync(memory.undo(restored))
+    run_sync(memory.export(tmp_path / "x.jsonl"))
+    with pytest.raises(CannotUndo, match="a file that was written elsewhere is not taken back"):
+        run_sync(memory.undo(run_sync(memory.operations(limit=1))[0].id))
+
+
+def test_what_took_the_place_beside_the_log_is_not_overwritten(memory):
+    report = run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
+    (entry,) = memory.store.get(["home"], namespace="/conversation")
+    undone = run_sync(memory.undo(report.operation))
+    memory.store.upsert([entry], namespace="/conversation")
+    with pytest.raises(CannotUndo, match="there is another memory home now"):
+        run_sync(memory.undo(undone.id))
+
+
 def test_a_version_that_is_back_is_there_once_at_every_moment(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     moments = [memory.clock()]

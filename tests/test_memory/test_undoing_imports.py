@@ -152,6 +152,22 @@ def test_what_was_taken_back_in_the_file_counts_from_the_import_on_too(memory, t
     assert found(memory, as_of=memory.clock()) == ["Ana lives in Faro."]
 
 
+def test_what_was_taken_back_in_the_file_stays_so_when_the_import_is_done_again(theirs, memory, tmp_path):
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    for home in ("Faro", "Beja"):
+        mistake = run_sync(theirs.correct(one, f"Ana lives in {home}.")).operation
+        run_sync(theirs.undo(mistake))
+    run_sync(theirs.correct(one, "Ana lives in Evora."))
+    operation = taken(memory, theirs, tmp_path / "x.jsonl")
+    before = [(version.text, version.withdrawn) for version in run_sync(memory.history(one))]
+    assert [withdrawn for _, withdrawn in before] == [False, False, True, True, True, True]
+    undone = run_sync(memory.undo(operation))
+    assert all(version.withdrawn for version in run_sync(memory.history(one)))
+    run_sync(memory.undo(undone.id))
+    after = [(version.text, version.withdrawn) for version in run_sync(memory.history(one))]
+    assert [one for one in after if one != ("Ana lives in Evora.", True)] == before  # but for what was here in between
+
+
 def test_a_memory_that_was_merged_into_another_since_is_in_the_way(memory, theirs, tmp_path):
     one = run_sync(theirs.remember("Ana lives in Porto.")).id
     imported = taken(memory, theirs, tmp_path / "x.jsonl")

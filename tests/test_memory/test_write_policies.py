@@ -11,6 +11,7 @@ import pytest
 from memory import (
     ArgumentError,
     Decision,
+    DuplicateKey,
     Extractor,
     Fact,
     Judge,
@@ -328,7 +329,7 @@ def test_a_judge_of_turns_keeps_both_one_a_distilled_text_or_nothing(make, verdi
 
 
 def test_a_judge_of_turns_rewords_one_item_in_its_place(make):
-    judge_of_one = Judge(lambda whole: "Dog: Rex", of="turn")
+    judge_of_one = Judge(lambda whole: f"Dog: {whole.memories[0].text[-4:-1]}", of="turn")
     assert run_sync(judge_of_one.decide(Memory("My dog is Rex."))).memory.text == "Dog: Rex"
     memory = make(judge_of_one)
     report = run_sync(memory.remember(Memory("My dog is Rex.", kind="note")))
@@ -405,7 +406,8 @@ class Makes:
 
 def test_what_is_made_of_nothing_is_a_failure_and_nothing_is_made_where_nothing_may_be():
     own, made = run_sync(judge(Memory("x"), Rules((Makes(Memory("from nowhere"), places=()),))))
-    assert (made, "Makes failed" in own.reason, own.memory) == ([], True, Memory("x"))
+    assert (made, own.memory) == ([], Memory("x"))
+    assert "what is made has at least one source" in own.reason
     assert run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),), making=False)))[1] == []
     assert [one.memory.text for one in run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),))))[1]] == ["a fact"]
 
@@ -527,6 +529,24 @@ def test_what_adds_no_word_can_be_folded_and_what_does_never_is(make):
     other = run_sync(memory.remember("I do not like green tea."))
     assert (other.outcome, other.of) == ("stored", first.id)
     assert texts(memory) == ["I do like green tea.", "I do not like green tea."]
+
+
+@pytest.mark.parametrize("name", [{"id": "tea"}, {"key": "tea"}])
+def test_a_memory_is_no_near_duplicate_of_itself_by_its_id_or_key(make, name):
+    memory = make(NearDuplicates(fold=True))
+    first = run_sync(memory.remember(Memory("I like green tea.", **name)))
+    again = run_sync(memory.remember(Memory("I like green tea.", **name)))
+    assert (again.outcome, again.of) == ("duplicate", first.id)
+    with pytest.raises(DuplicateKey):
+        run_sync(memory.remember(Memory("Green tea I like!", **name)))
+    assert run_sync(memory.remember("Green tea I like!")).outcome == "near-duplicate"
+
+
+def test_of_two_that_are_as_near_the_first_by_id_is_named(make):
+    memory = make(NearDuplicates())
+    run_sync(memory.remember(Memory("I like green tea.", id="b")))
+    lines = run_sync(memory.remember_many([Memory("I like green tea.", id="a"), Memory("I like green tea.", id="c")]))
+    assert [line.of for line in lines] == ["b", "a"]
 
 
 def test_another_s_words_another_kind_and_another_scope_are_no_near_duplicates(make):
