@@ -167,11 +167,19 @@ def test_messages_of_which_nothing_was_remembered_are_their_speakers(memory, who
     assert run(memory.conversations.load("s")) == []
 
 
-def test_what_waits_keeps_a_namespace_from_being_forgotten_by_who_is_trusted_less(memory):
-    receipt = run(memory.forget([remembered(memory, "my own words")], grace=WEEK))
+@pytest.mark.parametrize("what", ["memory", "message"])
+def test_what_waits_keeps_a_namespace_from_being_forgotten_by_who_is_trusted_less(memory, what):
+    if what == "memory":
+        receipt = run(memory.forget([remembered(memory, "my own words")], grace=WEEK))
+    else:
+        run(memory.conversations.append("t", [Message.system("be brief")]))
+        receipt = run(memory.forget(session="t", grace=WEEK))
+    run(memory.remember_many([Memory("what a tool said", actor="tool", trust=Trust.TOOL)]))
+    run(memory.conversations.append("s", [Message.tool([])]))
     with pytest.raises(NotTrusted):
         run(memory.forget_namespace("", actor="tool"))
     assert list(memory._context.held.of("")) == [receipt.operation]
+    assert (run(memory.count()), len(run(memory.conversations.load("s")))) == (1, 1)
     assert run(memory.forget_namespace("", actor="tool", approved_by="user")).parts["held"] == 1
 
 

@@ -312,4 +312,5 @@ def test_damage_to_what_is_held_is_found(tmp_path, clock):
     with memory.store.database.write() as connection:
         connection.execute("UPDATE held_things SET data = replace(data, 'zebra', 'horse')")
     assert {finding.part for finding in memory.store.verify()} == {"held"}
+    assert run(memory.forget_namespace("")).parts["held"] == 1
     run(memory.close())
