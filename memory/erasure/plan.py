@@ -209,6 +209,8 @@ def _holding(context: WriteContext, plan: Plan, namespace: str) -> list[tuple[st
 
 def _told(context: WriteContext, row: HistoryRow) -> str:
     """Return what a memory of a tool message says, where it has none: it is one of the same words."""
+    if isinstance(memory_of(row.message, row.session, row.at), str):  # it never has one; then its calls are not sought
+        return ""
     memory = memory_of(row.message, row.session, row.at, calls=calls_of(context, row))
     return memory.text if isinstance(memory, Memory) else ""
 
