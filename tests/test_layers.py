@@ -146,7 +146,7 @@ LINES: dict[str, list[set[str]]] = {
         {"closing", "reembedding", "road"},
         {"marking", "remembering"},
         {"correcting", "turns", "undoing"},
-        {"ending", "merging"},
+        {"completing", "ending", "merging"},
     ],
     "memory.erasure": [
         {
@@ -298,7 +298,7 @@ LINES: dict[str, list[set[str]]] = {
         {"context", "explained", "printable", "shapes"},
         {"opened", "output", "progress", "tables"},
         {"agreeing", "deeds", "failures", "inputs", "named"},
-        {"checks", "shown"},
+        {"checks", "sensitive", "shown"},
         {
             "ask",
             "changed",

@@ -16,8 +16,9 @@ from memory.erasure.mentions import MADE_OF
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
 from memory.records import Change, Memory
 from memory.storage.rows import HistoryRow
+from memory.write.completing import calls_of
 from memory.write.context import WriteContext
-from memory.write.turns import calls_of, memory_of, quotes
+from memory.write.turns import memory_of, quotes
 from vectorstore import Entry
 
 MERGE: Final = "merge"

@@ -16,7 +16,7 @@ from memory.lanes import CONVERSATION, store_namespace
 from memory.portable.believing import ceiling_of, check_may_replace, check_mode
 from memory.portable.course import Course
 from memory.portable.deciding import Decided, Deciding, Given
-from memory.portable.others import settle, take
+from memory.portable.others import replace_history, settle, take
 from memory.portable.placing import place
 from memory.portable.reading import Checked, checked_file
 from memory.portable.report import ImportReport, Item, Mode
@@ -82,9 +82,8 @@ def _replace(course: Course, decided: Mapping[int, Decided], on_progress: Progre
     with _transaction(course):
         course.removed = make_room(course.context, course.namespace, dry_run=course.dry_run)
         course.changes += [replaced_all(course.removed)] if course.removed else []
-        if not course.dry_run:
-            for numbers in checked.batches(checked.others):
-                settle(course, list(checked.lines(numbers)))
+        for numbers in checked.batches(checked.others):
+            settle(course, list(checked.lines(numbers)))
         _begin(course)
         done = 0
         for numbers in checked.batches(checked.operations):
@@ -97,6 +96,8 @@ def _replace(course: Course, decided: Mapping[int, Decided], on_progress: Progre
         for numbers in checked.batches(checked.others):
             done += _take(course, numbers)
             _tell(on_progress, done, checked)
+    if course.context.apart and not course.dry_run:
+        replace_history(course)
 
 
 def _look_around(course: Course) -> None:

@@ -33,7 +33,8 @@ def make_room(context: WriteContext, namespace: str, *, dry_run: bool) -> int:
             _ask(context, Gone(namespace, now, {lane: ids}, frozenset(entry.text for entry in page)))
             store.erase(ids, namespace=lane)
     _ask(context, Gone(namespace, now, {}, frozenset(), everything=True))
-    context.rows.erase_namespace(namespace)
+    if not context.apart:  # else it comes after the commit, with what takes its place
+        context.rows.erase_namespace(namespace)
     context.operations.clear(namespace)
     for one in reversed(own):
         context.operations.add(namespace, one)

@@ -28,7 +28,7 @@ from memory.storage.serialise import (
     check_session,
     needle,
 )
-from memory.storage.sqlite_messages import MOST, begins, keys, note, put_at, remove
+from memory.storage.sqlite_messages import MOST, begin, begins, keys, note, put_at, remove
 from memory.storage.sqlite_summaries import drop_summaries, read_summary, telling, write_summary
 from memory.storage.summaries import Summary, check_summary, same
 from memory.storage.tables import FROM, ROW, SHOWN, SHOWN_FROM, HistoryTables, checksum_of, decoded
@@ -52,7 +52,7 @@ class SqliteRows:
     def __init__(self, database: Database, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         if not isinstance(database, Database):
             raise ArgumentError("database", database, "a vectorstore.sqlite.Database is needed, such as Database(path)")
-        self._database = database
+        self.database = self._database = database
         self._clock = clock
         self._retention = checked_retention(retention)
         database.attach(HistoryTables())
@@ -189,8 +189,8 @@ class SqliteRows:
 
     def settle(self, rows: Sequence[HistoryRow]) -> None:
         """As ``HistoryRows.settle``."""
-        self._assign(rows, settled=1)
         with self._database.write() as connection:
+            self._assign(rows, settled=1)
             for place in dict.fromkeys((row.namespace, row.session) for row in rows):
                 for key in keys(connection, place):
                     bounds.take_hidden(connection, key)
@@ -225,9 +225,21 @@ class SqliteRows:
         """As ``HistoryRows.kept``."""
         sql = f"SELECT s.session, m.sequence {FROM} WHERE s.namespace = ? AND s.session = ifnull(?, s.session)"
         with self._database.read() as connection:
-            places = list(connection.execute(f"{sql} ORDER BY m.key", (namespace, session)))
-        for group in _groups(places):
-            yield from self.at(group, namespace=namespace)
+            places = list(connection.execute(f"{sql} ORDER BY s.session, m.sequence", (namespace, session)))
+        for place in places:  # one at a time: a message may carry a document
+            yield from self.at([place], namespace=namespace)
+
+    def next_numbers(self, session: str | None = None, *, namespace: str = "") -> list[tuple[str, int]]:
+        """As ``HistoryRows.next_numbers``."""
+        sql = "SELECT session, next FROM history_sessions WHERE namespace = ? AND session = ifnull(?, session)"
+        with self._database.read() as connection:
+            return list(connection.execute(f"{sql} ORDER BY session", (namespace, session)))
+
+    def count_from(self, session: str, number: int, *, namespace: str = "") -> None:
+        """As ``HistoryRows.count_from``."""
+        place = (check_namespace(namespace), check_session(session))
+        with self._database.write() as connection:
+            begin(connection, place, number)
 
     def _select(self, test: str, bound: tuple[Any, ...], order: str = "ORDER BY m.key") -> Iterator[HistoryRow]:
         sql = f"SELECT {ROW} {FROM} WHERE {test} {order}"

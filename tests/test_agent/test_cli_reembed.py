@@ -45,7 +45,7 @@ class EmbeddingServer(OllamaServer):
         texts = seen.body["input"]
         self.asked.release()
         if len(self.texts) + len(texts) > self.allowed and len(texts) != 3:  # the probes are three
-            return RawReply([60.0]) if self.silent else RawReply([b'{"error": "no more"}'], 403, "application/json")
+            return RawReply([600.0]) if self.silent else RawReply([b'{"error": "no more"}'], 403, "application/json")
         self.texts.extend(texts if len(texts) != 3 else [])
         rows = run_sync(HashingEmbedder(dimension=32 if seen.body["model"] == "one" else 48).embed(texts))
         answer = {"embeddings": (rows[:, ::-1] if self.turned else rows).astype(float).tolist()}
@@ -151,9 +151,9 @@ def test_an_interrupt_keeps_what_was_embedded(server, mneme, tmp_path, monkeypat
         text=True,
     )
     for _ in range(1 + 1 + 4 + 1):  # the probes, the note, a batch of 256 in four, and one that is never answered
-        assert server.asked.acquire(timeout=60)
+        assert server.asked.acquire(timeout=300)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=300)
     assert (child.returncode, out) == (130, "")
     assert "the same command goes on" in err
     server.allowed = 10**9
@@ -241,7 +241,7 @@ def test_a_bar_is_shown_on_a_terminal(server, mneme, tmp_path) -> None:
             break
         shown += piece
     os.close(ours)
-    assert child.communicate(timeout=60)[0] == "4 entries embedded with ollama/two/full/unit\n"
+    assert child.communicate(timeout=300)[0] == "4 entries embedded with ollama/two/full/unit\n"
     assert b"embedding" in shown
     assert b"4/4" in shown
 

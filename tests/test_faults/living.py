@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from memory import HashingEmbedder, LongTermMemory, Memory, Message, run_sync
 from memory.embedders.space import embedder_space
 from memory.errors import MemoryLayerError
+from tests.test_faults.logged import wrongly_logged
 from vectorstore import open_store
 
 STEPS = (
@@ -126,22 +127,12 @@ class Kept:
         run_sync(self.memory.flush())
         if left := run_sync(self.memory.pending()):
             found.append(f"{left} without a vector after a flush")
-        log = run_sync(self.memory.operations(limit=100_000))
-        known = {one.id for one in log}
-        there = {change.id for one in log if one.kind == "forget" for change in one.changes}
-        for name in self.memory.store.namespaces():
-            there |= {entry.id.partition("@")[0] for entry in self.memory.store.scan(namespace=name)}
-        for one in log:
-            found += [
-                f"{one.kind} of {change.id}: logged, not done" for change in one.changes if change.id not in there
-            ]
+        found += wrongly_logged(self.memory)
         for name in self.memory.store.namespaces():
             for entry in self.memory.store.scan(namespace=name):
                 (vector,) = run_sync(self._embedder.embed([entry.text]))
                 if entry.vector is None or abs(entry.vector - vector).max() > 1e-5:
                     found.append(f"{entry.id}: its vector is not its text's")
-                if entry.metadata.get("operation") not in known:
-                    found.append(f"{entry.id}: written by no operation")
         return found
 
     def close(self) -> None:

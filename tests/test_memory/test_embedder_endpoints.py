@@ -40,11 +40,12 @@ class Server:
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     most: int = 0
-    slow: float = 0.0
+    meets: int = 1
+    """How many requests must once have been under way together before any is answered; a minute is waited for it."""
     twist: Callable[[dict[str, Any]], Any] = lambda answer: answer
     status: Callable[[int], tuple[int, dict[str, str]] | None] = lambda number: None
     _now: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def answer(self, path: str, payload: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         given = payload["input"]
@@ -70,14 +71,16 @@ class Server:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        with self._lock:
+        with self._changed:
             self._now += 1
             self.most = max(self.most, self._now)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.most >= self.meets, 60)
         try:
-            time.sleep(self.slow)
+            time.sleep(0.02 if self.meets > 1 else 0)  # one too many would come now
             yield
         finally:
-            with self._lock:
+            with self._changed:
                 self._now -= 1
 
 
@@ -184,7 +187,7 @@ def test_batches_are_bounded_by_tokens_too(server: Server, make: Any) -> None:
 
 @BOTH
 def test_requests_are_under_way_together_but_no_more_than_allowed(server: Server, make: Any) -> None:
-    server.slow = 0.02
+    server.meets = 2
     texts = [f"text {n}" for n in range(24)]
     vectors = run_sync(make(server, batch_texts=2, concurrency=3).embed(texts))
     assert len(server.requests) == 12

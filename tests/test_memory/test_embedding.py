@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from memory.records import Memory
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
 from memory.write.probe_tables import SqliteProbes
+from memory.write.under_way import UnderWay
+from tests.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 
 LANE = store_namespace("", CONVERSATION)
@@ -38,7 +41,7 @@ HASHING = HashingEmbedder(dimension=64)
 
 
 class Model:
-    """An embedder whose model can be changed under its name, that can fail, hang, refuse and cut."""
+    """An embedder whose model can be changed under its name, that can fail, hang, come too late, refuse and cut."""
 
     dimension = 64
 
@@ -47,6 +50,7 @@ class Model:
         self.turn = turn
         self.fails: str | None = None
         self.hangs = False
+        self.late = False
         self.asked: list[str] = []
         self.probed = 0
 
@@ -55,6 +59,8 @@ class Model:
         self.asked.extend(text for text in texts if text not in PROBES)
         if self.fails is not None:
             raise EmbedderError(self.fails)
+        if self.late:
+            await outlasting()
         await until(lambda: not self.hangs)
         for text in texts:
             if "poison" in text:
@@ -418,15 +424,15 @@ def test_who_watches_the_store_sees_no_search_in_a_write(tmp_path: Path) -> None
 
 def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() -> None:
     model = Model()
-    model.hangs = True
+    model.late = True
     now = [0.0]
-    settings = EmbeddingSettings(write_patience=0.02, per_text=0, rest=30)
+    settings = EmbeddingSettings(write_patience=DEADLINE, per_text=0, rest=30)
     embedding = Embedding(open_store("numpy:"), model, settings=settings, clock=lambda: now[0])
     assert "no answer within" in run(embedding.vectors(["one"])).deferred
     asked = len(model.asked)
     assert "left alone" in run(embedding.vectors(["two"])).deferred
     assert len(model.asked) == asked
-    model.hangs, now[0] = False, 31.0
+    model.late, now[0] = False, 31.0
     assert run(embedding.vectors(["three"])).deferred is None
 
 
@@ -435,7 +441,7 @@ def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of
     returned: list[bool] = []
 
     def hung(texts: list[str]) -> Any:
-        returned.append(over.wait(10))
+        returned.append(over.wait(600))
         return [[1.0]] * len(texts)
 
     memory = opened(tmp_path, FunctionEmbedder(hung, fingerprint="hung/1"), write_patience=0.05, per_text=0.0)
@@ -449,12 +455,12 @@ def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of
 
 def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
     model = Model()
-    memory = opened(tmp_path, model, question_patience=0.02)
+    memory = opened(tmp_path, model, question_patience=DEADLINE)
     run(memory.remember("The archive is in Turin."))
-    model.hangs = True
+    model.late = True
     found = run(memory.recall("Where is the archive?"))
     assert found[0].memory.text == "The archive is in Turin."
-    assert any("words alone" in note and "no answer within 0.02 s" in note for note in found.notes)
+    assert any("words alone" in note and "no answer within 600 s" in note for note in found.notes)
     run(memory.close())
 
 
@@ -489,6 +495,28 @@ def test_an_unknown_way_with_mismatches_is_an_argument_error() -> None:
 
 
 # --- closing
+
+
+def test_an_embedding_that_begins_at_the_moment_of_closing_is_not_waited_for() -> None:
+    under_way = UnderWay()
+
+    class Meanwhile(threading.Condition):
+        """Lets another thread end the waiting just before the embedding is noted as one that waits."""
+
+        def __enter__(self) -> bool:
+            if not under_way.closing:
+                under_way.closing = True
+                under_way.hurry()
+            return super().__enter__()
+
+    under_way._changed = Meanwhile()
+
+    async def begun() -> None:
+        async with under_way.embedding(DEADLINE):
+            await asyncio.sleep(5)
+
+    with pytest.raises(TimeoutError):
+        run(begun())
 
 
 def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) -> None:
@@ -581,6 +609,27 @@ def test_closing_waits_for_what_is_about_to_be_stored(tmp_path: Path, monkeypatc
     again = opened(tmp_path, model)
     assert run(again.count()) == 2
     run(again.close())
+
+
+@pytest.mark.parametrize("wait", [0, DEADLINE])
+def test_closing_leaves_the_only_thread_to_what_is_being_stored(tmp_path: Path, wait: float) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    model.hangs = True
+
+    async def closed() -> Any:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        writing = asyncio.ensure_future(memory.remember("under way"))
+        await until(lambda: "under way" in model.asked)
+        closing = asyncio.ensure_future(memory.close(wait=wait))
+        await asyncio.sleep(0.05)
+        model.hangs = False
+        async with asyncio.timeout(60):
+            await closing
+        return await writing
+
+    assert run(closed()).outcome == "stored"
 
 
 def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: Path) -> None:

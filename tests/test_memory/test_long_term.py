@@ -346,7 +346,7 @@ def test_a_turn_is_in_history_and_in_memory_under_one_number(memory):
     assert run(memory.complete()) == 0
 
 
-def test_tools_and_thoughts_stay_in_history(memory):
+def test_calls_and_thoughts_stay_in_history(memory):
     said = [
         Message.user("add"),
         Message.assistant([ThinkingBlock(text="hm"), ToolCallBlock(id="1", name="add")]),
@@ -354,11 +354,10 @@ def test_tools_and_thoughts_stay_in_history(memory):
         Message.assistant("It is 3."),
     ]
     reports = run(memory.remember_turn("s", said))
-    assert [report.outcome for report in reports] == ["stored", "rejected", "rejected", "stored"]
+    assert [report.outcome for report in reports] == ["stored", "rejected", "stored", "stored"]
     assert "no text" in reports[1].reason
-    assert "tool" in reports[2].reason
     assert [one.message for one in run(memory.conversations.load("s"))] == said
-    assert texts(memory) == ["add", "It is 3."]
+    assert texts(memory) == ["add", "add\n3", "It is 3."]
 
 
 def test_a_turn_that_a_policy_rejects_is_in_history_only(store):
@@ -678,7 +677,7 @@ def test_a_turn_acknowledged_before_a_kill_is_there_with_its_record(tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 9, done.stderr
     memory = LongTermMemory(open_store("sqlite:///" + path))

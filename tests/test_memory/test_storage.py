@@ -5,7 +5,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -142,33 +141,34 @@ def test_history_survives_the_file_being_closed(tmp_path):
 class Halting(list[Message]):
     """A list that lets others go first before it is read for the second time, which is when it is stored."""
 
-    def __init__(self, messages: list[Message], turn: threading.Event) -> None:
+    def __init__(self, messages: list[Message], begun: threading.Event, turn: threading.Event) -> None:
         super().__init__(messages)
-        self._turn, self._read = turn, 0
+        self._begun, self._turn, self._read = begun, turn, 0
 
     def __iter__(self) -> Iterator[Message]:
         self._read += 1
         if self._read == 2:
-            self._turn.wait(0.2)
+            self._begun.set()
+            self._turn.wait(0.2)  # where all is well nobody can go first, so that this is waited for
         return super().__iter__()
 
 
 def test_a_writer_in_the_middle_of_its_work_shares_no_number_with_another():
     rows = InMemoryHistory().rows
-    gone_first = threading.Event()
+    begun, gone_first = threading.Event(), threading.Event()
     given = {}
 
     def slow():
-        given["slow"] = rows.append("s", Halting(said("a", "b"), gone_first))
+        given["slow"] = rows.append("s", Halting(said("a", "b"), begun, gone_first))
 
     def quick():
+        assert begun.wait(60)
         given["quick"] = rows.append("s", said("c", "d"))
         gone_first.set()
 
     threads = [threading.Thread(target=slow), threading.Thread(target=quick)]
-    threads[0].start()
-    time.sleep(0.05)  # so that the slow one is the first to begin
-    threads[1].start()
+    for thread in threads:
+        thread.start()
     for thread in threads:
         thread.join()
     assert sorted(given["slow"] + given["quick"]) == [1, 2, 3, 4]
@@ -209,7 +209,7 @@ def test_a_killed_process_leaves_what_was_acknowledged_and_nothing_half(tmp_path
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert (run.returncode, run.stdout) == (9, "stored\n"), run.stderr
     database = Database(path)

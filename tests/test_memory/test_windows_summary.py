@@ -331,7 +331,7 @@ def test_a_plain_function_that_never_answers_is_given_up_and_not_waited_for(hist
     returned: list[bool] = []
 
     def summarise(so_far: str, messages: Sequence[Message]) -> str:
-        returned.append(over.wait(10))
+        returned.append(over.wait(600))
         return "too late"
 
     said(history, *"abc")

@@ -44,13 +44,16 @@ def import_(
     otherwise. What was forgotten here does not come back. The same file again adds nothing; one that was broken off is
     finished by importing it again.
     """
+    if not file.is_file():  # before a memory file is made for it
+        raise typer.BadParameter(f"{file} is no file", param_hint="FILE")
+    if mode == "replace" and not dry_run:
+        may_ask(yes=yes)
     from memory import run_sync
 
     options: dict[str, Any] = {"mode": mode, "trust": trust}
     with opened_memory(context, create=not dry_run) as place:
         memory, options = place.memory, {**options, "namespace": place.namespace}
         if mode == "replace" and not dry_run:
-            may_ask(yes=yes)
             plan = run_sync(memory.import_(file, **options, dry_run=True))
             question = f"{counted(plan.removed, 'entry', 'entries')} will be gone, and the file in their place. Go on?"
             if plan.removed and not yes and not confirmed(question):

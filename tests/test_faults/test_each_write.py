@@ -1,0 +1,85 @@
+"""Every way of writing, stopped at each of its writes: whole or not there, nothing half-written, and made again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import mkdtemp
+from unittest import mock
+
+import pytest
+
+from memory.recall import following
+from memory.write.context import WriteContext
+from tests.test_faults.conftest import Campaign
+from tests.test_faults.each_write import Bench, killed_at_each_commit, wrong_when_ended, wrong_when_refused
+from tests.test_faults.write_paths import APART, PATHS, WritePath
+from vectorstore.engines.sqlite_store import SqliteStore
+
+_MEMORY = Path("/dev/shm")
+each_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+
+
+@pytest.fixture(scope="module", params=[False], ids=["one file"])
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    # In memory where that can be: what is flushed to a disk and when is tried by the tests of power and disks.
+    folder = tmp_path_factory.mktemp("bench") if not os.access(_MEMORY, os.W_OK) else Path(mkdtemp(dir=_MEMORY))
+    with mock.patch.object(following, "_WORTH_KEEPING", 1):  # so that a small memory has what recall derives, too
+        yield Bench(folder, apart=request.param)
+    shutil.rmtree(folder)
+
+
+@each_path
+def test_a_process_that_ends_after_any_commit_leaves_all_or_nothing(bench: Bench, path: WritePath) -> None:
+    commits, wrong = wrong_when_ended(bench, path)
+    assert wrong == []
+    assert commits > 0
+
+
+@each_path
+def test_a_write_that_fails_leaves_nothing_and_can_be_made_again(
+    bench: Bench, path: WritePath, campaign: Campaign
+) -> None:
+    failures, wrong = wrong_when_refused(bench, path, most=None if campaign.full else 6 if path.steps else 16)
+    assert wrong == []
+    assert failures > 0
+
+
+@pytest.mark.parametrize("bench", [True], ids=["history apart"], indirect=True)
+@pytest.mark.parametrize("path", APART, ids=lambda path: path.name)
+def test_where_history_is_a_file_of_its_own_opening_completes_what_was_said_and_the_same_call_ends_the_rest(
+    bench: Bench, path: WritePath
+) -> None:
+    commits, wrong = wrong_when_ended(bench, path)
+    assert wrong == []
+    assert commits > 1
+
+
+def test_a_process_that_is_killed_right_after_a_commit_leaves_what_its_files_held(
+    campaign: Campaign, tmp_path: Path
+) -> None:
+    few = ["remember a turn", "forget", "import what is other", "switch"]
+    names = [path.name for path in PATHS] if campaign.full else few
+    report = campaign.run(killed_at_each_commit, folder=str(tmp_path), names=names)
+    assert report["broken"] == []
+    assert report["kills"] >= 2 * len(few)
+
+
+@pytest.mark.parametrize("found_by", [wrong_when_ended, wrong_when_refused], ids=["ended", "refused"])
+@pytest.mark.parametrize(
+    "path", [path for path in PATHS if path.name in ("correct", "forget", "pin")], ids=lambda path: path.name
+)
+def test_a_memory_without_transactions_is_caught(
+    found_by: Callable[[Bench, WritePath], tuple[int, list[str]]], path: WritePath, bench: Bench
+) -> None:
+    with mock.patch.object(SqliteStore, "transaction", return_value=nullcontext()):
+        assert found_by(bench, path)[1] != []
+
+
+@pytest.mark.parametrize("bench", [True], ids=["history apart"], indirect=True)
+def test_a_memory_that_settles_before_it_has_committed_is_caught(bench: Bench) -> None:
+    with mock.patch.object(WriteContext, "apart", False):
+        assert wrong_when_ended(bench, APART[0])[1] != []
