@@ -246,7 +246,7 @@ def bytes_of(folder):
     return b"".join(path.read_bytes() for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("way", ["a write", "a forgetting", "opening", "by hand"])
+@pytest.mark.parametrize("way", ["a write", "a forgetting", "that of a namespace", "opening", "by hand"])
 def test_at_its_end_the_bytes_are_gone(tmp_path, clock, way):
     memory = open_memory(tmp_path / "m.db", clock=clock)
     first, _ = prepared(memory)
@@ -263,6 +263,8 @@ def test_at_its_end_the_bytes_are_gone(tmp_path, clock, way):
         run(memory.remember("in time"))
     elif way == "a forgetting":
         run(memory.forget([other]))
+    elif way == "that of a namespace":
+        run(memory.forget_namespace("another"))
     elif way == "opening":
         run(memory.close())
         memory = open_memory(tmp_path / "m.db", clock=clock)
