@@ -241,6 +241,24 @@ def test_what_is_here_again_under_its_key_and_waits_too_goes_once(memory):
     assert receipt.operation not in memory._context.held.of("")
 
 
+def test_what_waits_of_a_memory_goes_with_it_however_it_was_named(memory):
+    first = remembered(memory, "with a key", key="k")
+    run(memory.forget([first], grace=WEEK))
+    assert remembered(memory, "other words", key="k", tags=("house",)) == first
+    assert run(memory.forget(tags=["house"])).parts["held"] == 1
+    assert list(memory._context.held.of("")) == []
+
+
+def test_words_that_went_for_good_are_not_kept_beside_what_waits_on(memory):
+    both = [remembered(memory, "the first thing"), remembered(memory, "the second thing")]
+    receipt = run(memory.forget(both, grace=WEEK))
+    run(memory.forget(both[:1]))
+    assert memory._context.held.get("", receipt.operation).words == ("the second thing",)
+    run(memory.restore_forgotten(receipt.operation))
+    assert memory.tombstones.words_at("", "the first thing") is not None
+    assert memory.tombstones.words_at("", "the second thing") is None
+
+
 def test_what_somebody_forgot_who_is_trusted_more_is_not_brought_back_nor_what_is_theirs(memory):
     mine, tools = remembered(memory, "my own words"), remembered(memory, "what a tool said", trust=Trust.TOOL)
     by_me = run(memory.forget([tools], grace=WEEK))
