@@ -108,6 +108,17 @@ def test_taken_back_in_one_namespace_it_stays_forgotten_in_another(memory):
     assert memory._context.held.get("b", receipts[1].operation) is not None
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_stays_is_a_tombstone_of_each_memory_and_of_each_message(memory, whole):
+    (told,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
+    run(memory.correct(told.id, "other words"))
+    run(memory.forget_namespace("") if whole else memory.forget([told.id]))
+    conversation, history = store_namespace("", "conversation"), store_namespace("", "history")
+    assert memory.tombstones.lanes() == [conversation, history]
+    assert [id for id, _ in memory.tombstones.ids(conversation)] == [told.id]
+    assert len(memory.tombstones.ids(history)) == 1
+
+
 # --- what goes with it, and what does not
 
 
