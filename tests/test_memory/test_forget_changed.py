@@ -47,6 +47,16 @@ def test_what_was_merged_into_it_goes_with_it(memory):
     assert run(memory.remember(Memory("again", id=c))).outcome is Outcome.REJECTED
 
 
+def test_what_a_correction_put_away_goes_with_its_source_and_not_what_says_the_same(memory):
+    first = remembered(memory, "The first thing was said.")
+    alone = remembered(memory, "There was a first thing.", derived_from=(first,))
+    assert run(memory.correct(first, "The first thing was written.")).retired == (alone,)
+    copy = remembered(memory, "There was a first thing.")
+    receipt = run(memory.forget([first]))
+    assert (receipt.derived, receipt.also, archive(memory)) == ((alone,), (), [])
+    assert [one.id for one in run(memory.list())] == [copy]
+
+
 def test_what_was_taken_apart_again_stays(memory):
     a, b = remembered(memory, "takes pills"), remembered(memory, "takes drops")
     merged = run(memory.merge([a, b], "takes pills and drops")).operation
