@@ -12,7 +12,7 @@ from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.opening import open_memory
 from memory.records import Memory, Outcome, Trust
-from vectorstore import open_store
+from vectorstore import DamageError, Entry, open_store
 
 SECRET = "the locker code is 44173921-zebra"
 WEEK = timedelta(days=7)
@@ -68,7 +68,10 @@ def state(memory):
     lanes = [store_namespace("", lane) for lane in (CONVERSATION, ARCHIVE)]
     entries = {
         lane: [
-            (one.id, one.text, dict(one.metadata), None if one.vector is None else one.vector.tolist())
+            (
+                (one.id, one.text, one.context, dict(one.metadata), one.no_vector),
+                None if one.vector is None else one.vector.tolist(),
+            )
             for one in memory.store.scan(namespace=lane)
         ]
         for lane in lanes
@@ -104,6 +107,8 @@ def test_it_does_not_come_back_by_itself(memory):
 
 def test_taken_back_everything_is_as_it_was(memory):
     first, _ = prepared(memory)
+    refused = Entry("refused", text="too long", no_vector="too long", metadata={"derived_from": [first]})
+    memory.store.upsert([refused], namespace=store_namespace("", CONVERSATION))
     before = state(memory)
     receipt = run(memory.forget([first], grace=WEEK))
     assert state(memory) != before
@@ -274,6 +279,8 @@ def test_at_its_end_the_bytes_are_gone(tmp_path, clock, way):
     else:
         assert memory.erase_due() == 1
         assert memory.erase_due() == 0
+    assert not memory.store.pending_erasure()
+    assert b"zebra" not in bytes_of(tmp_path)
     assert run(memory.verify_forgotten(receipt, [SECRET, "the locker code is 55284032-quagga"])).gone
     assert memory.store.verify() == []
     run(memory.close())
@@ -313,9 +320,11 @@ def test_vectors_of_another_space_are_made_again(tmp_path, clock):
 def test_damage_to_what_is_held_is_found(tmp_path, clock):
     memory = open_memory(tmp_path / "m.db", clock=clock)
     first, _ = prepared(memory)
-    run(memory.forget([first], grace=WEEK))
+    receipt = run(memory.forget([first], grace=WEEK))
     with memory.store.database.write() as connection:
         connection.execute("UPDATE held_things SET data = replace(data, 'zebra', 'horse')")
     assert {finding.part for finding in memory.store.verify()} == {"held"}
+    with pytest.raises(DamageError, match="held"):
+        run(memory.restore_forgotten(receipt.operation))
     assert run(memory.forget_namespace("")).parts["held"] == 1
     run(memory.close())

@@ -96,6 +96,12 @@ def test_what_is_forgotten_in_one_namespace_is_completed_in_another(memory, whol
     assert run(memory.remember(Memory("theirs", id="x"), namespace="b")).stored
 
 
+def test_words_that_were_said_before_with_blanks_around_them_are_not_completed(memory):
+    run(memory.forget([remembered(memory, SECRET)]))
+    memory.conversations.rows.place([HistoryRow("", "s", 1, Message.user(f" {SECRET}\n"), NOW - WEEK)])
+    assert run(memory.complete()) == 0
+
+
 def test_taken_back_in_one_namespace_it_stays_forgotten_in_another(memory):
     for namespace in ("", "b"):
         run(memory.remember(Memory(SECRET, id="x"), namespace=namespace))
