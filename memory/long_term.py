@@ -226,7 +226,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                filled = await pending.flush(self._context, namespace, limit=pending.BATCH, patient=False)
+                filled = await pending.catch_up(self._context, namespace, limit=pending.BATCH, patient=False)
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return
             if not filled:

@@ -21,7 +21,7 @@ async def finish(context: WriteContext, wait: float) -> None:
     if wait > 0:
         await _stored(context, wait)
         if context.embedding.embedder is not None:
-            flushing = asyncio.ensure_future(pending.flush(context, None))
+            flushing = asyncio.ensure_future(pending.catch_up(context, None))
             await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
     context.under_way.hurry()
     if flushing is not None:

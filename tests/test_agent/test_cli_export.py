@@ -52,7 +52,7 @@ def test_json_has_a_line_for_each_item(mneme: Mneme, tmp_path: Path) -> None:
     assert wrote["operation"] == json.loads(mneme("memories", "operations", "--json")[1])["operations"][0]["id"]
     assert (wrote["counts"]["memory"], wrote["vectors"]) == (1, False)
     took = json.loads(mneme("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
-    keys = {"lines", "taken", "left", "trusted", "removed", "embedded", "dry_run", "operation", "notes"}
+    keys = {"lines", "taken", "left", "trusted", "removed", "embedded", "truncated", "dry_run", "operation", "notes"}
     assert set(took) == keys
     assert [one["outcome"] for one in took["lines"]] == ["stored"]
     assert took["trusted"] is False

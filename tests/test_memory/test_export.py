@@ -250,7 +250,7 @@ def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tm
     assert report.pending == 1
     assert any("made anew" in note for note in report.notes)
     assert run(other.pending()) == 1
-    assert run(other.flush()) == 1
+    assert run(other.flush()).embedded == 1
 
 
 def test_without_vectors_they_are_made_anew(opened, tmp_path):

@@ -153,8 +153,8 @@ def test_without_an_embedder_everything_waits_and_nothing_has_a_vector(store):
     assert store.space is None
     later = LongTermMemory(store, embedder=Toy())
     assert run(later.pending()) == 1
-    assert run(later.flush()) == 1
-    assert (run(later.pending()), run(later.flush())) == (0, 0)
+    assert run(later.flush()).embedded == 1
+    assert (run(later.pending()), run(later.flush()).embedded) == (0, 0)
 
 
 def test_flushing_covers_every_lane_and_namespace_that_is_asked_for(store):
@@ -163,7 +163,7 @@ def test_flushing_covers_every_lane_and_namespace_that_is_asked_for(store):
     run(memory.remember("there", namespace="b"))
     store.upsert([Entry("c", text="a chunk")], namespace=store_namespace("a", DOCUMENTS, "x"))
     later = LongTermMemory(store, embedder=Toy())
-    assert run(later.flush(namespace="a")) == 2
+    assert run(later.flush(namespace="a")).embedded == 2
     assert (run(later.pending(namespace="a")), run(later.pending())) == (0, 1)
 
 
@@ -176,7 +176,7 @@ def test_flushing_never_overwrites_a_correction(store):
             await LongTermMemory(store).correct(first, "iiii")
             return await super().embed(texts, kind)
 
-    assert run(LongTermMemory(store, embedder=CorrectedMeanwhile()).flush()) == 1
+    assert run(LongTermMemory(store, embedder=CorrectedMeanwhile()).flush()).embedded == 1
     one, other = store.get([first, second], namespace=LANE)
     assert (one.text, one.vector) == ("iiii", None)
     assert other.vector.tolist() == [0, 4, 0, 0]
@@ -185,7 +185,7 @@ def test_flushing_never_overwrites_a_correction(store):
 def test_a_pending_text_without_anything_to_embed_stops_waiting(store):
     run(LongTermMemory(store).remember("?!"))
     memory = LongTermMemory(store, embedder=Toy())
-    assert run(memory.flush()) == 0
+    assert run(memory.flush()).embedded == 0
     assert run(memory.pending()) == 0
 
 

@@ -6,6 +6,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -71,6 +72,18 @@ def test_sessions_are_listed_with_the_one_used_last_first(history):
     assert infos[0].first_at < infos[1].first_at < infos[0].last_at
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_sessions_used_at_the_same_time_are_listed_by_their_ids(kind, tmp_path):
+    def clock():
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    with closing(Database(tmp_path / "m.db")) as database:
+        history = InMemoryHistory(clock=clock) if kind == "memory" else SqliteHistory(database, clock=clock)
+        for session in "bca":
+            asyncio.run(history.append(session, said("x")))
+        assert [info.session for info in asyncio.run(history.sessions())] == ["a", "b", "c"]
+
+
 def test_a_row_waits_until_its_memory_is_settled(history):
     history.rows.append("s", said("a", "b", "c"), namespace="n", memories=[None, "id-b", ""])
     waiting = history.rows.unsettled(10)
@@ -96,6 +109,12 @@ def test_replacing_keeps_the_memory_of_a_message_that_stays(history):
     stored = asyncio.run(history.load("s"))
     assert [(one.message.text, one.memory) for one in stored] == [("a", "id-a"), ("new", None), ("a", None)]
     assert [row.sequence for row in history.rows.unsettled(10)] == [4, 5]
+
+
+def test_equal_messages_that_stay_keep_their_memories_in_order(history):
+    history.rows.append("s", said("yes", "yes", "no"), memories=["first", "second", "third"])
+    history.rows.replace("s", said("yes", "yes"))
+    assert [one.memory for one in asyncio.run(history.load("s"))] == ["first", "second"]
 
 
 def test_rows_are_found_by_their_place(history):
