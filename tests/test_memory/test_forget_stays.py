@@ -12,6 +12,7 @@ from memory.erasure.copies import holds
 from memory.lanes import store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock
+from memory.recall import following
 from memory.records import Memory, Source
 from memory.storage.rows import HistoryRow
 from vectorstore import open_store
@@ -197,6 +198,18 @@ def test_what_keys_of_another_file_stand_for_goes_with_it(memory, whole):
     if not whole:
         run(memory.restore_forgotten(receipt.operation))
         assert keys.get("", "name") == noted
+
+
+def test_of_a_namespace_nothing_stays_that_recall_derived_and_another_s_does(in_file, monkeypatch):
+    monkeypatch.setattr(following, "_WORTH_KEEPING", 4)
+    for namespace in ("ann", "ann2"):
+        run(in_file.remember_many((f"thing {n}" for n in range(9)), namespace=namespace))
+        run(in_file.recall("Which thing?", namespace=namespace))
+    tables = ("recall_states", "recall_segments")
+    run(in_file.forget_namespace("ann"))
+    with in_file.store.database.read() as connection:
+        kept = [{name for (name,) in connection.execute(f"SELECT namespace FROM {table}")} for table in tables]
+    assert kept == [{"ann2/conversation"}, {"ann2/conversation"}]
 
 
 def test_blanks_at_the_ends_of_a_text_are_not_in_its_hash(in_file):
