@@ -41,9 +41,9 @@ class Plan:
 
     @property
     def live(self) -> list[str]:
-        """The memories that go, without their old versions."""
+        """The memories that go, without their old versions: as the receipt lists them."""
         there = (one for lane, ids in self.gone.items() if lane_of(lane)[1] != ARCHIVE for one in ids)
-        return list(dict.fromkeys([*there, *self.targets, *self.derived, *self.also]))
+        return list(dict.fromkeys([*self.targets, *self.derived, *self.also, *there]))
 
     @property
     def archived_only(self) -> list[str]:

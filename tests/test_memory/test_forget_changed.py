@@ -57,6 +57,15 @@ def test_what_a_correction_put_away_goes_with_its_source_and_not_what_says_the_s
     assert [one.id for one in run(memory.list())] == [copy]
 
 
+def test_the_log_names_what_went_in_the_order_of_the_receipt(memory):
+    remembered(memory, "The first thing was said.", id="z")
+    remembered(memory, "There was a first thing.", id="a", derived_from=("z",))
+    remembered(memory, "He said: The first thing was said.", id="b")
+    receipt = run(memory.forget(["z"]))
+    assert receipt.ids == ("z", "a", "b")
+    assert [change.id for change in run(memory.operations())[0].changes] == ["z", "a", "b"]
+
+
 def test_what_was_taken_apart_again_stays(memory):
     a, b = remembered(memory, "takes pills"), remembered(memory, "takes drops")
     merged = run(memory.merge([a, b], "takes pills and drops")).operation
