@@ -135,11 +135,9 @@ class Erasing:
         that it was forgotten by somebody who is trusted more than *actor*.
         """
         name(operation, "operation")
-        done = await asyncio.to_thread(
+        return await asyncio.to_thread(
             restore_forgotten, self._context, operation, namespace, actor=actor, approved_by=approved_by
         )
-        await self._see_what_is_due()
-        return done
 
     async def verify_forgotten(self, receipt: Forgotten, texts: Sequence[str] = ()) -> Verified:
         """Look whether what *receipt* names is gone: from every table, from free pages and from the log.

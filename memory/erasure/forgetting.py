@@ -116,9 +116,10 @@ def forget_namespace(
     hashes: set[str] = set()
     parts: dict[str, int] = {}
     with store.transaction():
+        if not is_owner(actor, approved_by):  # whose forgetting goes through where what waits cannot be read
+            _check_all(context, namespace, actor, approved_by)
         for lane in _lanes(context, namespace):
             while page := _first(context, lane):
-                check_may_forget(actor, page, approved_by=approved_by)
                 names = [entry.id for entry in page]
                 found.setdefault(lane, []).extend(names)
                 hashes.update(hashes_of(context, operation, (from_entry(entry).text for entry in page)))
@@ -129,15 +130,11 @@ def forget_namespace(
                 _ask(context, gone, parts)
         rows = context.rows.kept(namespace=namespace)
         while said := list(islice(rows, _WHOLE_PAGE)):
-            check_may_forget(actor, (), said, approved_by=approved_by)
             context.tombstones.add(history_lane(namespace), marks_of(context.tombstones.key, said), now)
             _ask(context, Gone(namespace, now, {}, frozenset(), said), parts)
         messages = context.rows.erase_namespace(namespace)
         _ask(context, Gone(namespace, now, {}, frozenset(), everything=True), parts)
         parts["operations"] = context.operations.clear(namespace)
-        if not is_owner(actor, approved_by):  # whose forgetting goes through where what waits cannot be read
-            for one in packages(context, namespace):
-                check_may_forget(actor, (entry for _, entry in one.entries), one.messages, approved_by=approved_by)
         parts["held"] = sum(context.held.erase(namespace, one) for one in context.held.of(namespace))
     if remove_backups and (messages or any(found.values())):
         copies = without_backups(context, copies)
@@ -244,6 +241,14 @@ def _whole(namespace: str, found: dict[str, list[str]], messages: int) -> Forgot
     return Forgotten(
         memories=tuple(plan.live), versions=plan.versions, messages=messages, namespace=namespace, whole=True
     )
+
+
+def _check_all(context: WriteContext, namespace: str, actor: Actor, approved_by: Actor | None) -> None:
+    """Raise ``NotTrusted`` where something of a namespace is trusted more, before anything of it goes."""
+    entries = (entry for lane in _lanes(context, namespace) for entry in context.store.scan(namespace=lane))
+    check_may_forget(actor, entries, context.rows.kept(namespace=namespace), approved_by=approved_by)
+    for one in packages(context, namespace):
+        check_may_forget(actor, (entry for _, entry in one.entries), one.messages, approved_by=approved_by)
 
 
 def _lanes(context: WriteContext, namespace: str) -> list[str]:

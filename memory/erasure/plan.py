@@ -41,9 +41,9 @@ class Plan:
 
     @property
     def live(self) -> list[str]:
-        """The memories that go, without their old versions."""
+        """The memories that go, without their old versions: as the receipt lists them."""
         there = (one for lane, ids in self.gone.items() if lane_of(lane)[1] != ARCHIVE for one in ids)
-        return list(dict.fromkeys([*there, *self.targets, *self.derived, *self.also]))
+        return list(dict.fromkeys([*self.targets, *self.derived, *self.also, *there]))
 
     @property
     def archived_only(self) -> list[str]:
@@ -210,6 +210,8 @@ def _holding(context: WriteContext, plan: Plan, namespace: str) -> list[tuple[st
 
 def _told(context: WriteContext, row: HistoryRow) -> str:
     """Return what a memory of a tool message says, where it has none: it is one of the same words."""
+    if isinstance(memory_of(row.message, row.session, row.at), str):  # it never has one; then its calls are not sought
+        return ""
     memory = memory_of(row.message, row.session, row.at, calls=calls_of(context, row))
     return memory.text if isinstance(memory, Memory) else ""
 

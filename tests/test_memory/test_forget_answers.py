@@ -17,6 +17,7 @@ from memory import (
     open_memory,
 )
 from vectorstore import BusyError
+from vectorstore.sqlite import Database
 
 SECRET = "the locker code is 44173921-zebra"
 WORDS = ("zebra", "quagga", "okapi", "a private tag")
@@ -188,3 +189,14 @@ def test_bytes_that_cannot_go_now_fail_neither_a_write_nor_a_forgetting_and_go_l
         assert held(tmp_path)
     run(memory.remember("the next thing"))
     assert not held(tmp_path)
+
+
+def test_a_file_that_can_only_be_read_keeps_what_is_due_and_proves_nothing(memory, clock, monkeypatch):
+    receipt = noted(memory)
+    clock.now += WEEK
+    with monkeypatch.context() as patched:
+        patched.setattr(Database, "read_only", True)
+        assert memory.erase_due() == 0
+        assert {"held", "log"} <= {one.where for one in run(memory.verify_forgotten(receipt)).left}
+    assert memory.erase_due() == 1
+    assert run(memory.verify_forgotten(receipt)).gone

@@ -47,6 +47,25 @@ def test_what_was_merged_into_it_goes_with_it(memory):
     assert run(memory.remember(Memory("again", id=c))).outcome is Outcome.REJECTED
 
 
+def test_what_a_correction_put_away_goes_with_its_source_and_not_what_says_the_same(memory):
+    first = remembered(memory, "The first thing was said.")
+    alone = remembered(memory, "There was a first thing.", derived_from=(first,))
+    assert run(memory.correct(first, "The first thing was written.")).retired == (alone,)
+    copy = remembered(memory, "There was a first thing.")
+    receipt = run(memory.forget([first]))
+    assert (receipt.derived, receipt.also, archive(memory)) == ((alone,), (), [])
+    assert [one.id for one in run(memory.list())] == [copy]
+
+
+def test_the_log_names_what_went_in_the_order_of_the_receipt(memory):
+    remembered(memory, "The first thing was said.", id="z")
+    remembered(memory, "There was a first thing.", id="a", derived_from=("z",))
+    remembered(memory, "He said: The first thing was said.", id="b")
+    receipt = run(memory.forget(["z"]))
+    assert receipt.ids == ("z", "a", "b")
+    assert [change.id for change in run(memory.operations())[0].changes] == ["z", "a", "b"]
+
+
 def test_what_was_taken_apart_again_stays(memory):
     a, b = remembered(memory, "takes pills"), remembered(memory, "takes drops")
     merged = run(memory.merge([a, b], "takes pills and drops")).operation
@@ -167,11 +186,19 @@ def test_messages_of_which_nothing_was_remembered_are_their_speakers(memory, who
     assert run(memory.conversations.load("s")) == []
 
 
-def test_what_waits_keeps_a_namespace_from_being_forgotten_by_who_is_trusted_less(memory):
-    receipt = run(memory.forget([remembered(memory, "my own words")], grace=WEEK))
+@pytest.mark.parametrize("what", ["memory", "message"])
+def test_what_waits_keeps_a_namespace_from_being_forgotten_by_who_is_trusted_less(memory, what):
+    if what == "memory":
+        receipt = run(memory.forget([remembered(memory, "my own words")], grace=WEEK))
+    else:
+        run(memory.conversations.append("t", [Message.system("be brief")]))
+        receipt = run(memory.forget(session="t", grace=WEEK))
+    run(memory.remember_many([Memory("what a tool said", actor="tool", trust=Trust.TOOL)]))
+    run(memory.conversations.append("s", [Message.tool([])]))
     with pytest.raises(NotTrusted):
         run(memory.forget_namespace("", actor="tool"))
     assert list(memory._context.held.of("")) == [receipt.operation]
+    assert (run(memory.count()), len(run(memory.conversations.load("s")))) == (1, 1)
     assert run(memory.forget_namespace("", actor="tool", approved_by="user")).parts["held"] == 1
 
 
@@ -231,6 +258,24 @@ def test_what_is_here_again_under_its_key_and_waits_too_goes_once(memory):
     done = run(memory.forget([first]))
     assert (done.memories, done.parts["held"], len(done.hashes)) == ((first,), 1, 2)
     assert receipt.operation not in memory._context.held.of("")
+
+
+def test_what_waits_of_a_memory_goes_with_it_however_it_was_named(memory):
+    first = remembered(memory, "with a key", key="k")
+    run(memory.forget([first], grace=WEEK))
+    assert remembered(memory, "other words", key="k", tags=("house",)) == first
+    assert run(memory.forget(tags=["house"])).parts["held"] == 1
+    assert list(memory._context.held.of("")) == []
+
+
+def test_words_that_went_for_good_are_not_kept_beside_what_waits_on(memory):
+    both = [remembered(memory, "the first thing"), remembered(memory, "the second thing")]
+    receipt = run(memory.forget(both, grace=WEEK))
+    run(memory.forget(both[:1]))
+    assert memory._context.held.get("", receipt.operation).words == ("the second thing",)
+    run(memory.restore_forgotten(receipt.operation))
+    assert memory.tombstones.words_at("", "the first thing") is not None
+    assert memory.tombstones.words_at("", "the second thing") is None
 
 
 def test_what_somebody_forgot_who_is_trusted_more_is_not_brought_back_nor_what_is_theirs(memory):

@@ -12,7 +12,7 @@ from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.opening import open_memory
 from memory.records import Memory, Outcome, Trust
-from vectorstore import open_store
+from vectorstore import DamageError, Entry, open_store
 
 SECRET = "the locker code is 44173921-zebra"
 WEEK = timedelta(days=7)
@@ -68,7 +68,10 @@ def state(memory):
     lanes = [store_namespace("", lane) for lane in (CONVERSATION, ARCHIVE)]
     entries = {
         lane: [
-            (one.id, one.text, dict(one.metadata), None if one.vector is None else one.vector.tolist())
+            (
+                (one.id, one.text, one.context, dict(one.metadata), one.no_vector),
+                None if one.vector is None else one.vector.tolist(),
+            )
             for one in memory.store.scan(namespace=lane)
         ]
         for lane in lanes
@@ -104,6 +107,8 @@ def test_it_does_not_come_back_by_itself(memory):
 
 def test_taken_back_everything_is_as_it_was(memory):
     first, _ = prepared(memory)
+    refused = Entry("refused", text="too long", no_vector="too long", metadata={"derived_from": [first]})
+    memory.store.upsert([refused], namespace=store_namespace("", CONVERSATION))
     before = state(memory)
     receipt = run(memory.forget([first], grace=WEEK))
     assert state(memory) != before
@@ -230,8 +235,11 @@ def test_backups_are_not_removed_for_what_may_come_back(memory):
 def test_what_is_due_first_goes_first_at_its_moment(memory, clock, order):
     first = {weeks: run(memory.remember(f"thing {weeks}")).id for weeks in order}
     receipts = {weeks: run(memory.forget([first[weeks]], grace=weeks * WEEK)) for weeks in order}
-    clock.now += WEEK
-    run(memory.remember("any write"))
+    clock.now += WEEK - timedelta(seconds=1)
+    run(memory.remember("a second too early"))
+    assert len(memory._context.held.of("")) == 2
+    clock.now += timedelta(seconds=1)
+    run(memory.remember("in time"))
     assert list(memory._context.held.of("")) == [receipts[2].operation]
     run(memory.restore_forgotten(receipts[2].operation))
     assert run(memory.get([first[1], first[2]]))[0] is None
@@ -246,7 +254,7 @@ def bytes_of(folder):
     return b"".join(path.read_bytes() for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("way", ["a write", "a forgetting", "opening", "by hand"])
+@pytest.mark.parametrize("way", ["a write", "a forgetting", "that of a namespace", "opening", "by hand"])
 def test_at_its_end_the_bytes_are_gone(tmp_path, clock, way):
     memory = open_memory(tmp_path / "m.db", clock=clock)
     first, _ = prepared(memory)
@@ -263,12 +271,16 @@ def test_at_its_end_the_bytes_are_gone(tmp_path, clock, way):
         run(memory.remember("in time"))
     elif way == "a forgetting":
         run(memory.forget([other]))
+    elif way == "that of a namespace":
+        run(memory.forget_namespace("another"))
     elif way == "opening":
         run(memory.close())
         memory = open_memory(tmp_path / "m.db", clock=clock)
     else:
         assert memory.erase_due() == 1
         assert memory.erase_due() == 0
+    assert not memory.store.pending_erasure()
+    assert b"zebra" not in bytes_of(tmp_path)
     assert run(memory.verify_forgotten(receipt, [SECRET, "the locker code is 55284032-quagga"])).gone
     assert memory.store.verify() == []
     run(memory.close())
@@ -308,8 +320,11 @@ def test_vectors_of_another_space_are_made_again(tmp_path, clock):
 def test_damage_to_what_is_held_is_found(tmp_path, clock):
     memory = open_memory(tmp_path / "m.db", clock=clock)
     first, _ = prepared(memory)
-    run(memory.forget([first], grace=WEEK))
+    receipt = run(memory.forget([first], grace=WEEK))
     with memory.store.database.write() as connection:
         connection.execute("UPDATE held_things SET data = replace(data, 'zebra', 'horse')")
     assert {finding.part for finding in memory.store.verify()} == {"held"}
+    with pytest.raises(DamageError, match="held"):
+        run(memory.restore_forgotten(receipt.operation))
+    assert run(memory.forget_namespace("")).parts["held"] == 1
     run(memory.close())

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.codec import to_entry
+from memory.errors import NoSuchMemory
 from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message, ToolResultBlock
@@ -144,6 +145,8 @@ def test_a_passage_that_is_forgotten_already_is_passed_over(memory):
     run(memory.forget(["p"]))
     assert run(memory.forget(["p", "q"])).memories == ("q",)
     assert run(memory.forget(["p"])).memories == ()
+    with pytest.raises(NoSuchMemory):
+        run(memory.forget(["p"], namespace="b"))
 
 
 def test_what_was_undone_goes_with_its_session_and_what_was_corrected_is_what_it_is_now(memory):

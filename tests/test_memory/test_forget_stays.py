@@ -12,6 +12,7 @@ from memory.erasure.copies import holds
 from memory.lanes import store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock
+from memory.recall import following
 from memory.records import Memory, Source
 from memory.storage.rows import HistoryRow
 from vectorstore import open_store
@@ -96,6 +97,12 @@ def test_what_is_forgotten_in_one_namespace_is_completed_in_another(memory, whol
     assert run(memory.remember(Memory("theirs", id="x"), namespace="b")).stored
 
 
+def test_words_that_were_said_before_with_blanks_around_them_are_not_completed(memory):
+    run(memory.forget([remembered(memory, SECRET)]))
+    memory.conversations.rows.place([HistoryRow("", "s", 1, Message.user(f" {SECRET}\n"), NOW - WEEK)])
+    assert run(memory.complete()) == 0
+
+
 def test_taken_back_in_one_namespace_it_stays_forgotten_in_another(memory):
     for namespace in ("", "b"):
         run(memory.remember(Memory(SECRET, id="x"), namespace=namespace))
@@ -106,6 +113,17 @@ def test_taken_back_in_one_namespace_it_stays_forgotten_in_another(memory):
     assert memory.tombstones.words_at("b", SECRET) is not None
     assert memory.tombstones.words_at("", SECRET) is None
     assert memory._context.held.get("b", receipts[1].operation) is not None
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_stays_is_a_tombstone_of_each_memory_and_of_each_message(memory, whole):
+    (told,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
+    run(memory.correct(told.id, "other words"))
+    run(memory.forget_namespace("") if whole else memory.forget([told.id]))
+    conversation, history = store_namespace("", "conversation"), store_namespace("", "history")
+    assert memory.tombstones.lanes() == [conversation, history]
+    assert [id for id, _ in memory.tombstones.ids(conversation)] == [told.id]
+    assert len(memory.tombstones.ids(history)) == 1
 
 
 # --- what goes with it, and what does not
@@ -180,6 +198,18 @@ def test_what_keys_of_another_file_stand_for_goes_with_it(memory, whole):
     if not whole:
         run(memory.restore_forgotten(receipt.operation))
         assert keys.get("", "name") == noted
+
+
+def test_of_a_namespace_nothing_stays_that_recall_derived_and_another_s_does(in_file, monkeypatch):
+    monkeypatch.setattr(following, "_WORTH_KEEPING", 4)
+    for namespace in ("ann", "ann2"):
+        run(in_file.remember_many((f"thing {n}" for n in range(9)), namespace=namespace))
+        run(in_file.recall("Which thing?", namespace=namespace))
+    tables = ("recall_states", "recall_segments")
+    run(in_file.forget_namespace("ann"))
+    with in_file.store.database.read() as connection:
+        kept = [{name for (name,) in connection.execute(f"SELECT namespace FROM {table}")} for table in tables]
+    assert kept == [{"ann2/conversation"}, {"ann2/conversation"}]
 
 
 def test_blanks_at_the_ends_of_a_text_are_not_in_its_hash(in_file):
