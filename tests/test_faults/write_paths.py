@@ -222,7 +222,11 @@ PATHS = (
     WritePath("clear a session", lambda m, _: m.conversations.clear("talk")),
     WritePath("sum up", summed_up),
     WritePath(
-        "what recall derives", lambda m, _: m.recall("boat"), before=earlier(lambda m, _: m.remember("x")), steps=True
+        "what recall derives",
+        lambda m, _: m.recall("boat"),
+        before=earlier(lambda m, _: m.remember("x")),
+        steps=True,
+        together=(("recall_states", "recall_segments"),),
     ),
     WritePath("export", lambda m, f: m.export(f / "mine.jsonl")),
 )
