@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from memory.times import Clock, system_clock
     from memory.tokens import TokenCounter, default_counter, message_tokens
     from memory.write.embedding_settings import EmbeddingSettings
+    from memory.write.pending import Flushed
     from memory.write.policies import (
         Action,
         Decision,
@@ -181,6 +182,7 @@ __all__ = [
     "Fact",
     "FallbackEmbedder",
     "FixedWindow",
+    "Flushed",
     "Forgotten",
     "Found",
     "FunctionEmbedder",
@@ -373,6 +375,7 @@ _NAMES: Final = {
     "memory.times": "Clock system_clock",
     "memory.tokens": "TokenCounter default_counter message_tokens",
     "memory.write.embedding_settings": "EmbeddingSettings",
+    "memory.write.pending": "Flushed",
     "memory.write.policies": (
         "Action Decision Extractor Fact Judge LookingPolicy MinimumLength Near NearDuplicates NoSecrets "
         "StoreAlways Stored Turn TurnDecision TurnPolicy WritePolicy"

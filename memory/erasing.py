@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Final
 
 from memory.erasure import forgetting
 from memory.erasure.grace import carry_out, restore_forgotten
@@ -18,7 +20,9 @@ from memory.times import aware
 from memory.write.checking import name, plain_text, whole
 from memory.write.checking import texts as checked_texts
 from memory.write.context import WriteContext
-from vectorstore import Filter
+from vectorstore import Filter, VectorStoreError
+
+_LOOK_AGAIN: Final = timedelta(minutes=1)
 
 
 class Erasing:
@@ -26,6 +30,7 @@ class Erasing:
 
     _context: WriteContext
     _next_due: datetime | None
+    _looked_at: datetime | None = None
 
     async def forget(
         self,
@@ -148,12 +153,20 @@ class Erasing:
 
     def erase_due(self) -> int:
         """Let the bytes go of every forgetting whose time of grace is over; return how many. Opening does it."""
+        self._looked_at = self._now()
         done = carry_out(self._context)
         self._next_due = self._context.held.next_due()
         return done
 
+    def _now(self) -> datetime:
+        return aware(self._context.clock(), self._context.zone)
+
     def _something_is_due(self) -> bool:
-        return self._next_due is not None and self._next_due <= aware(self._context.clock(), self._context.zone)
+        """Whether something known here is due, or it is time to look for what another process put aside."""
+        now = self._now()
+        if self._next_due is not None and self._next_due <= now:
+            return True
+        return self._looked_at is None or not timedelta(0) <= now - self._looked_at < _LOOK_AGAIN
 
     async def _ids_for(self, query: str, k: int, namespace: str, *, dry_run: bool) -> list[str]:
         if not plain_text(query, "query").strip():
@@ -169,4 +182,6 @@ class Erasing:
         raise NotImplementedError
 
     async def _see_what_is_due(self) -> None:
-        await asyncio.to_thread(self.erase_due)
+        """Let go of what is due. What was asked for is done and must not seem to have failed; this is tried again."""
+        with suppress(VectorStoreError):
+            await asyncio.to_thread(self.erase_due)

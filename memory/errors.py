@@ -20,6 +20,8 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 
 from __future__ import annotations
 
+from datetime import datetime
+
 
 class MemoryLayerError(Exception):
     """Base of everything this package raises on purpose."""
@@ -32,7 +34,7 @@ class ArgumentError(MemoryLayerError, ValueError):
         self.argument = argument
         self.value = value
         self.expected = expected
-        text = repr(value)
+        text = str(value) if isinstance(value, datetime) else repr(value)
         super().__init__(f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
 
 

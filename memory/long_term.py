@@ -44,8 +44,8 @@ from memory.revising import Revising
 from memory.storage.in_memory import InMemoryHistory
 from memory.storage.protocol import HistoryStorage
 from memory.storage.rows import ThreadedHistory
-from memory.times import Clock, system_clock
-from memory.write import pending, remembering, turns
+from memory.times import Clock, aware_clock, system_clock
+from memory.write import completing, pending, remembering, turns
 from memory.write.checking import names
 from memory.write.context import WriteContext
 from memory.write.embedding import Embedding
@@ -98,7 +98,8 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         *hooks* are those of each recall that brings none. *on_policy_failure* says what becomes of a memory that a
         write policy fails on: "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway).
         """
-        conversations, tombstones, operations = _beside(store, history, clock)
+        aware = aware_clock(clock, zone)
+        conversations, tombstones, operations = _beside(store, history, aware)
         keys = _keys_beside(store)
         self.store = store
         self.word_vectors = word_vectors
@@ -121,9 +122,9 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
             operations=operations,
             embedding=self.embedding,
             rules=rules,
-            clock=clock,
-            ids=ids or TimeOrderedIds(clock=clock),
-            operation_ids=operation_ids or TimeOrderedIds(clock=clock),
+            clock=aware,
+            ids=ids or TimeOrderedIds(clock=aware),
+            operation_ids=operation_ids or TimeOrderedIds(clock=aware),
             zone=zone,
             held=_held_beside(store),
             keys=keys,
@@ -199,7 +200,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
         self.erase_due()
-        return turns.complete(self._context)
+        return completing.complete(self._context)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
@@ -220,12 +221,12 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
         if self._something_is_due():
-            await asyncio.to_thread(self.erase_due)
+            await self._see_what_is_due()
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                filled = await pending.flush(self._context, namespace, limit=pending.BATCH, patient=False)
+                filled = await pending.catch_up(self._context, namespace, limit=pending.BATCH, patient=False)
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return
             if not filled:

@@ -23,7 +23,7 @@ from memory.recall.languages import analysed_as
 from memory.recall.settings import RecallSettings
 from memory.storage.retention import Retention, checked_retention
 from memory.storage.sqlite import SqliteHistory
-from memory.times import Clock, system_clock
+from memory.times import Clock, aware_clock, system_clock
 from memory.write.embedding_settings import EmbeddingSettings, checked_settings
 from memory.write.policies import OnFailure, WritePolicy
 from vectorstore import Analyser, Space, VectorStore, open_store
@@ -77,7 +77,7 @@ def open_memory(
                 embedder = _local_for(store.space, settings)
         memory = LongTermMemory(
             store,
-            history=None if retention is None else _history(store, clock, retention),
+            history=None if retention is None else _history(store, aware_clock(clock, zone), retention),
             embedder=embedder,
             word_vectors=word_vectors,
             policies=policies,

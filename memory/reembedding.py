@@ -11,6 +11,7 @@ from memory.errors import ArgumentError
 from memory.storage.serialise import check_namespace
 from memory.write import closing, pending, reembedding
 from memory.write.context import WriteContext
+from memory.write.pending import Flushed
 from memory.write.reembedding import Reembedded, ReembeddingProgress
 
 
@@ -29,11 +30,11 @@ class Reembedding:
         chosen = None if namespace is None else check_namespace(namespace)
         return await asyncio.to_thread(pending.count, self._context, chosen)
 
-    async def flush(self, *, namespace: str | None = None) -> int:
-        """Embed what is pending; return how many got their vector.
+    async def flush(self, *, namespace: str | None = None) -> Flushed:
+        """Embed what is pending; say how many got their vector, and of which it holds only the beginning.
 
         It stops when the embedder fails (``embedding.problem`` says why); a text that it refuses, or always fails at,
-        is passed over and stays pending.
+        is passed over and stays pending, and has a line that says why.
         """
         return await pending.flush(self._context, None if namespace is None else check_namespace(namespace))
 
@@ -52,8 +53,9 @@ class Reembedding:
         off it fills and leaves the switch to a later call. A memory that has the vectors of this very model already
         is left as it is, and only what is pending embedded; *again* makes them anew all the same.
 
-        An embedder that fails raises what it raised; while another embedder's vectors are being filled in,
-        ``SpaceNotReady`` (``abandon_reembedding`` ends that); a store with data alone, ``UnsupportedError``.
+        An embedder that fails raises what it raised, one that answers nonsense ``EmbedderError``; while another
+        embedder's vectors are being filled in, ``SpaceNotReady`` (``abandon_reembedding`` ends that); a store with data
+        alone, ``UnsupportedError``.
         """
         return await reembedding.reembed(self._context, embedder, switch=switch, again=again, on_progress=on_progress)
 

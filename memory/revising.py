@@ -38,11 +38,13 @@ class Revising:
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
         expect: int | None = None,
+        sensitive: bool = False,
         actor: Actor = "user",
         approved_by: Actor | None = None,
     ) -> Report:
         """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
 
+        *sensitive* marks it, as ``Memory.sensitive`` does what is remembered; what was marked stays so.
         An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
         revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
         than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
@@ -55,6 +57,7 @@ class Revising:
             valid_from=valid_from,
             valid_to=valid_to,
             expect=expect,
+            sensitive=sensitive,
             actor=actor,
             approved_by=approved_by,
         )
@@ -65,15 +68,19 @@ class Revising:
         text: str,
         *,
         namespace: str = "",
+        sensitive: bool = False,
         actor: Actor = "user",
         approved_by: Actor | None = None,
     ) -> Report:
         """Make one memory of several: the first gets *text*, the others go to the archive and are found no more.
 
         It names them in ``derived_from``, and each keeps its source in the archive. The first keeps its id, place,
-        speaker and time; tags are those of all, trust the least, expiry the earliest.
+        speaker and time; tags are those of all, trust the least, expiry the earliest. It is marked as sensitive if one
+        of them is, or if *sensitive* says so.
         """
-        return await merging.merge(self._context, ids, text, namespace, actor=actor, approved_by=approved_by)
+        return await merging.merge(
+            self._context, ids, text, namespace, sensitive=sensitive, actor=actor, approved_by=approved_by
+        )
 
     async def end(
         self,

@@ -28,6 +28,11 @@ def aware(moment: datetime, zone: tzinfo | None = None, *, argument: str = "time
         return moment.replace(tzinfo=UTC)
 
 
+def aware_clock(clock: Clock, zone: tzinfo | None = None) -> Clock:
+    """Return *clock* with all its times aware: naive ones are taken in *zone* (None: the system's zone)."""
+    return lambda: aware(clock(), zone, argument="clock")
+
+
 def in_zone(moment: datetime, zone: tzinfo) -> datetime:
     """Return an aware *moment* as read in *zone*; as it is where the calendar ends in between."""
     try:

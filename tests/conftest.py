@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _OURS = ("MNEME_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -24,7 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hear interrupts: what starts the tests in the background has them ignored, and some tests are about them."""
+    """Hear interrupts: what starts the tests in the background has them ignored, and some tests are about them.
+
+    Examples that hypothesis makes are the same in each run, may take their time, and need no folder to be kept in.
+    """
+    slow = [HealthCheck.too_slow]  # how fast examples are made is the machine's affair
+    settings.register_profile("mneme", deadline=None, derandomize=True, database=None, suppress_health_check=slow)
+    settings.load_profile("mneme")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

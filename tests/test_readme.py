@@ -82,8 +82,8 @@ def test_both_commands_of_the_readme_run_on_a_bare_copy(tmp_path: Path) -> None:
     setup, tests = [block.code.strip() for block in of("bash") if block.page == "README"]
     assert "\n" not in setup + tests
     copy = tmp_path / "clone"
-    junk = shutil.ignore_patterns(".git", ".venv", "__pycache__", "*.db*", ".*_cache", "*.egg-info")
-    shutil.copytree(ROOT, copy, ignore=junk)
+    made = (".git", ".venv", "__pycache__", "*.db*", ".*_cache", "*.egg-info", ".coverage*", ".hypothesis")
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*made))
     answered = shell(setup, copy)
     assert "archive" in answered
     assert re.search(r"^\[1\] memory\.md", answered, re.MULTILINE), answered

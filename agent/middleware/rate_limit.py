@@ -28,13 +28,25 @@ class RateLimit:
             raise ArgumentError("burst", burst, "at least 1 is needed")
         self._gap, self._burst, self._shared, self._timer = 1 / per_second, burst, shared, timer
         self._full_at: dict[str, float] = {}
+        self._last: dict[tuple[str, asyncio.AbstractEventLoop], asyncio.Future[None]] = {}
         self._lock = threading.Lock()
 
     async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
         """As the protocol says."""
-        wait = self._taken("" if self._shared else invocation.call.name, invocation.context.deadline)
-        if wait > 0:
-            await asyncio.sleep(wait)
+        name = "" if self._shared else invocation.call.name
+        wait = self._taken(name, invocation.context.deadline)
+        loop = asyncio.get_running_loop()
+        before, gone = self._last.get((name, loop)), loop.create_future()
+        self._last[name, loop] = gone
+        try:
+            if wait > 0:
+                await asyncio.sleep(wait)
+            if before is not None and not before.done():  # its turn has come, too, but a busy loop has not woken it yet
+                await asyncio.wait([before])
+        finally:
+            gone.set_result(None)
+            if self._last[name, loop] is gone:
+                del self._last[name, loop]
         return await proceed(invocation)
 
     def _taken(self, name: str, deadline: float | None) -> float:

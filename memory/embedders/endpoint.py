@@ -28,7 +28,8 @@ BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000
 CONCURRENCY = 4
 
-_REFUSING = frozenset({400, 413, 422})
+_REFUSING = frozenset({400, 422})
+_TOO_LARGE = 413
 _TOO_LONG = ("context length", "context size", "context window", "too long", "too large", "token limit", "max_tokens")
 _HALVINGS = 16
 
@@ -197,23 +198,20 @@ class EndpointEmbedder:
 
     async def _alone(self, text: str, error: EmbedderError) -> _One:
         """Return what becomes of a text that was refused by itself."""
-        if not _too_long(error):
-            return _One(refused=str(error))
-        if self._server_cuts:
-            vectors, kept = await self._ask([text], may_cut=True)
-            return _One(vectors[0], self._truncation(kept, text, text))
-        part = text
+        part, may_cut = text, self._server_cuts
         for _ in range(_HALVINGS):
-            part = part[: len(part) // 2]
-            if not part.strip():
+            if not may_cut:
+                part = part[: len(part) // 2]
+            if not (_too_long(error) and part.strip()):
                 break
             try:
-                vectors, kept = await self._ask([part])
+                vectors, kept = await self._ask([part], may_cut=may_cut)
             except EmbedderError as again:
-                if not (_about_texts(again) and _too_long(again)):
+                if not _about_texts(again):
                     raise
-                continue
-            return _One(vectors[0], self._truncation(kept, part, text))
+                error, may_cut = again, False
+            else:
+                return _One(vectors[0], self._truncation(kept, part, text))
         return _One(refused=str(error))
 
     async def _ask(
@@ -265,5 +263,7 @@ def _about_texts(error: EmbedderError) -> bool:
 
 
 def _too_long(error: EmbedderError) -> bool:
-    text = str(error).lower()
-    return isinstance(error.__cause__, HttpStatusError) and any(words in text for words in _TOO_LONG)
+    cause, text = error.__cause__, str(error).lower()
+    return isinstance(cause, HttpStatusError) and (
+        cause.status == _TOO_LARGE or any(words in text for words in _TOO_LONG)
+    )

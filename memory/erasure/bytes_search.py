@@ -4,7 +4,8 @@ A process of its own, since to open and close a database's file beside SQLite wo
 connection of the same process holds on it. Standard library alone; it changes nothing. The texts come by stdin, so
 that no list of processes shows them; the answer names places, never words.
 
-It also looks through the free pages of an SQLite file: with secure deletion on, each is nothing but zeros.
+It also looks through the free pages of an SQLite file: with secure deletion on, each is nothing but zeros, and those
+that list others nothing but numbers of pages.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import sys
 from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
+from struct import unpack
 
 BLOCK = 1 << 22
 BASE64_SHORTEST = 8
@@ -55,27 +57,28 @@ def search(path: str, needles: list[tuple[int, bytes]]) -> list[int]:
     return sorted(found)
 
 
-def free_pages(path: str) -> tuple[int, int]:
-    """Return how many free pages an SQLite file has, and how many of them are not empty."""
+def free_pages(path: str) -> int:
+    """Return how many free pages of an SQLite file are not empty."""
     with Path(path).open("rb") as file:
         header = file.read(100)
         if not header.startswith(MAGIC):
-            return 0, 0
+            return 0
         size = int.from_bytes(header[16:18], "big")
         size = 65536 if size == 1 else size
-        trunk, total, dirty, seen = int.from_bytes(header[32:36], "big"), 0, 0, set()
+        pages = Path(path).stat().st_size // size
+        trunk, dirty, seen = int.from_bytes(header[32:36], "big"), 0, set()
         while trunk and trunk not in seen:
             seen.add(trunk)
             file.seek((trunk - 1) * size)
             page = file.read(size)
             count = min(int.from_bytes(page[4:8], "big"), size // 4 - 2)
-            total += 1 + count
+            dirty += any(word > pages for word in unpack(f">{size // 4 - 2}I", page[8 : size // 4 * 4]))
             for place in range(count):
                 leaf = int.from_bytes(page[8 + 4 * place : 12 + 4 * place], "big")
                 file.seek((leaf - 1) * size)
                 dirty += any(file.read(size))
             trunk = int.from_bytes(page[:4], "big")
-    return total, dirty
+    return dirty
 
 
 def main() -> None:

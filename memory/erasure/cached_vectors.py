@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain, groupby
+
 from memory.codec import to_entry
 from memory.forgotten.erasers import Gone
 from memory.records import Memory
+from memory.turns import calls_told
 from memory.write.embedding import Embedding
 from memory.write.turns import memory_of
 
@@ -21,7 +24,13 @@ class CachedVectors:
         self._embedding = embedding
 
     def erase(self, gone: Gone) -> int:
-        """As ``Eraser.erase``."""
-        said = (memory_of(row.message, row.session, row.at) for row in gone.messages)
+        """As ``Eraser.erase``, but nothing is counted: another namespace may have had the same text embedded or erased,
+        and no receipt tells of that.
+        """
+        rows = sorted(gone.messages, key=lambda row: (row.session, row.sequence))
+        sessions = [[row.message for row in of] for _, of in groupby(rows, lambda row: row.session)]
+        told = chain.from_iterable(map(calls_told, sessions))
+        said = (memory_of(row.message, row.session, row.at, calls=calls) for row, calls in zip(rows, told, strict=True))
         embedded = (to_entry(one).text for one in said if isinstance(one, Memory))  # as it was before policies
-        return self._embedding.forget(sorted(gone.texts.union(embedded)))
+        self._embedding.forget(sorted(gone.texts.union(embedded)))
+        return 0

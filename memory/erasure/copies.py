@@ -1,6 +1,7 @@
 """What holds the same words: texts that are looked for in others, verbatim.
 
-A text of fewer than eight letters must stand by itself: forgetting "ok" does not take "book".
+A text of fewer than eight letters must stand by itself: forgetting "ok" does not take "book". How many blanks or line
+breaks are between two words does not count: the lines of one message are another's blocks, or stand in one line.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from memory.erasure.message_words import words_of
 from memory.messages import Message
-from memory.storage.serialise import texts_in, words_of
+from memory.storage.serialise import texts_in
 from vectorstore import Entry
 
 _SHORT: Final = 8
@@ -24,12 +26,13 @@ class Words:
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.texts = frozenset(text for text in texts if text)
+        self._spaced = frozenset(one for text in self.texts if (one := _spaced(text)))
         self._short: dict[int, set[str]] = {}
         self._long: dict[str, list[tuple[int, str]]] = {}
-        if len(self.texts) <= _FEW:
+        if len(self._spaced) <= _FEW:
             return
-        long = [text for text in self.texts if len(text) >= _SHORT]
-        for text in self.texts.difference(long):
+        long = [text for text in self._spaced if len(text) >= _SHORT]
+        for text in self._spaced.difference(long):
             self._short.setdefault(len(text), set()).add(text)
         # each is known by its rarest piece: texts of one kind begin alike
         counts = Counter(text[at : at + _SHORT] for text in long for at in _places(text))
@@ -42,8 +45,9 @@ class Words:
 
     def held_by(self, text: str) -> bool:
         """Whether *text* holds one of them verbatim."""
-        if len(self.texts) <= _FEW:
-            return any(_holds(text, one) for one in self.texts)
+        text = _spaced(text)
+        if len(self._spaced) <= _FEW:
+            return any(_holds(text, one) for one in self._spaced)
         return self._starts_somewhere(text) or any(
             text[at : at + length] in texts and _stands_alone(text, at, length)
             for length, texts in self._short.items()
@@ -63,6 +67,10 @@ class Words:
     def in_message(self, message: Message) -> bool:
         """Whether *message* repeats them, in any text that somebody wrote."""
         return any(self.held_by(text) for text in words_of(message))
+
+    def longest(self) -> list[str]:
+        """Return of each of them its longest word: what holds the text holds this, however it is spaced."""
+        return [max(one.split(" "), key=len) for one in sorted(self._spaced)]
 
     def _starts_somewhere(self, text: str) -> bool:
         if not self._long:
@@ -90,6 +98,10 @@ def _holds(text: str, words: str) -> bool:
             return True
         at = text.find(words, at + 1)
     return False
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _stands_alone(text: str, at: int, length: int) -> bool:

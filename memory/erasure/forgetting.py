@@ -14,8 +14,10 @@ from itertools import chain, islice
 from typing import Final
 
 from memory.codec import from_entry
-from memory.erasure.plan import Plan, loosened, pages_of, plan_of
-from memory.erasure.put_aside import aside, let_go, named_aside
+from memory.erasure.allowed import check_may_forget, is_owner
+from memory.erasure.mentions import PART, loosen, pages_of
+from memory.erasure.plan import Plan, plan_of
+from memory.erasure.put_aside import aside, let_go, named_aside, packages
 from memory.erasure.selecting import Selection, selected, selected_messages
 from memory.erasure.unreached import unreached, without_backups
 from memory.errors import ArgumentError
@@ -27,7 +29,6 @@ from memory.records import Actor, Forgotten
 from memory.times import aware
 from memory.write.checking import actor_named
 from memory.write.context import WriteContext
-from memory.write.trust import check_may_change
 from vectorstore import Entry
 
 _HASH: Final = 16
@@ -62,12 +63,16 @@ def forget(
             (lane, entry) for lane, ids in plan.gone.items() for page in pages_of(context, lane, ids) for entry in page
         ]
         waiting = aside(context, plan.live, plan.words, namespace) if grace is None else []
-        every = [from_entry(entry) for _, entry in chain(entries, *(one.entries for one in waiting))]
-        check_may_change(actor, every, "forget", approved_by=approved_by)
+        every = [entry for _, entry in chain(entries, *(one.entries for one in waiting))]
+        rows = [*plan.messages, *chain(*(one.messages for one in waiting))]
+        check_may_forget(actor, every, rows, approved_by=approved_by)
         gone = Gone(namespace, now, plan.gone, frozenset(entry.text for _, entry in entries), plan.messages)
         due = due if entries or plan.messages else None
+        kept = _kept(context, gone) if due is not None else {}
+        mentions = loosen(context, plan.leaning, frozenset(plan.live))
         if due is not None:
-            _put_aside(context, gone, plan, entries, operation, due)
+            kept |= {} if mentions is None else {PART: mentions}
+            context.held.put(_package(context, gone, plan, entries, operation, due, kept))
         parts = _erase(context, plan, gone)
         if waiting:
             parts["held"] = let_go(context, waiting, plan.words)
@@ -82,7 +87,7 @@ def forget(
         at=now,
         due=due,
         salt=operation,
-        hashes=hashes_of(context, operation, (one.text for one in every)),
+        hashes=hashes_of(context, operation, (from_entry(one).text for one in every)),
         parts=parts,
         unreached=copies,
     )
@@ -101,22 +106,21 @@ def forget_namespace(
     store = context.lifecycle("forget_namespace")
     actor_named(actor, "actor")
     copies = tuple(unreached(context, namespace))
-    lanes = [lane for lane in store.namespaces() if lane.startswith(quoted(namespace) + "/")]
     if dry_run:
-        ids = {lane: [entry.id for entry in store.scan(namespace=lane)] for lane in lanes}
+        ids = {lane: [entry.id for entry in store.scan(namespace=lane)] for lane in _lanes(context, namespace)}
         messages = sum(1 for _ in context.rows.kept(namespace=namespace))
         whole = _whole(namespace, ids, messages)
         return replace(whole, dry_run=True, unreached=copies)
     now, operation = aware(context.clock(), context.zone), context.operation_ids()
-    found: dict[str, list[str]] = {lane: [] for lane in lanes}
+    found: dict[str, list[str]] = {}
     hashes: set[str] = set()
     parts: dict[str, int] = {}
     with store.transaction():
-        for lane in lanes:
+        for lane in _lanes(context, namespace):
             while page := _first(context, lane):
-                check_may_change(actor, (from_entry(entry) for entry in page), "forget", approved_by=approved_by)
+                check_may_forget(actor, page, approved_by=approved_by)
                 names = [entry.id for entry in page]
-                found[lane] += names
+                found.setdefault(lane, []).extend(names)
                 hashes.update(hashes_of(context, operation, (from_entry(entry).text for entry in page)))
                 store.erase(names, namespace=lane)
                 if lane_of(lane)[1] != ARCHIVE:
@@ -125,11 +129,15 @@ def forget_namespace(
                 _ask(context, gone, parts)
         rows = context.rows.kept(namespace=namespace)
         while said := list(islice(rows, _WHOLE_PAGE)):
+            check_may_forget(actor, (), said, approved_by=approved_by)
             context.tombstones.add(history_lane(namespace), marks_of(context.tombstones.key, said), now)
             _ask(context, Gone(namespace, now, {}, frozenset(), said), parts)
         messages = context.rows.erase_namespace(namespace)
         _ask(context, Gone(namespace, now, {}, frozenset(), everything=True), parts)
         parts["operations"] = context.operations.clear(namespace)
+        if not is_owner(actor, approved_by):  # whose forgetting goes through where what waits cannot be read
+            for one in packages(context, namespace):
+                check_may_forget(actor, (entry for _, entry in one.entries), one.messages, approved_by=approved_by)
         parts["held"] = sum(context.held.erase(namespace, one) for one in context.held.of(namespace))
     if remove_backups and (messages or any(found.values())):
         copies = without_backups(context, copies)
@@ -181,10 +189,6 @@ def _erase(context: WriteContext, plan: Plan, gone: Gone) -> dict[str, int]:
     context.tombstones.add(history_lane(namespace), marks, gone.at)
     context.rows.erase(plan.messages)
     context.operations.erase(namespace, plan.live, plan.words.held_by)
-    mentions = frozenset(plan.live)
-    for lane, ids in plan.leaning.items():
-        for page in pages_of(context, lane, ids):
-            store.patch({entry.id: loosened(entry, mentions) for entry in page}, namespace=lane)
     parts: dict[str, int] = {}
     if plan.gone or plan.messages:
         _ask(context, gone, parts)
@@ -196,26 +200,30 @@ def _ask(context: WriteContext, gone: Gone, parts: dict[str, int]) -> None:
         parts[eraser.name] = parts.get(eraser.name, 0) + eraser.erase(gone)
 
 
-def _put_aside(
+def _kept(context: WriteContext, gone: Gone) -> dict[str, str]:
+    """Return what other parts need to come back, by their name; before anything of it goes."""
+    kept = {one.name: one.put_away(gone) for one in context.erasers if isinstance(one, Returning)}
+    return {name: text for name, text in kept.items() if text is not None}
+
+
+def _package(
     context: WriteContext,
     gone: Gone,
     plan: Plan,
     entries: Sequence[tuple[str, Entry]],
     operation: str,
     due: datetime,
-) -> None:
-    kept = [(one.name, one.put_away(gone)) for one in context.erasers if isinstance(one, Returning)]
-    context.held.put(
-        Package(
-            operation=operation,
-            namespace=gone.namespace,
-            due=due,
-            space="" if context.store.space is None else context.store.space.fingerprint,
-            entries=tuple(entries),
-            messages=tuple(plan.messages),
-            words=tuple(sorted(plan.words.texts)),
-            parts=tuple((name, text) for name, text in kept if text is not None),
-        )
+    parts: dict[str, str],
+) -> Package:
+    return Package(
+        operation=operation,
+        namespace=gone.namespace,
+        due=due,
+        space="" if context.store.space is None else context.store.space.fingerprint,
+        entries=tuple(entries),
+        messages=tuple(plan.messages),
+        words=tuple(sorted(plan.words.texts)),
+        parts=tuple(parts.items()),
     )
 
 
@@ -236,6 +244,10 @@ def _whole(namespace: str, found: dict[str, list[str]], messages: int) -> Forgot
     return Forgotten(
         memories=tuple(plan.live), versions=plan.versions, messages=messages, namespace=namespace, whole=True
     )
+
+
+def _lanes(context: WriteContext, namespace: str) -> list[str]:
+    return [lane for lane in context.store.namespaces() if lane.startswith(quoted(namespace) + "/")]
 
 
 def _first(context: WriteContext, lane: str) -> list[Entry]:

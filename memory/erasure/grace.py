@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from memory.codec import from_entry
+from memory.erasure.mentions import PART, tighten
+from memory.erasure.put_aside import owner_of
 from memory.errors import ArgumentError
 from memory.forgotten.erasers import Returning
 from memory.forgotten.held import Package
@@ -46,7 +47,7 @@ def restore_forgotten(
             if taken:
                 expected = f"{taken[0]} was remembered anew since; forget that one first"
                 raise ArgumentError("operation", operation, expected)
-            store.upsert(held, namespace=lane, expect={entry.id: 0 for entry in held})
+            store.upsert(held, namespace=lane)
             context.tombstones.lift(lane, [entry.id for entry in held])
         owners = {one.id.rpartition("@")[0] for lane, one in package.entries if lane_of(lane)[1] == ARCHIVE}
         context.tombstones.lift(store_namespace(namespace, CONVERSATION), sorted(owners))
@@ -54,6 +55,8 @@ def restore_forgotten(
         context.rows.place(package.messages)
         context.tombstones.lift(history_lane(namespace), marks_of(context.tombstones.key, package.messages))
         kept = dict(package.parts)
+        if PART in kept:
+            tighten(context, kept[PART], {owner_of(lane, entry) for lane, entry in package.entries})
         for eraser in context.erasers:
             if isinstance(eraser, Returning) and eraser.name in kept:
                 eraser.put_back(namespace, kept[eraser.name])
@@ -73,10 +76,9 @@ def restore_forgotten(
     return done
 
 
-def carry_out(context: WriteContext, *, now: datetime | None = None) -> int:
+def carry_out(context: WriteContext) -> int:
     """Let the bytes go of every forgetting whose time of grace is over; return how many there were."""
-    at = aware(context.clock(), context.zone) if now is None else now
-    due = context.held.due(at)
+    due = context.held.due(aware(context.clock(), context.zone))
     if not due or getattr(getattr(context.store, "database", None), "read_only", False):
         return 0
     with context.lifecycle("forget").transaction():

@@ -5,24 +5,24 @@ A memory that was made of more than what goes stays, is named, and loses the men
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memory.codec import from_entry
+from memory.erasure.asking import askers
 from memory.erasure.copies import Words
+from memory.erasure.mentions import MADE_OF
 from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
-from memory.messages import Message
-from memory.records import Change
+from memory.records import Change, Memory
 from memory.storage.rows import HistoryRow
+from memory.write.completing import calls_of
 from memory.write.context import WriteContext
-from memory.write.turns import USED, quotes
+from memory.write.turns import memory_of, quotes
 from vectorstore import Entry
 
-PAGE: Final = 256
 MERGE: Final = "merge"
 _FEW: Final = 64
-_MADE_OF: Final = ("derived_from", f"meta.{USED}")
 
 
 @dataclass(slots=True)
@@ -86,18 +86,21 @@ def plan_of(
     live = {lane: {one for one, (at, _) in found.items() if at == lane} for lane in lanes}
     survey = _survey(context, lanes, plan.words)
     plan.derived = _derived([*survey, *_put_away(context, archive, conversation)], set(targets))
-    rows = _unique([*messages, *_messages(context, plan, roots, namespace)])
-    recorded = [row.memory for row in rows if row.memory]
-    live[conversation].update(entry.id for entry in context.store.get(recorded, namespace=conversation) if entry)
     derived = set(plan.derived)
     for one in survey:
         if one.copy or one.id in derived:
             live[one.lane].add(one.id)
     chosen: set[str] = set().union(*live.values())
     chosen |= {*targets, *merged, *derived}  # those that are in the archive alone, too
+    rows = [*messages, *_messages(context, plan, roots, namespace)]
+    rows += context.rows.of_memories(sorted(chosen), namespace=namespace)
+    plan.messages = _unique([*rows, *askers(context, rows, namespace)])
+    recorded = [row.memory for row in plan.messages if row.memory]
+    there = {entry.id for entry in context.store.get(recorded, namespace=conversation) if entry is not None}
+    live[conversation] |= there
+    chosen |= there
     plan.also = sorted(chosen - set(targets) - derived)
     plan.named = sorted(one.id for one in survey if one.id not in chosen and one.leans_on(set(targets)))
-    plan.messages = _unique([*rows, *context.rows.of_memories(sorted(chosen), namespace=namespace)])
     for one in survey:
         if one.id not in chosen and one.leans_on(chosen):
             plan.leaning.setdefault(one.lane, []).append(one.id)
@@ -110,24 +113,6 @@ def plan_of(
             plan.leaning.setdefault(archive, []).append(entry.id)
     plan.gone = {lane: sorted(gone) for lane, gone in {**live, archive: old}.items() if gone}
     return plan
-
-
-def pages_of(context: WriteContext, lane: str, ids: Sequence[str]) -> Iterator[list[Entry]]:
-    """Yield the entries *ids* of a lane, a page at a time."""
-    for start in range(0, len(ids), PAGE):
-        yield [one for one in context.store.get(ids[start : start + PAGE], namespace=lane) if one is not None]
-
-
-def loosened(entry: Entry, gone: frozenset[str]) -> dict[str, Any]:
-    """Return the metadata of *entry* without the mention of what is *gone*."""
-    metadata = dict(entry.metadata)
-    for name in _MADE_OF:
-        if name in metadata:
-            kept = [one for one in metadata[name] if one not in gone]
-            metadata[name] = kept
-            if not kept:
-                del metadata[name]
-    return metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +133,7 @@ def _survey(context: WriteContext, lanes: Sequence[str], words: Words) -> list[_
     found = []
     for lane in lanes:
         for entry in context.store.scan(namespace=lane):
-            parents, used = (frozenset(_ids(entry.metadata.get(name))) for name in _MADE_OF)
+            parents, used = (frozenset(_ids(entry.metadata.get(name))) for name in MADE_OF)
             copy = words.in_entry(entry)
             if copy or parents or used:
                 found.append(_Surveyed(lane, entry.id, copy, parents, used))
@@ -212,13 +197,21 @@ def _holding(context: WriteContext, plan: Plan, namespace: str) -> list[tuple[st
     """Return where a message holds the words, or quotes a memory that goes."""
     targets = set(plan.targets)
 
-    def holds(message: Message) -> bool:
-        return plan.words.in_message(message) or not targets.isdisjoint(quotes(message))
+    def holds(row: HistoryRow) -> bool:
+        if plan.words.in_message(row.message) or not targets.isdisjoint(quotes(row.message)):
+            return True
+        return not row.memory and row.message.role == "tool" and plan.words.held_by(_told(context, row))
 
     if len(plan.words.texts) + len(targets) <= _FEW:  # then the file finds what may hold them
-        suspects = context.rows.holding([*plan.words.texts, *targets], namespace=namespace)
-        return [(row.session, row.sequence) for row in suspects if holds(row.message)]
-    return [(row.session, row.sequence) for row in context.rows.kept(namespace=namespace) if holds(row.message)]
+        suspects = context.rows.holding([*plan.words.longest(), *targets], namespace=namespace)
+        return [(row.session, row.sequence) for row in suspects if holds(row)]
+    return [(row.session, row.sequence) for row in context.rows.kept(namespace=namespace) if holds(row)]
+
+
+def _told(context: WriteContext, row: HistoryRow) -> str:
+    """Return what a memory of a tool message says, where it has none: it is one of the same words."""
+    memory = memory_of(row.message, row.session, row.at, calls=calls_of(context, row))
+    return memory.text if isinstance(memory, Memory) else ""
 
 
 def _unique(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
@@ -226,7 +219,7 @@ def _unique(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
 
 
 def _made_of(entry: Entry) -> list[str]:
-    return [one for name in _MADE_OF for one in _ids(entry.metadata.get(name))]
+    return [one for name in MADE_OF for one in _ids(entry.metadata.get(name))]
 
 
 def _ids(value: Any) -> list[str]:

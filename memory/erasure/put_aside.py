@@ -25,12 +25,19 @@ class Aside:
         return len(self.entries) + len(self.messages)
 
 
+def packages(context: WriteContext, namespace: str) -> Iterator[Package]:
+    """Yield what is put aside of a user's *namespace*, the first due first."""
+    for operation in context.held.of(namespace):
+        if (package := context.held.get(namespace, operation)) is not None:
+            yield package
+
+
 def named_aside(context: WriteContext, ids: Collection[str], namespace: str) -> dict[str, list[Entry]]:
     """Return by id those of the memories *ids* that are put aside, with their versions."""
     found: dict[str, list[Entry]] = {}
-    for package in _packages(context, namespace) if ids else ():
+    for package in packages(context, namespace) if ids else ():
         for lane, entry in package.entries:
-            if (owner := _owner(lane, entry)) in ids:
+            if (owner := owner_of(lane, entry)) in ids:
                 found.setdefault(owner, []).append(entry)
     return found
 
@@ -38,9 +45,10 @@ def named_aside(context: WriteContext, ids: Collection[str], namespace: str) -> 
 def aside(context: WriteContext, ids: Collection[str], words: Words, namespace: str) -> list[Aside]:
     """Return what is put aside of the memories *ids*, and what holds *words*."""
     found = []
-    for package in _packages(context, namespace):
-        entries = [one for one in package.entries if _owner(*one) in ids or words.in_entry(one[1])]
-        messages = [row for row in package.messages if row.memory in ids or words.in_message(row.message)]
+    for package in packages(context, namespace):
+        entries = [one for one in package.entries if owner_of(*one) in ids or words.in_entry(one[1])]
+        whole = {*ids, *(entry.id for lane, entry in entries if lane_of(lane)[1] != ARCHIVE)}
+        messages = [row for row in package.messages if row.memory in whole or words.in_message(row.message)]
         if entries or messages:
             found.append(Aside(package, tuple(entries), tuple(messages)))
     return found
@@ -62,11 +70,6 @@ def let_go(context: WriteContext, gone: Collection[Aside], words: Words) -> int:
     return sum(len(one) for one in gone)
 
 
-def _packages(context: WriteContext, namespace: str) -> Iterator[Package]:
-    for operation in context.held.of(namespace):
-        if (package := context.held.get(namespace, operation)) is not None:
-            yield package
-
-
-def _owner(lane: str, entry: Entry) -> str:
+def owner_of(lane: str, entry: Entry) -> str:
+    """Return the memory that *entry* is, or was a version of."""
     return entry.id.rpartition("@")[0] if lane_of(lane)[1] == ARCHIVE else entry.id

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from memory.errors import ArgumentError, NoSuchMemory
-from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
 from memory.records import Source
 from memory.scopes import Scopes, filter_of
 from memory.storage.rows import HistoryRow
@@ -92,9 +92,10 @@ def selected(context: WriteContext, chosen: Selection, namespace: str) -> list[s
     if chosen.ids is not None:
         found = context.find(chosen.ids, namespace)
         there = [one for one in chosen.ids if one in found or context.versions([one], namespace)]
-        for one in chosen.ids:
-            if one not in there and not any(context.tombstones.which(lane, [one]) for lane in lanes):
-                raise NoSuchMemory(one)
+        missing = [one for one in chosen.ids if one not in there]
+        gone = _forgotten(context, missing, namespace)
+        if unknown := [one for one in missing if one not in gone]:
+            raise NoSuchMemory(unknown[0])
     conditions = list(_conditions(chosen))
     if not conditions:
         return there or []
@@ -103,6 +104,12 @@ def selected(context: WriteContext, chosen: Selection, namespace: str) -> list[s
     matching = [entry.id for lane in searched for entry in context.store.scan(namespace=lane, where=_all(conditions))]
     matching += _archived_alone(context, conditions, namespace)
     return [one for one in matching if wanted is None or one in wanted]
+
+
+def _forgotten(context: WriteContext, ids: Sequence[str], namespace: str) -> set[str]:
+    """Return those of *ids* that were forgotten, in whichever lane: a collection may have nothing left."""
+    lanes = [lane for lane in context.tombstones.lanes() if lane_of(lane)[0] == namespace] if ids else []
+    return {one for lane in lanes for one in context.tombstones.which(lane, ids)}
 
 
 def _archived_alone(context: WriteContext, conditions: Sequence[Filter], namespace: str) -> list[str]:

@@ -52,5 +52,5 @@ def without_backups(context: WriteContext, copies: Sequence[Unreached]) -> tuple
 def _removed(database: Any, copy: Unreached) -> Unreached:
     try:
         return replace(copy, removed=database.remove_backup(copy.path))
-    except (VectorStoreError, OSError) as error:  # the memory itself is forgotten: that must not seem to have failed
+    except VectorStoreError as error:  # the memory itself is forgotten: that must not seem to have failed
         return replace(copy, note=f"not removed: {error}")

@@ -11,11 +11,14 @@ import os
 import subprocess  # only our own script is run, by absolute path
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from memory.erasure.bytes_search import forms
 from memory.erasure.forgetting import hashes_of
+from memory.erasure.put_aside import owner_of, packages
 from memory.errors import ArgumentError
 from memory.lanes import quoted
 from memory.records import Forgotten, Left, Verified
@@ -29,12 +32,12 @@ _SHORTEST: Final = 4
 _LONG, _PIECE, _MOST_PIECES = 200, 48, 100
 """A long text stands in several pages: it is looked for in pieces, since a page's border may fall into any of them."""
 
-_BY_PURPOSE: Final = ("tombstones", "tombstone_words", "changes", "operations", "operation_changes", "documents")
+_BY_PURPOSE: Final = ("tombstones", "operation_changes", "documents")
 """Tables that name ids for a reason: tombstones, what happened, the keyed names of a document's passages."""
-_CONTENT: Final = ("text", "context", "message", "term", "data")
+_CONTENT: Final = ("text", "context", "term")
 _REMOVED: Final = "removed"
 """The column in which recall notes what is no more, as the list of changes does."""
-_REFERRING: Final = ("derived_from", "meta.used", "used", "quotes", "supersedes")
+_REFERRING: Final = ("derived_from", "meta.used", "quotes", "supersedes")
 _OWNERS: Final = {
     "entries": "SELECT n.name, t.* FROM entries AS t JOIN namespaces AS n ON n.key = t.namespace",
     "history_messages": "SELECT s.namespace, t.* FROM history_messages AS t"
@@ -53,12 +56,12 @@ def verify(context: WriteContext, receipt: Forgotten, texts: Sequence[str]) -> V
     for at, text in enumerate(words):
         if known and not known.issuperset(hashes_of(context, receipt.salt, [text])):
             notes.append(f"text {at} is none of those that the receipt is of; it was searched for all the same")
+    left += _held(context, receipt)
     database: Any = getattr(context.store, "database", None)
     if database is None:
-        return Verified((*left, *_in_store(context, receipt)), notes=(*notes, "the memory is in no file"))
-    left += _held(context, receipt)
-    emptied = not database.read_only and database.finish_erasure() and database.empty_log()
-    if database.pending_erasure() or not emptied:
+        rows, found = _in_store(context, receipt)
+        return Verified((*left, *found), rows, notes=(*notes, "the memory is in no file"))
+    if database.read_only or not database.empty_log():
         left.append(Left("log", "deleted bytes may be in it: somebody reads, or writes; try again when they are done"))
     rows, found = _in_tables(database, receipt)
     left += found
@@ -66,18 +69,28 @@ def verify(context: WriteContext, receipt: Forgotten, texts: Sequence[str]) -> V
 
 
 def _held(context: WriteContext, receipt: Forgotten) -> list[Left]:
-    package = receipt.operation is not None and context.held.get(receipt.namespace, receipt.operation)
-    return (
-        [Left("held", f"its time of grace is not over; its bytes go at {package.due.isoformat()}")] if package else []
-    )
+    """Find what of it waits in a time of grace: its own, or that of another forgetting."""
+    ids = set(receipt.ids)
+    return [
+        Left("held", f"its time of grace is not over; its bytes go at {one.due.isoformat()}")
+        for one in packages(context, receipt.namespace)
+        if one.operation == receipt.operation
+        or not ids.isdisjoint(owner_of(lane, entry) for lane, entry in one.entries)
+        or not ids.isdisjoint(row.memory for row in one.messages)
+    ]
 
 
-def _in_store(context: WriteContext, receipt: Forgotten) -> list[Left]:
-    found = context.find(receipt.ids, receipt.namespace)
-    versions = context.versions(receipt.ids, receipt.namespace)
-    rows = context.rows.of_memories(receipt.ids, namespace=receipt.namespace)
-    lefts = [Left(lane, f"memory {one}") for one, (lane, _) in found.items()]
-    return [*lefts, *(Left("archive", entry.id) for entry in versions), *(Left("history", row.session) for row in rows)]
+def _in_store(context: WriteContext, receipt: Forgotten) -> tuple[int, list[Left]]:
+    """Go through every entry and message of the namespace, where there are no tables."""
+    ids, rows, left = frozenset(receipt.ids), 0, []
+    lanes = [lane for lane in context.store.namespaces() if _of_namespace(lane, receipt.namespace)]
+    entries = ((lane, one.id, one.metadata) for lane in lanes for one in context.store.scan(namespace=lane))
+    said = context.rows.kept(namespace=receipt.namespace)
+    for where, id, fields in chain(entries, (("history", row.memory or "", row.message.metadata) for row in said)):
+        rows += 1
+        named = {*_versioned(id), *_referred(fields)} & ids
+        left += [Left(where, f"memory {one} is mentioned") for one in sorted(named)]
+    return rows, left
 
 
 def _in_tables(database: Any, receipt: Forgotten) -> tuple[int, list[Left]]:
@@ -134,7 +147,7 @@ def _mentioned(column: str, value: Any) -> Iterator[str]:
 
 
 def _referred(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         for name, inner in value.items():
             if name in _REFERRING:
                 yield from _texts(inner)
@@ -173,7 +186,7 @@ def _in_bytes(
     notes: list[str],
 ) -> Verified:
     own = [path for end in _BESIDE if os.path.lexists(path := f"{database.path}{end}")]
-    copies = [one.path for one in receipt.unreached if Path(one.path).is_file() and one.path not in own]
+    copies = [path for path in _copies(database, receipt) if Path(path).is_file() and path not in own]
     for at, text in enumerate(words):
         if len(text) < _SHORTEST:
             notes.append(f"text {at} is too short to be told from chance; its bytes were not searched for")
@@ -182,8 +195,7 @@ def _in_bytes(
     for path, why in answer["unread"].items():
         left.append(Left(path, f"not searched: {why}"))
     for path in own:
-        _, dirty = answer["free"].get(path, (0, 0))
-        if dirty:
+        if dirty := answer["free"].get(path):
             left.append(Left(path, f"{dirty} free pages are not empty"))
     said = _said(database, [needles[at][1] for at in _numbers(answer, own)])
     for path in (*own, *copies):
@@ -194,6 +206,15 @@ def _in_bytes(
     kept = sorted({needles[at][0] for at in _numbers(answer, own) if said[needles[at][1]]})
     notes += [f"text {at}, or a part of it, is still said elsewhere in the memory; no more can be told" for at in kept]
     return Verified(tuple(left), rows, (*own, *copies), len(words), tuple(notes))
+
+
+def _copies(database: Any, receipt: Forgotten) -> list[str]:
+    """Return where copies were made: those that the receipt names, and backups while it waited in its time of grace."""
+    named = [one.path for one in receipt.unreached]
+    if receipt.at is not None and receipt.due is not None:
+        made = {path: datetime.fromisoformat(at) for path, at in database.backups().items()}
+        named += [path for path, at in made.items() if receipt.at <= at <= receipt.due]
+    return list(dict.fromkeys(named))
 
 
 def _numbers(answer: Mapping[str, Any], paths: Sequence[str]) -> list[int]:

@@ -55,10 +55,14 @@ class Carried(Protocol):
         """Yield what it keeps of a namespace as JSON objects, in an order that is always the same."""
         ...
 
-    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool) -> bool:
-        """Take one in, within the transaction of the import; say whether it was not there yet.
+    def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return what names one of them, of which there is one at most; what is not right raises ``ArgumentError``."""
+        ...
 
-        Without *write* it is only looked at. What is not right raises ``ArgumentError``.
+    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
+        """Take one in, within the transaction of the import; say whether it was not there yet, nor was taken out.
+
+        Without *write* it is only looked at. *emptied*: all that is here goes before, or went.
         """
         ...
 

@@ -29,6 +29,6 @@ def newest_groups(messages: Sequence[Message], budget: int, cost: Cost, *, syste
         kept.insert(0, group)
         spent += price
     while len(kept) > 1 and kept[0][0].role == "tool":
-        spent -= sum(map(cost, kept.pop(0)))
+        kept.pop(0)  # more than one group is never over the budget, so what is spent need not be told anew
     chosen = (*system, *(message for group in kept for message in group))
     return Window(chosen, dropped=len(messages) - len(chosen), over_budget=spent > budget)

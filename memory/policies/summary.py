@@ -104,7 +104,7 @@ class SummaryWindow:
                 return _told(plain, before, *said)
             if refused == _ATTEMPTS:
                 note = f"the conversation kept changing; {_messages(plain.dropped)} left out and not summed up"
-                return _told(plain, None, note)
+                return _told(plain, before, note)
             gone = self._gone(stored, plain)
             try:
                 text, notes = await self._continued(summarise, before, gone)

@@ -60,8 +60,10 @@ class Course:
     def read(self, memory: Memory) -> Memory:
         """Return *memory* as far as the file is believed, and with the ids that are used here.
 
-        What was trusted more is not pinned any more either.
+        What was trusted more is not pinned any more either, and a stranger's key is no caller's key here.
         """
+        if not self.believed and memory.key is not None:
+            memory = replace(memory, key=None)
         if self.here and not self.here.keys().isdisjoint(memory.derived_from):
             memory = replace(memory, derived_from=tuple(self.here.get(one, one) for one in memory.derived_from))
         if self.ceiling is None or _RANK.index(memory.trust) >= _RANK.index(self.ceiling):

@@ -162,7 +162,7 @@ class Deciding:
         space = self.course.checked.manifest.space
         if not self.course.vectors or space is None:
             return {}
-        rows = ((memory_of(given), vector_of(given, space.dimension)) for _, given in batch)
+        rows = ((memory_of(given), vector_of(given, space)) for _, given in batch)
         return {text_of(one): Embedded((row,), (None,), space=space) for one, row in rows if row is not None}
 
     def _to_make_of(self, turn: Sequence[_Read]) -> bool:

@@ -82,9 +82,8 @@ def _replace(course: Course, decided: Mapping[int, Decided], on_progress: Progre
     with _transaction(course):
         course.removed = make_room(course.context, course.namespace, dry_run=course.dry_run)
         course.changes += [replaced_all(course.removed)] if course.removed else []
-        if not course.dry_run:
-            for numbers in checked.batches(checked.others):
-                settle(course, list(checked.lines(numbers)))
+        for numbers in checked.batches(checked.others):
+            settle(course, list(checked.lines(numbers)))
         _begin(course)
         done = 0
         for numbers in checked.batches(checked.operations):

@@ -13,9 +13,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, cast
 
+import numpy as np
 from pydantic import ValidationError
 
 from memory.codec import from_entry, to_metadata
+from memory.erasure.unreached import EXPORT
 from memory.errors import ArgumentError
 from memory.messages import Message
 from memory.portable.manifest import row_of, text_of
@@ -24,8 +26,9 @@ from memory.records import Change, Memory, Operation, Source
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import check_session, from_json, to_json
 from memory.times import aware
-from memory.write.checking import actor_named, checked, name, plain_text, whole
-from vectorstore import Entry, Vector
+from memory.write.checking import actor_named, checked, json_object, name, only_fields, plain_text, whole
+from memory.write.operations import IMPORT
+from vectorstore import Entry, Metric, Space, Vector
 
 _NOT_CARRIED: Final = ("id", "text", "revision")
 _TIMES: Final = frozenset(one.name for one in fields(Memory) if "datetime" in str(one.type))
@@ -36,7 +39,17 @@ _DEFAULTS: Final = {
     one.name: one.default if one.default is not MISSING else {} for one in fields(Memory) if one.name != "text"
 }
 _SOURCE: Final = tuple(one.name for one in fields(Source))
-_OWN: Final = ("type", "id", "text", "collection", "version", "vector", "no_vector", "beside")
+_OWN: Final = ("type", "id", "text", "vector", "no_vector", "beside")
+_PLACES: Final[dict[object, tuple[str, ...]]] = {Item.PASSAGE: ("collection",), Item.VERSION: ("version",)}
+_MESSAGE: Final = ("type", "session", "sequence", "at", "memory", "message")
+_SESSION: Final = ("type", "session", "next")
+_OPERATION: Final = ("type", "id", "kind", "actor", "at", "undoes", "undone_by", "changes")
+_CHANGE: Final = ("id", "before", "gone", "old", "new")
+_FORGOTTEN: Final = ("type", "collection", "id", "at")
+_LARGEST: Final = 10**15
+"""A number that counts things is no larger: what comes after it still fits into a table."""
+_SHORTEST: Final = 1e-30
+"""Cosine asks for a direction: a vector must have a length."""
 
 
 def memory_fields(entry: Entry, *, vectors: bool) -> dict[str, Any]:
@@ -60,10 +73,9 @@ def memory_fields(entry: Entry, *, vectors: bool) -> dict[str, Any]:
 
 def memory_of(given: Mapping[str, Any]) -> Memory:
     """Return the memory that an item holds; what is not right raises ``ArgumentError``."""
-    known = {*_OWN, *_DEFAULTS} - {"revision"}
-    if strange := sorted(set(given) - known):
-        raise ArgumentError("item", strange[0], "a field of version 1 is needed")
-    values = {key: _read(key, value) for key, value in given.items() if key not in _OWN}
+    places = _PLACES.get(given.get("type"), ())
+    only_fields(given, {*_OWN, *places, *_DEFAULTS} - {"revision"})
+    values = {key: _read(key, value) for key, value in given.items() if key not in _OWN and key not in places}
     of_version = {key: values.pop(key) for key in _OF_VERSIONS if key in values}
     if type(of_version.get("withdrawn", False)) is not bool:
         raise ArgumentError("item.withdrawn", of_version["withdrawn"], "true or false is needed")
@@ -88,19 +100,22 @@ def without_version(memory: Memory) -> Memory:
 def beside_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what other parts keep with the memory; it may not pass for a field of ours."""
     beside = given.get("beside", {})
-    if not isinstance(beside, dict):
-        raise ArgumentError("item.beside", beside, "an object is needed")
-    for key in beside:
+    for key in json_object(beside, "item.beside"):
         ours = key in _DEFAULTS or key in _SOURCE or key.startswith(("scope.", "meta.", "source."))
         if ours or key.removesuffix("_offset") in _TIMES:
             raise ArgumentError("item.beside", key, "a field that is none of a memory's own is needed")
-    return beside
+    return cast("dict[str, Any]", beside)
 
 
-def vector_of(given: Mapping[str, Any], dimension: int | None) -> Vector | None:
-    """Return the vector of an item: *dimension* finite numbers."""
+def vector_of(given: Mapping[str, Any], space: Space | None) -> Vector | None:
+    """Return the vector of an item as *space* takes it: as many finite numbers, and under cosine with a length."""
     text = given.get("vector")
-    return None if text is None else row_of(text, dimension)
+    if text is None:
+        return None
+    row = row_of(text, None if space is None else space.dimension)
+    if space is not None and space.metric is Metric.COSINE and np.linalg.norm(row.astype(np.float64)) < _SHORTEST:
+        raise ArgumentError("item.vector", "…", "a vector with a length is needed")
+    return row
 
 
 def message_fields(row: HistoryRow) -> dict[str, Any]:
@@ -117,8 +132,9 @@ def message_fields(row: HistoryRow) -> dict[str, Any]:
 
 def message_of(given: Mapping[str, Any], namespace: str) -> HistoryRow:
     """Return the message that an item holds."""
+    only_fields(given, _MESSAGE)
     session = check_session(given.get("session"))
-    sequence = whole(given.get("sequence"), "item.sequence", 1)
+    sequence = _number(given.get("sequence"), "item.sequence")
     memory = given.get("memory")
     if memory is not None and memory != "":
         name(memory, "item.memory")
@@ -128,6 +144,17 @@ def message_of(given: Mapping[str, Any], namespace: str) -> HistoryRow:
         raise ArgumentError("item.message", "…", "a message is needed") from error
     to_json(message, "item.message")
     return HistoryRow(namespace, session, sequence, message, _moment(given.get("at"), "item.at"), memory)
+
+
+def session_fields(session: str, number: int) -> dict[str, Any]:
+    """Return the fields of a session whose next message gets *number*."""
+    return {"type": Item.SESSION.value, "session": session, "next": number}
+
+
+def session_of(given: Mapping[str, Any]) -> tuple[str, int]:
+    """Return (session, the number of its next message)."""
+    only_fields(given, _SESSION)
+    return check_session(given.get("session")), _number(given.get("next"), "item.next")
 
 
 def operation_fields(operation: Operation, changes: tuple[Change, ...]) -> dict[str, Any]:
@@ -147,19 +174,25 @@ def operation_fields(operation: Operation, changes: tuple[Change, ...]) -> dict[
 
 
 def operation_of(given: Mapping[str, Any]) -> Operation:
-    """Return the operation that an item holds."""
-    changes = given.get("changes")
+    """Return the operation that an item holds; that of an export or an import is none, since no log brings one."""
+    only_fields(given, _OPERATION)
+    changes, kind = given.get("changes"), name(given.get("kind"), "item.kind")
+    if kind in (EXPORT, IMPORT):
+        raise ArgumentError("item.kind", kind, "a kind of operation that an export carries is needed")
     if not isinstance(changes, list):
         raise ArgumentError("item.changes", changes, "a list is needed")
+    read = tuple(_change_of(change) for change in changes)
+    if len({change.id for change in read}) < len(read):
+        raise ArgumentError("item.changes", "…", "one change of each memory is needed")
     for key in ("undoes", "undone_by"):
         if given.get(key) is not None:
             name(given[key], f"item.{key}")
     return Operation(
         id=name(given.get("id"), "item.id"),
-        kind=name(given.get("kind"), "item.kind"),
+        kind=kind,
         actor=actor_named(cast("Any", given.get("actor")), "item.actor"),
         at=_moment(given.get("at"), "item.at"),
-        changes=tuple(_change_of(change) for change in changes),
+        changes=read,
         undoes=given.get("undoes"),
         undone_by=given.get("undone_by"),
     )
@@ -173,6 +206,7 @@ def forgotten_fields(collection: str | None, id: str, at: datetime) -> dict[str,
 
 def forgotten_of(given: Mapping[str, Any]) -> tuple[str | None, str, datetime]:
     """Return (collection, id, when) of a tombstone."""
+    only_fields(given, _FORGOTTEN)
     collection = given.get("collection")
     if collection is not None:
         name(collection, "item.collection")
@@ -182,6 +216,12 @@ def forgotten_of(given: Mapping[str, Any]) -> tuple[str | None, str, datetime]:
 def line_of(given: Mapping[str, Any]) -> bytes:
     """Return an item as a line."""
     return json.dumps(given, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _number(value: object, argument: str) -> int:
+    if whole(value, argument, 1) > _LARGEST:
+        raise ArgumentError(argument, value, f"a number of at most {_LARGEST} is needed")
+    return cast("int", value)
 
 
 def _change_fields(change: Change) -> dict[str, Any]:
@@ -199,11 +239,10 @@ def _change_fields(change: Change) -> dict[str, Any]:
 def _change_of(given: Any) -> Change:
     if not isinstance(given, dict) or type(given.get("gone", False)) is not bool:
         raise ArgumentError("item.changes", given, "an object with an id is needed")
-    values = [given.get(key, {}) for key in ("old", "new")]
-    if not all(isinstance(value, dict) for value in values):
-        raise ArgumentError("item.changes", given, "old and new are objects")
+    only_fields(given, _CHANGE)
+    values = [json_object(given.get(key, {}), f"item.changes.{key}") for key in ("old", "new")]
     before = given.get("before")
-    before = None if before is None else whole(before, "item.changes.before", 1)
+    before = None if before is None else _number(before, "item.changes.before")
     return Change(name(given.get("id"), "item.changes.id"), before, given.get("gone", False), *values)
 
 

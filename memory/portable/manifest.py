@@ -96,7 +96,9 @@ def read_manifest(line: bytes, path: str) -> Manifest:
         raise UnreadableExport(path, 1, "the hash is missing or wrong")
     if selection is not None and not isinstance(selection, dict):
         raise UnreadableExport(path, 1, "the selection is wrong")
-    space, vectors = _space(given.get("space"), path), given.get("vectors") is True
+    space, vectors = _space(given.get("space"), path), given.get("vectors")
+    if not isinstance(vectors, bool):
+        raise UnreadableExport(path, 1, "whether it has vectors is missing or wrong")
     return Manifest(space, vectors, counts, digest, selection, _probes(given.get("probes"), space, path))
 
 

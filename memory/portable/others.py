@@ -10,10 +10,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from memory.erasure.unreached import EXPORT
 from memory.forgotten.message_marks import history_lane, marks_of
 from memory.lanes import CONVERSATION, store_namespace
 from memory.portable.course import Course
-from memory.portable.items import forgotten_of, message_of, operation_of
+from memory.portable.items import forgotten_of, message_of, operation_of, session_of
 from memory.portable.report import Item
 from memory.storage.rows import HistoryRow
 from memory.write.cleaning import cleaned_message, cleaners
@@ -33,7 +34,7 @@ def settle(course: Course, batch: Sequence[tuple[int, Mapping[str, Any]]]) -> No
         part = next((one for one in course.context.carried if one.line == given["type"]), None)
         if part is None or not isinstance(given.get("chunks"), list):
             continue
-        if not part.take(course.namespace, given, write=False):
+        if not part.take(course.namespace, given, write=False, emptied=course.mode == "replace"):
             course.settled.update((given["collection"], one) for one in given["chunks"])
 
 
@@ -43,17 +44,18 @@ def _take(course: Course, kind: str, given: Mapping[str, Any]) -> bool:
         return _message(course, given)
     if kind == Item.OPERATION:
         operation = operation_of(given)
-        replaced = course.dry_run and course.mode == "replace"  # what is here would be gone
-        if context.operations.get(namespace, operation.id) is not None and not replaced:
+        there = context.operations.get(namespace, operation.id)
+        if there is not None and (course.mode != "replace" or there.kind == EXPORT):  # all the others go, or went
             return False
         if not course.dry_run:
             context.operations.add(namespace, operation)
         return True
+    if kind == Item.SESSION:
+        return _session(course, *session_of(given))
     if kind == Item.FORGOTTEN:
         return _forget(course, *forgotten_of(given))
     part = next(one for one in context.carried if one.line == kind)
-    took = part.take(namespace, given, write=not course.dry_run)
-    return took or (course.dry_run and course.mode == "replace")
+    return part.take(namespace, given, write=not course.dry_run, emptied=course.mode == "replace")
 
 
 def replace_history(course: Course) -> None:
@@ -66,6 +68,9 @@ def replace_history(course: Course) -> None:
         for _, given in course.checked.lines(numbers):
             if course.believed and given["type"] == Item.MESSAGE and (row := _row(course, given)) is not None:
                 course.context.rows.place([row])
+            elif course.believed and given["type"] == Item.SESSION:
+                session, number = session_of(given)
+                course.context.rows.count_from(session, number, namespace=course.namespace)
 
 
 def _message(course: Course, given: Mapping[str, Any]) -> bool:
@@ -89,10 +94,19 @@ def _row(course: Course, given: Mapping[str, Any]) -> HistoryRow | None:
     return replace(row, message=clean, memory=memory)
 
 
+def _session(course: Course, session: str, number: int) -> bool:
+    rows, namespace = course.context.rows, course.namespace
+    there = {} if course.mode == "replace" else dict(rows.next_numbers(session, namespace=namespace))
+    if there.get(session, 1) >= number:
+        return False
+    if not (course.dry_run or (course.mode == "replace" and course.context.apart)):
+        rows.count_from(session, number, namespace=namespace)
+    return True
+
+
 def _forget(course: Course, collection: str | None, id: str, at: datetime) -> bool:
     lane = course.lane(collection)
-    there = id in course.added or course.context.store.get([id], namespace=lane)[0] is not None
-    if there or course.is_forgotten(lane, id):
+    if id in course.added or course.there(lane, [id]) or course.is_forgotten(lane, id):
         return False
     if not course.dry_run:
         course.context.tombstones.add(lane, [id], at)

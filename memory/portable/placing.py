@@ -91,9 +91,8 @@ def _drafted(course: Course, number: int, given: Mapping[str, Any], decided: Dec
 
 
 def _vector(course: Course, given: Mapping[str, Any], same: bool, embedded: Embedded | None) -> Vector | None:
-    space = course.checked.manifest.space
     if course.vectors and same and given.get("vector") is not None:
-        return vector_of(given, None if space is None else space.dimension)
+        return vector_of(given, course.checked.manifest.space)
     return None if embedded is None else course.context.embedding.still(embedded).vectors[0]
 
 
@@ -125,7 +124,7 @@ def _write(course: Course, lane: str, drafts: Sequence[_Drafted]) -> set[str]:
         entries = [_entry(one) for one in fresh]
         course.context.store.upsert(entries, namespace=lane, expect={entry.id: 0 for entry in entries})
         for one in fresh:
-            if one.memory.key is not None and course.believed:
+            if one.memory.key is not None:
                 course.context.name_key(course.namespace, one.memory.key, one.memory.id)
     for one in fresh:
         _say(course, replace(one, made=_make(course, one)))
@@ -151,7 +150,10 @@ def _correct(course: Course, one: _Drafted, entry: Entry) -> None:
     if not course.dry_run:
         if one.lane == store_namespace(course.namespace, CONVERSATION):
             now, old = aware(context.clock(), context.zone), archived_id(entry.id, entry.revision)
-            memory = replace(memory, recorded_at=now, counts_from=None, supersedes=old, operation=course.operation)
+            key = from_entry(entry).key  # a caller finds it by the key that it has here
+            memory = replace(
+                memory, recorded_at=now, counts_from=None, supersedes=old, operation=course.operation, key=key
+            )
             archive = store_namespace(course.namespace, ARCHIVE)
             context.store.upsert([retired(entry, now, counts_to=begun(memory))], namespace=archive)
             change = remarked(entry, to_metadata(memory))

@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from memory.errors import ArgumentError, UnreadableExport
-from memory.portable.items import beside_of, forgotten_of, memory_of, message_of, operation_of, vector_of
+from memory.lanes import DOCUMENTS, store_namespace
+from memory.portable.items import (
+    beside_of,
+    forgotten_of,
+    memory_of,
+    message_of,
+    operation_of,
+    session_of,
+    vector_of,
+)
 from memory.portable.manifest import Manifest, hasher, read_manifest
 from memory.portable.report import Item
 from memory.records import Memory
@@ -160,11 +169,7 @@ def _mark(line: bytes) -> bytes:
 
 def _object(line: bytes, number: int, path: Path, manifest: Manifest) -> dict[str, Any]:
     try:
-        given = json.loads(line.decode(), parse_constant=_no_number)
-        if b"\\ud" in line.lower():
-            json.dumps(given, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise UnreadableExport(str(path), number, "a text has a lone surrogate") from error
+        given = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise UnreadableExport(str(path), number, "the line is not UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -172,10 +177,6 @@ def _object(line: bytes, number: int, path: Path, manifest: Manifest) -> dict[st
     if not isinstance(given, dict) or given.get("type") not in manifest.counts:
         raise UnreadableExport(str(path), number, "the line has no type that the first line names")
     return given
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number of JSON")
 
 
 def _check(
@@ -186,17 +187,22 @@ def _check(
     if kind in (Item.MEMORY, Item.PASSAGE, Item.VERSION):
         memory = memory_of(given)
         beside_of(given)
-        vector_of(given, manifest.space.dimension if manifest.space is not None else None)
+        vector_of(given, manifest.space)
         if given.get("no_vector") is not None:
             name(given["no_vector"], "item.no_vector")
         if kind == Item.VERSION:
-            version = whole(given.get("version"), "item.version", 1)
+            version, before = whole(given.get("version"), "item.version", 1), found.by_owner[memory.id]
+            if version != len(before) + 1:
+                expected = (
+                    f"{len(before) + 1} is needed: the versions of a memory are counted from 1, one after another"
+                )
+                raise ArgumentError("item.version", version, expected)
             found.versions = max(found.versions, version)
-            found.by_owner[memory.id].append(number)
-            return kind, version, memory.id
+            before.append(number)
+            return None
         found.memories.append(number)
         if kind == Item.PASSAGE:
-            return kind, name(given.get("collection"), "item.collection"), memory.id
+            return kind, _collection(given, namespace), memory.id
         _note(found, memory, number)
         return kind, memory.id
     if kind == Item.OPERATION:
@@ -206,14 +212,21 @@ def _check(
     if kind == Item.MESSAGE:
         row = message_of(given, namespace)
         return kind, row.session, row.sequence
+    if kind == Item.SESSION:
+        return kind, session_of(given)[0]
     if kind == Item.FORGOTTEN:
-        forgotten_of(given)
-        return None
+        collection, id, _ = forgotten_of(given)
+        return kind, None if collection is None else _collection(given, namespace), id
     part = next((one for one in context.carried if one.line == kind), None)
     if part is None:
         raise ArgumentError("item.type", kind, "a part of this memory that takes it is needed")
-    part.take(namespace, given, write=False)
-    return None
+    return kind, *part.named(namespace, given)
+
+
+def _collection(given: dict[str, Any], namespace: str) -> str:
+    collection = name(given.get("collection"), "item.collection")
+    store_namespace(namespace, DOCUMENTS, collection)
+    return collection
 
 
 def turn_of(memory: Memory) -> Said | None:

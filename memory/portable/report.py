@@ -20,6 +20,7 @@ class Item(StrEnum):
     PASSAGE = "passage"
     VERSION = "version"
     MESSAGE = "message"
+    SESSION = "session"
     OPERATION = "operation"
     FORGOTTEN = "forgotten"
 

@@ -10,7 +10,7 @@ import asyncio
 
 from memory.embedders.probe import agree, probe
 from memory.portable.course import Course
-from vectorstore import Space
+from vectorstore import Metric, Space
 
 
 async def check_model(course: Course) -> None:
@@ -21,7 +21,6 @@ async def check_model(course: Course) -> None:
     if not course.comparable or theirs is None or space is None:
         return
     known = await asyncio.to_thread(embedding.probes.get, space.fingerprint)
-    verified = known is not None
     if known is None and embedding.embedder is not None and embedding.embedder.fingerprint == space.fingerprint:
         try:
             known = await probe(embedding.embedder)
@@ -32,7 +31,7 @@ async def check_model(course: Course) -> None:
         course.notes.append(
             f"its vectors were made by another model of the name {space.fingerprint}: they are made anew"
         )
-    elif not verified and (known is not None or course.believed):
+    elif known is not None or course.believed:
         course.probes = theirs
 
 
@@ -44,13 +43,20 @@ def take_space(course: Course) -> bool:
     theirs, store = course.checked.manifest.space, course.context.lifecycle("import")
     if theirs is None or not course.comparable:
         return False
-    embedder = course.context.embedding.embedder
-    if store.space is None and embedder is not None and embedder.fingerprint == theirs.fingerprint:
+    if store.space is None and _own(course, theirs):
         if not course.dry_run:
-            store.set_space(Space(theirs.fingerprint, theirs.dimension, theirs.metric))
+            store.set_space(theirs)
     elif store.space != theirs:
         return False
     if course.probes is not None and not course.dry_run:
         course.context.embedding.probes.first(theirs.fingerprint, course.probes)
         course.probes = None
     return True
+
+
+def _own(course: Course, theirs: Space) -> bool:
+    """Whether *theirs* is the space of the embedder here; where it does not know its dimension yet, the owner does."""
+    embedder = course.context.embedding.embedder
+    if embedder is None or theirs.metric is not Metric.COSINE or theirs.fingerprint != embedder.fingerprint:
+        return False
+    return embedder.dimension == theirs.dimension or (embedder.dimension < 1 and course.believed)

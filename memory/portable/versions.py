@@ -24,8 +24,7 @@ class Numbers:
         found: dict[str, list[int]] = {}
         for entry in context.store.scan(namespace=store_namespace(namespace, ARCHIVE)):
             owner, _, revision = entry.id.rpartition("@")
-            if revision.isdecimal():
-                found.setdefault(owner, []).append(int(revision))
+            found.setdefault(owner, []).append(int(revision))
         return cls({owner: sorted(revisions) for owner, revisions in found.items()})
 
     def owners(self) -> Iterator[tuple[str, Sequence[int]]]:

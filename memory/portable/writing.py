@@ -13,7 +13,14 @@ from typing import Any, Final
 from memory.erasure.unreached import EXPORT, export_recorded
 from memory.errors import ArgumentError
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of, store_namespace
-from memory.portable.items import forgotten_fields, line_of, memory_fields, message_fields, operation_fields
+from memory.portable.items import (
+    forgotten_fields,
+    line_of,
+    memory_fields,
+    message_fields,
+    operation_fields,
+    session_fields,
+)
 from memory.portable.manifest import Manifest, hasher, text_of
 from memory.portable.report import ExportReport, Item
 from memory.portable.versions import Numbers
@@ -117,13 +124,19 @@ def _versions(
 
 
 def _messages(context: WriteContext, namespace: str, ids: set[str] | None) -> Iterator[dict[str, Any]]:
-    for session in sorted(info.session for info in context.rows.sessions(namespace=namespace)):
-        sequences = [stored.sequence for stored in context.rows.load(session, namespace=namespace)]
-        for start in range(0, len(sequences), _PAGE):
-            places = [(session, sequence) for sequence in sequences[start : start + _PAGE]]
-            for row in context.rows.at(places, namespace=namespace):
-                if ids is None or row.memory in ids:
-                    yield message_fields(row)
+    """Yield messages, those too that a retention has hidden and not taken; and sessions whose numbers went on.
+
+    That no number is given twice holds in the other file too, where the last messages of a session are gone.
+    """
+    follows: dict[str, int] = {}
+    for row in context.rows.kept(namespace=namespace):
+        if ids is None or row.memory in ids:
+            follows[row.session] = row.sequence + 1
+            yield message_fields(row)
+    if ids is None:
+        for session, number in context.rows.next_numbers(namespace=namespace):
+            if number > follows.get(session, 1):
+                yield session_fields(session, number)
 
 
 def _operations(

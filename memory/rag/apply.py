@@ -9,6 +9,7 @@ from memory.rag.collection import Collection
 from memory.rag.manifest import Record
 from memory.rag.plan import Draft, Plan, entries_of, plan
 from memory.rag.report import IngestAction, IngestLine
+from memory.times import aware
 from memory.write.embedded import Embedded
 from vectorstore import Entry, RevisionConflict, Vector
 
@@ -60,7 +61,9 @@ def retire(collection: Collection, record: Record, *, ban: bool) -> int | None:
         memory.embedding.forget([one.text for one in store.get(record.chunks, namespace=collection.lane) if one])
         erased = _erased(collection, record.chunks)
         if ban:
-            memory.tombstones.add(collection.lane, [collection.mark_of(record.location)], memory.clock())
+            memory.tombstones.add(
+                collection.lane, [collection.mark_of(record.location)], aware(memory.clock(), memory.zone)
+            )
         collection.manifest.remove(record.source)
     return erased
 

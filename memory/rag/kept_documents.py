@@ -14,10 +14,11 @@ from memory.long_term import LongTermMemory
 from memory.rag.identity import mark
 from memory.rag.manifest import Record
 from memory.rag.sqlite_manifest import SqliteManifest, lanes_with_documents
-from memory.write.checking import name, names, plain_text
+from memory.write.checking import name, names, only_fields, plain_text
 
 _TEXTS: Final = ("location", "digest", "recipe")
 _TIMES: Final = ("modified", "ingested")
+_FIELDS: Final = ("type", "collection", "source", *_TEXTS, "chunks", *_TIMES)
 
 
 def keep_documents(memory: LongTermMemory) -> None:
@@ -74,11 +75,16 @@ class _Documents:
             for record in manifest.all():
                 yield {"collection": lane_of(lane)[2], **_fields(record)}
 
-    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool) -> bool:
+    def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
+        """As ``Carried.named``: by collection and source."""
+        lane, record = self._read(namespace, fields)
+        return lane, record.source
+
+    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
         """As ``Carried.take``; a document that is here already stays as it is."""
         lane, record = self._read(namespace, fields)
         manifest = SqliteManifest(self._database, lane)
-        if manifest.get(record.source) is not None or manifest.at(record.location) is not None:
+        if not emptied and (manifest.get(record.source) or manifest.at(record.location)):
             return False
         if self._memory.tombstones.which(lane, [self._mark(lane, record)]):
             return False
@@ -115,6 +121,7 @@ class _Documents:
         return mark(self._memory.tombstones.key, "location", lane, record.location)
 
     def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, Record]:
+        only_fields(fields, _FIELDS)
         lane = store_namespace(namespace, DOCUMENTS, name(fields.get("collection"), "item.collection"))
         chunks = fields.get("chunks")
         if not isinstance(chunks, list):

@@ -18,6 +18,7 @@ from memory.rag.naming import name_for
 from memory.rag.plan import Draft, memories_of
 from memory.rag.report import IngestAction, IngestLine
 from memory.runtime import run_sync
+from memory.times import aware
 from memory.write.judging import Rules, judge_each
 from vectorstore import MissingExtra
 
@@ -71,7 +72,7 @@ class Preparer:
         memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
         chunks = chunker.chunk(document.text[document.body :])
         ids = chunk_ids(self._key, self.collection.lane, document.source, (chunk.text for chunk in chunks))
-        now = memory.clock()
+        now = aware(memory.clock(), memory.zone)
         rules = Rules(memory.policies, memory.on_policy_failure, making=False)
         passages = memories_of(document, chunks, ids, recorded_at=now)
         judged = [verdict for verdict, _ in run_sync(judge_each(passages, rules))]

@@ -54,7 +54,7 @@ class IngestLine:
                 if count:
                     parts.append(f"{count} {what}")
         elif self.erased:
-            parts.append(f"{self.erased} chunks erased")
+            parts.append(f"{self.erased} {'chunk' if self.erased == 1 else 'chunks'} erased")
         return ", ".join(part for part in (*parts, self.reason, *self.notes) if part)
 
 
@@ -98,7 +98,8 @@ class IngestReport:
 
     def __str__(self) -> str:
         fates = [f"{count} {action}" for action, count in self.totals.items() if count] or ["no documents"]
-        return ", ".join(fates) + f"; {self.chunks} chunks, {self.embedded} embedded"
+        chunks = f"{self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
+        return ", ".join(fates) + f"; {chunks}, {self.embedded} embedded"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ _K1 = 0.9
 _B = 0.4
 _SMALLEST_MERGE = 20_000
 _MANY = 2000
+_MANY_AT_ONCE = 1 << 18
 _SESSION_BITS = 32
 _OF_SESSION = (1 << _SESSION_BITS) - 1
 
@@ -45,6 +46,8 @@ class SessionTerms:
         keys, counts = np.unique((terms << _SESSION_BITS) | sessions, return_counts=True)
         if len(keys) > _MANY:
             self._many.append((keys, (sign * counts).astype(np.int32)))
+            if sum(len(keys) for keys, _ in self._many) > max(_MANY_AT_ONCE, len(self._keys) // 4):
+                self._merge()  # merging needs four times the memory of what waits
             return
         for key, count in zip(keys.tolist(), (sign * counts).tolist(), strict=True):
             changes = self._few.setdefault(key >> _SESSION_BITS, {})
@@ -82,15 +85,26 @@ class SessionTerms:
 
     def _merge(self) -> None:
         """Bring what changed into the base."""
-        keys = [(term << _SESSION_BITS) | at for term, sessions in self._few.items() for at in sessions]
+        keys, counts = self._changed()
+        places = np.searchsorted(self._keys, keys)
+        known = places < len(self._keys)
+        known[known] = self._keys[places[known]] == keys[known]
+        self._counts[places[known]] += counts[known]
+        self._keys = np.insert(self._keys, places[~known], keys[~known])
+        self._counts = np.insert(self._counts, places[~known], counts[~known])
+        if counts.min(initial=1) < 0:
+            left = self._counts > 0
+            self._keys, self._counts = self._keys[left], self._counts[left]
+
+    def _changed(self) -> tuple[Ints, NDArray[np.int32]]:
+        """Return what changed, each key once and in order, and forget it."""
+        few = [(term << _SESSION_BITS) | at for term, sessions in self._few.items() for at in sessions]
         counts = [count for sessions in self._few.values() for count in sessions.values()]
-        every = np.concatenate([self._keys, np.array(keys, dtype=np.int64), *(keys for keys, _ in self._many)])
-        changes = np.concatenate(
-            [self._counts, np.array(counts, dtype=np.int32), *(counts for _, counts in self._many)]
-        )
-        order = np.argsort(every, kind="stable")
-        every = every[order]
-        firsts = np.flatnonzero(np.append(True, every[1:] != every[:-1])) if len(every) else np.empty(0, dtype=np.int64)
-        sums = np.add.reduceat(changes[order], firsts).astype(np.int32) if len(every) else self._counts
-        self._keys, self._counts = every[firsts][sums > 0], sums[sums > 0]
+        parts = [(np.array(few, dtype=np.int64), np.array(counts, dtype=np.int32)), *self._many]
         self._many, self._few, self._size = [], {}, 0
+        every, changes = np.concatenate([keys for keys, _ in parts]), np.concatenate([counts for _, counts in parts])
+        order = np.argsort(every, kind="stable")
+        every, changes = every[order], changes[order]
+        firsts = np.flatnonzero(np.append(True, every[1:] != every[:-1])[: len(every)])
+        sums = np.add.reduceat(changes, firsts, dtype=np.int32) if len(every) else changes
+        return every[firsts], sums

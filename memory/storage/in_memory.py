@@ -237,14 +237,32 @@ class InMemoryRows:
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.holding``."""
         needles = [needle(text) for text in texts]
-        needles.append('"media_type":"text/plain"')
+        # in base64; in several blocks; told together with what a tool was asked
+        needles += ['"media_type":"text/plain"', '},{"type":', '"type":"tool_result"']
         return self._rows(
             lambda place, _sequence, row: place[0] == namespace and any(part in row.text for part in needles)
         )
 
     def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
         """As ``HistoryRows.kept``."""
-        yield from self._rows(lambda place, _sequence, _row: place[0] == namespace and session in (None, place[1]))
+        found = self._rows(lambda place, _sequence, _row: place[0] == namespace and session in (None, place[1]))
+        yield from sorted(found, key=lambda row: (row.session, row.sequence))
+
+    def next_numbers(self, session: str | None = None, *, namespace: str = "") -> list[tuple[str, int]]:
+        """As ``HistoryRows.next_numbers``."""
+        with self._lock:
+            return sorted(
+                (one, held.next)
+                for (owner, one), held in self._sessions.items()
+                if owner == namespace and session in (None, one)
+            )
+
+    def count_from(self, session: str, number: int, *, namespace: str = "") -> None:
+        """As ``HistoryRows.count_from``."""
+        place = (check_namespace(namespace), check_session(session))
+        with self._lock:
+            held = self._sessions.setdefault(place, _Session())
+            held.next = max(held.next, number)
 
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
         """As ``SummaryStorage.summary``; a session that is over has none."""

@@ -110,11 +110,20 @@ class HistoryRows(Protocol):
         ...
 
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
-        """Return rows that may hold one of *texts* in any of their parts; the caller looks closely."""
+        """Return rows that may hold one of *texts* in any of their parts, or over several; the caller looks closely."""
         ...
 
     def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
-        """Yield every row of a session (None: of all), those too that a retention has taken from readings."""
+        """Yield every row of a session (None: of all) by session and number, those too that a retention has hidden."""
+        ...
+
+    def next_numbers(self, session: str | None = None, *, namespace: str = "") -> list[tuple[str, int]]:
+        """Return sessions (None: all), in order, with the number that the next message gets; empty ones are among them,
+        since numbers are never given twice."""
+        ...
+
+    def count_from(self, session: str, number: int, *, namespace: str = "") -> None:
+        """Let the next message of *session* get *number*, or a later one where that is due."""
         ...
 
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:

@@ -1,4 +1,4 @@
-"""A message as the text that is stored, and back; and what words a stored message holds.
+"""A message as the text that is stored, and back; and the texts inside a JSON value.
 
 What does not come back equal is refused at the door, so that no storage has to promise less than it was
 given.
@@ -7,7 +7,6 @@ given.
 from __future__ import annotations
 
 import json
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,15 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from memory.errors import ArgumentError
-from memory.messages import (
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    Role,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
+from memory.messages import Message, Role
 
 _ROLES = ("system", "user", "assistant", "tool")
 _NAME_LIMIT = 1024
@@ -61,30 +52,6 @@ def all_to_json(messages: Sequence[Message]) -> list[str]:
 def needle(text: str) -> str:
     """Return *text* as it stands inside the JSON of a message."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
-
-
-def words_of(message: Message) -> Iterator[str]:
-    """Yield every text of *message* that somebody wrote: blocks, arguments, metadata; not who or when."""
-    yield from texts_in(message.metadata)
-    for block in message.blocks:
-        if isinstance(block, (TextBlock, ThinkingBlock)):
-            yield block.text
-        elif isinstance(block, ImageBlock):
-            yield from (block.name, block.caption)
-        elif isinstance(block, DocumentBlock):
-            yield block.name
-            if block.media_type == "text/plain":
-                wide = block.data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-                yield block.data.decode("utf-16" if wide else "utf-8", errors="replace")
-        elif isinstance(block, ToolCallBlock):
-            yield from texts_in(block.arguments)
-            yield block.invalid or ""
-        else:
-            yield from (text for part in block.content for text in _shown(part))
-
-
-def _shown(block: TextBlock | ImageBlock) -> tuple[str, ...]:
-    return (block.text,) if isinstance(block, TextBlock) else (block.name, block.caption)
 
 
 def texts_in(value: Any) -> Iterator[str]:

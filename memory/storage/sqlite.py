@@ -28,7 +28,7 @@ from memory.storage.serialise import (
     check_session,
     needle,
 )
-from memory.storage.sqlite_messages import MOST, begins, keys, note, put_at, remove
+from memory.storage.sqlite_messages import MOST, begin, begins, keys, note, put_at, remove
 from memory.storage.sqlite_summaries import drop_summaries, read_summary, telling, write_summary
 from memory.storage.summaries import Summary, check_summary, same
 from memory.storage.tables import FROM, ROW, SHOWN, SHOWN_FROM, HistoryTables, checksum_of, decoded
@@ -88,8 +88,6 @@ class SqliteRows:
         place = (check_namespace(namespace), check_session(session))
         check_page(limit, offset, after)
         wanted = check_roles(roles)
-        if not wanted:
-            return []
         sql = (
             f"SELECT {ROW} {SHOWN_FROM} WHERE s.namespace = ? AND s.session = ? AND {SHOWN} "
             f"AND m.role IN ({_marks(wanted)}) AND m.sequence > ? ORDER BY m.sequence DESC LIMIT ? OFFSET ?"
@@ -212,7 +210,8 @@ class SqliteRows:
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.holding``."""
         needles = [needle(text).encode() for text in texts]
-        needles.append(b'"media_type":"text/plain"')
+        # in base64; in several blocks; told together with what a tool was asked
+        needles += [b'"media_type":"text/plain"', b'},{"type":', b'"type":"tool_result"']
         found: dict[tuple[str, int], HistoryRow] = {}
         for group in _groups(needles):
             test = " OR ".join("instr(CAST(m.message AS BLOB), ?) > 0" for _ in group)
@@ -224,9 +223,21 @@ class SqliteRows:
         """As ``HistoryRows.kept``."""
         sql = f"SELECT s.session, m.sequence {FROM} WHERE s.namespace = ? AND s.session = ifnull(?, s.session)"
         with self._database.read() as connection:
-            places = list(connection.execute(f"{sql} ORDER BY m.key", (namespace, session)))
-        for group in _groups(places):
-            yield from self.at(group, namespace=namespace)
+            places = list(connection.execute(f"{sql} ORDER BY s.session, m.sequence", (namespace, session)))
+        for place in places:  # one at a time: a message may carry a document
+            yield from self.at([place], namespace=namespace)
+
+    def next_numbers(self, session: str | None = None, *, namespace: str = "") -> list[tuple[str, int]]:
+        """As ``HistoryRows.next_numbers``."""
+        sql = "SELECT session, next FROM history_sessions WHERE namespace = ? AND session = ifnull(?, session)"
+        with self._database.read() as connection:
+            return list(connection.execute(f"{sql} ORDER BY session", (namespace, session)))
+
+    def count_from(self, session: str, number: int, *, namespace: str = "") -> None:
+        """As ``HistoryRows.count_from``."""
+        place = (check_namespace(namespace), check_session(session))
+        with self._database.write() as connection:
+            begin(connection, place, number)
 
     def _select(self, test: str, bound: tuple[Any, ...], order: str = "ORDER BY m.key") -> Iterator[HistoryRow]:
         sql = f"SELECT {ROW} {FROM} WHERE {test} {order}"

@@ -30,14 +30,19 @@ def begins(connection: apsw.Connection, key: int, sequence: int) -> str:
     return beginning(decoded(next(connection.execute(sql, (key, sequence)))).message)
 
 
-def put_at(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
-    """Put a row at its own place, where that is free; return how many were put."""
-    place, at = (check_namespace(row.namespace), check_session(row.session)), to_text(row.at)
+def begin(connection: apsw.Connection, place: tuple[str, str], number: int) -> None:
+    """Make a session if it is not there; its next message gets *number*, or a later one where that is due."""
     connection.execute(
         "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?)"
         " ON CONFLICT DO UPDATE SET next = max(next, excluded.next)",
-        (*place, row.sequence + 1),
+        (*place, number),
     )
+
+
+def put_at(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
+    """Put a row at its own place, where that is free; return how many were put."""
+    place, at = (check_namespace(row.namespace), check_session(row.session)), to_text(row.at)
+    begin(connection, place, row.sequence + 1)
     connection.execute(
         "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum)"
         " SELECT key, ?, ?, ?, ?, ?, ?, ? FROM history_sessions WHERE namespace = ? AND session = ?"

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.storage.retention import Retention
+from memory.storage.retention import LOOK_AHEAD, Retention
 from memory.storage.summaries import Summary
 
 HOUR = timedelta(hours=1)
@@ -62,6 +62,12 @@ class RetentionContract:
         asyncio.run(history.append("s", called(5)))
         assert [one.message.role for one in asyncio.run(history.load("s"))] == ["assistant", *["tool"] * 5]
 
+    def test_a_call_with_very_many_results_is_one_group_too(self, make: Make) -> None:
+        history = make(Retention(messages=2, unremembered="drop"), SetClock())
+        asyncio.run(history.append("s", called(LOOK_AHEAD + 2)))
+        say(history, "a")
+        assert shown(history) == ["a"]
+
     def test_system_messages_neither_count_nor_go(self, make: Make) -> None:
         history = make(Retention(messages=2, unremembered="drop"), SetClock())
         asyncio.run(history.append("s", [Message.system("be brief"), *(Message.user(text) for text in "abc")]))
@@ -77,6 +83,9 @@ class RetentionContract:
         assert asyncio.run(history.load("s", namespace="n")) == []
         assert asyncio.run(history.sessions(namespace="n")) == []
         assert asyncio.run(history.namespaces()) == []
+        say(history, "b", session="other")
+        assert asyncio.run(history.append("s", [Message.user("c")], namespace="n")) == [3]
+        assert [one.sequence for one in asyncio.run(history.load("s", namespace="n"))] == [3]
 
     def test_adding_keeps_a_session_alive(self, make: Make) -> None:
         clock = SetClock()
@@ -85,6 +94,15 @@ class RetentionContract:
             say(history, text)
             clock.now += timedelta(minutes=59)
         assert shown(history) == ["a", "b", "c"]
+
+    def test_adding_nothing_keeps_no_session_alive(self, make: Make) -> None:
+        clock = SetClock()
+        history = make(Retention(idle=HOUR, unremembered="drop"), clock)
+        say(history, "a")
+        clock.now += HOUR - timedelta(seconds=1)
+        assert asyncio.run(history.append("s", [])) == []
+        clock.now += timedelta(seconds=1)
+        assert shown(history) == []
 
     def test_a_session_that_was_over_begins_anew_with_numbers_of_its_own(self, make: Make) -> None:
         clock = SetClock()
@@ -123,7 +141,7 @@ class RetentionContract:
         say(history, "c")
         assert shown(history) == ["b", "c"]
         assert asyncio.run(history.summary("s", "brief")).text == "a, b"
-        clock.now += 2 * HOUR
+        clock.now += HOUR
         assert asyncio.run(history.summary("s", "brief")) is None
         say(history, "d")
         assert asyncio.run(history.summary("s", "brief")) is None

@@ -6,7 +6,7 @@ Names the field and the value that is wrong. What a policy thinks of a memory is
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any, Final, get_args
@@ -43,8 +43,7 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
     name(memory.kind, f"{argument}.kind")
     plain_text(memory.caption, f"{argument}.caption")
     for field in _FLAGS:
-        if not isinstance(getattr(memory, field), bool):
-            raise ArgumentError(f"{argument}.{field}", getattr(memory, field), "True or False is needed")
+        flag(getattr(memory, field), f"{argument}.{field}")
     if memory.sequence is not None:
         whole(memory.sequence, f"{argument}.sequence")
     return _with(
@@ -55,7 +54,7 @@ def checked(item: object, *, zone: tzinfo | None = None, argument: str = "item")
         tags=names(memory.tags, f"{argument}.tags"),
         derived_from=names(memory.derived_from, f"{argument}.derived_from"),
         scopes=_scopes(memory.scopes, f"{argument}.scopes"),
-        metadata=_metadata(memory.metadata, f"{argument}.metadata"),
+        metadata=json_object(memory.metadata, f"{argument}.metadata"),
         source=_source(memory.source, f"{argument}.source"),
         **_times(memory, zone, argument),
     )
@@ -113,6 +112,19 @@ def whole(value: object, argument: str, least: int = 0) -> int:
     return value
 
 
+def flag(value: object, argument: str) -> bool:
+    """Return *value* if it is True or False."""
+    if not isinstance(value, bool):
+        raise ArgumentError(argument, value, "True or False is needed")
+    return value
+
+
+def only_fields(given: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse an item of a file that has a field beside those *known*, which would be lost."""
+    if strange := sorted(set(given) - set(known)):
+        raise ArgumentError("item", strange[0], f"only {', '.join(sorted(known))} are fields of it")
+
+
 def actor_named(value: Any, argument: str) -> Actor:
     """Return *value* if it is one of those who may act."""
     if value not in get_args(Actor):
@@ -136,10 +148,8 @@ def importance_given(value: object, argument: str) -> float | None:
     """Return *value* if it says how much something matters: a number in [0, 1], or None."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:  # NaN is in no range
         raise ArgumentError(argument, value, "a number in [0, 1] is needed")
-    if not 0 <= value <= 1:
-        raise ArgumentError(argument, value, "must be in [0, 1]")
     return float(value)
 
 
@@ -158,7 +168,8 @@ def _scopes(value: object, argument: str) -> Mapping[str, str]:
     return value and {name(key, argument): name(inner, f"{argument}[{key!r}]") for key, inner in value.items()}
 
 
-def _metadata(value: object, argument: str) -> Mapping[str, Any]:
+def json_object(value: object, argument: str) -> Mapping[str, Any]:
+    """Return *value* if it is a JSON object as the store takes it: names for keys, finite numbers, bounded depth."""
     if not isinstance(value, Mapping):
         raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
     return value and {name(key, argument): _json(inner, f"{argument}[{key!r}]", _DEPTH) for key, inner in value.items()}

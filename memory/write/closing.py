@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
+from memory.threads import in_thread
 from memory.write import pending
 from memory.write.context import WriteContext
 
@@ -17,11 +19,17 @@ async def finish(context: WriteContext, wait: float) -> None:
     end = time.monotonic() + wait
     flushing = None
     if wait > 0:
-        await asyncio.to_thread(context.under_way.wait, wait)
+        await _stored(context, wait)
         if context.embedding.embedder is not None:
-            flushing = asyncio.ensure_future(pending.flush(context, None))
+            flushing = asyncio.ensure_future(pending.catch_up(context, None))
             await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
     context.under_way.hurry()
     if flushing is not None:
         await asyncio.gather(flushing, return_exceptions=True)  # what is not embedded stays pending
-    await asyncio.to_thread(context.under_way.wait, _STORING)
+    await _stored(context, _STORING)
+
+
+async def _stored(context: WriteContext, seconds: float) -> None:
+    """Wait until nothing is being stored, in a thread of its own: those of the event loop may all be needed for that,
+    and cancelled it would keep the loop from ending."""
+    await in_thread(partial(context.under_way.wait, seconds), name="mneme-closing")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from typing import Final
 
 from memory.forgotten.erasers import Carried, Eraser
 from memory.forgotten.held import Held, InMemoryHeld
@@ -21,6 +23,9 @@ from memory.write.keys import InMemoryKeys, Keys
 from memory.write.operations import Operations
 from memory.write.under_way import UnderWay
 from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
+
+_BETWEEN: Final = 256
+"""So many rows of others are read past before the archive is asked for the next ones: a page of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +135,40 @@ class WriteContext:
 
     def versions(self, ids: Sequence[str], namespace: str) -> list[Entry]:
         """Return the archived versions of memories, of each the oldest first."""
-        archive = store_namespace(namespace, ARCHIVE)
-        found: list[tuple[str, int, Entry]] = []
-        for one in dict.fromkeys(ids):
-            for entry in self.store.scan(namespace=archive, after=one + "@"):
-                owner, _, revision = entry.id.rpartition("@")
-                if not entry.id.startswith(one + "@"):
+        return sorted(self.each_version(ids, namespace), key=_by_version)
+
+    def each_version(self, ids: Sequence[str], namespace: str) -> Iterator[Entry]:
+        """Yield the archived versions of memories in order of their own ids, in one pass over the archive.
+
+        What lies between is read past where it is little, and left out where it is much.
+        """
+        archive, owners = store_namespace(namespace, ARCHIVE), set(ids)
+        begins = sorted(one + "@" for one in owners)
+        at = 0
+        while at < len(begins):
+            between = 0
+            for entry in self.store.scan(namespace=archive, after=begins[at]):
+                if entry.id.rpartition("@")[0] in owners:
+                    between = 0
+                    yield entry
+                    continue
+                between += 1
+                if between > _BETWEEN and not _within(entry.id, owners):
+                    at = bisect_left(begins, entry.id)
                     break
-                if owner == one:
-                    found.append((owner, int(revision), entry))
-        return [entry for _, _, entry in sorted(found, key=lambda version: version[:2])]
+            else:
+                return
 
     def _live_lanes(self, namespace: str) -> Iterator[str]:
         yield store_namespace(namespace, CONVERSATION)
         yield from self.document_lanes(namespace)  # asked for only when the conversation lacks something
+
+
+def _by_version(entry: Entry) -> tuple[str, int]:
+    owner, _, revision = entry.id.rpartition("@")
+    return owner, int(revision)
+
+
+def _within(id: str, owners: Container[str]) -> bool:
+    """Whether the archive's *id* lies among versions of one of *owners*: ids may hold an "@" themselves."""
+    return any(id[:place] in owners for place, sign in enumerate(id) if sign == "@")

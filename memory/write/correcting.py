@@ -12,7 +12,7 @@ from memory.errors import RejectedText
 from memory.lanes import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.records import Actor, Change, Memory, Outcome, Report
 from memory.times import aware
-from memory.write.checking import actor_named, checked, name, whole
+from memory.write.checking import actor_named, checked, flag, name, whole
 from memory.write.context import WriteContext
 from memory.write.deriving import derived_alone
 from memory.write.marking import hide
@@ -37,6 +37,7 @@ async def correct(
     valid_from: datetime | None,
     valid_to: datetime | None,
     expect: int | None,
+    sensitive: bool,
     actor: Actor,
     approved_by: Actor | None = None,
 ) -> Report:
@@ -44,6 +45,7 @@ async def correct(
     context.lifecycle("correct")
     name(id, "id")
     actor_named(actor, "actor")
+    flag(sensitive, "sensitive")
     if expect is not None:
         whole(expect, "expect", 1)
     for attempt in range(ATTEMPTS):
@@ -59,6 +61,7 @@ async def correct(
             valid_from=valid_from or old.valid_from,
             valid_to=valid_to or old.valid_to,
             counts_from=None,
+            sensitive=old.sensitive or sensitive,
         )
         rules = replace(context.rules, making=text != old.text, in_place=True)
         road = Road.into(context, namespace, rules=rules, hidden={id})
@@ -187,4 +190,4 @@ def _says(memory: Memory) -> tuple[object, ...]:
 
 def _content(memory: Memory) -> tuple[object, ...]:
     metadata = {name: value for name, value in memory.metadata.items() if name != NEAR}
-    return (memory.text, memory.kind, memory.tags, memory.valid_from, memory.valid_to, metadata)
+    return (memory.text, memory.kind, memory.tags, memory.valid_from, memory.valid_to, memory.sensitive, metadata)

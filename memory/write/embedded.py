@@ -15,6 +15,7 @@ from memory.redaction import redacted
 from vectorstore import Space, Vector
 
 NOTHING_TO_EMBED = "nothing to embed"
+ZEROS = "it gave a vector of zeros"
 NO_EMBEDDER = "no embedder is configured"
 REFUSED = "the embedder refused it"
 SWITCHED = "the memory was switched to another embedder meanwhile"
@@ -103,8 +104,6 @@ def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:
     if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
         raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
     empty = {
-        place: "it gave a vector of zeros"
-        for place in np.flatnonzero(~rows.any(axis=1)).tolist()
-        if any(map(str.isalnum, texts[place]))
+        place: ZEROS for place in np.flatnonzero(~rows.any(axis=1)).tolist() if any(map(str.isalnum, texts[place]))
     }
     return Embeddings(rows, made.truncated, {**empty, **made.refused})

@@ -155,13 +155,14 @@ class Embedding:
         self.embedder, self._trusted, self.problem = self._kept(embedder), space, None
         self._rests_until = -1.0
 
-    def forget(self, texts: Sequence[str]) -> int:
+    def forget(self, texts: Sequence[str]) -> None:
         """Remove what is kept of *texts*, which are to be erased; in the transaction that erases them.
 
-        Returns how many vectors that were. What a file's cache holds goes whichever embedder is in use now.
+        What a file's cache holds goes whichever embedder is in use now.
         """
-        removed = self._cache.erase(texts) if self._cache is not None else 0
-        return removed + forget_texts(self.embedder, texts)
+        if self._cache is not None:
+            self._cache.erase(texts)
+        forget_texts(self.embedder, texts)
 
     def kept(self) -> int:
         """Return how many bytes of vectors the file's cache holds, whether it is used now or not. In a thread."""

@@ -1,7 +1,7 @@
 """Asking the write policies, in their order, what becomes of what is said; a failing one loses nothing.
 
 The same for one item, for a batch, for a turn, for a correction and for what is imported. The trust of a memory never
-rises on the way, and what was made of several is trusted as the least of them.
+rises on the way, its id and key stay, and what was made of several is trusted as the least of them.
 """
 
 from __future__ import annotations
@@ -93,6 +93,10 @@ class _Item:
     def going(self) -> bool:
         return self.outcome in (Outcome.STORED, Outcome.REDACTED)
 
+    @property
+    def is_answered(self) -> bool:
+        return self.first.role == "tool"
+
     def apply(self, decision: Decision, policy: WritePolicy) -> None:
         if not isinstance(decision, Decision):
             raise ArgumentError(f"policies ({_name(policy)})", decision, "a Decision is needed")
@@ -140,14 +144,19 @@ async def judge_turn(
 ) -> tuple[list[Judged], list[Judged]]:
     """Return what becomes of each of *memories*, which were said together, and what was made of them.
 
-    Without *stored*, policies that look at it are asked as if there were nothing.
+    What a tool answered is nobody's word: it is judged by itself, and nothing is made of it. Without *stored*, policies
+    that look at it are asked as if there were nothing.
     """
     own = [_Item(memory, memory, (place,), rules.in_place) for place, memory in enumerate(memories)]
     items = list(own)
     for policy in rules.policies:
         if isinstance(policy, TurnPolicy):
-            if rules.making or not getattr(policy, "makes", False):
-                items += await _asked_together(policy, [one for one in items if one.going], rules)
+            going, makes = [one for one in items if one.going], getattr(policy, "makes", False)
+            if rules.making or not makes:
+                items += await _asked_together(policy, [one for one in going if not one.is_answered], rules)
+            for one in going if not makes else ():
+                if one.is_answered:
+                    await _asked_together(policy, [one], replace(rules, making=False))
         else:
             for one in items:
                 if one.going:
@@ -157,15 +166,20 @@ async def judge_turn(
 
 async def judge_each(memories: Sequence[Memory], rules: Rules) -> list[tuple[Judged, list[Judged]]]:
     """Return what becomes of each of *memories*, none of which the policies see beside another; a few at once."""
+    return [(own, made) for (own,), made in await judge_turns([[memory] for memory in memories], rules)]
+
+
+async def judge_turns(turns: Sequence[Sequence[Memory]], rules: Rules) -> list[tuple[list[Judged], list[Judged]]]:
+    """Return what becomes of each of *turns*, none of which the policies see beside another; a few at once."""
     free = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(memory: Memory) -> tuple[Judged, list[Judged]]:
+    async def one(turn: Sequence[Memory]) -> tuple[list[Judged], list[Judged]]:
         async with free:
-            return await judge(memory, rules)
+            return await judge_turn(turn, rules)
 
     if not rules.policies:
-        return [(Judged(memory, Outcome.STORED), []) for memory in memories]
-    return list(await asyncio.gather(*map(one, memories)))
+        return [([Judged(memory, Outcome.STORED) for memory in turn], []) for turn in turns]
+    return list(await asyncio.gather(*map(one, turns)))
 
 
 async def _asked(policy: WritePolicy, item: _Item, rules: Rules, stored: Stored | None) -> None:
@@ -225,6 +239,7 @@ def _made(memory: Memory, sources: Sequence[_Item], policy: WritePolicy) -> _Ite
     speakers = {one.memory.speaker for one in sources}
     made = replace(
         checked(memory, argument=f"policies ({_name(policy)})"),
+        id="",
         session=memory.session or first.session,
         source=memory.source or first.source,
         speaker=memory.speaker or (first.speaker if len(speakers) == 1 else None),
@@ -245,9 +260,17 @@ def _shared(memories: Sequence[Memory]) -> dict[str, str]:
 
 
 def _bounded(new: Memory, first: Memory) -> Memory:
-    """Return *new* with no more trust than *first* had, said by whom it was said, and sensitive if it was."""
+    """Return *new* with no more trust than *first* had, said by whom it was said, and sensitive if it was.
+
+    Its id and key stay those that the caller gave: repeating would not be safe otherwise.
+    """
     return replace(
-        new, trust=least([new.trust, first.trust]), actor=first.actor, sensitive=new.sensitive or first.sensitive
+        new,
+        id=first.id,
+        key=first.key,
+        trust=least([new.trust, first.trust]),
+        actor=first.actor,
+        sensitive=new.sensitive or first.sensitive,
     )
 
 

@@ -43,6 +43,8 @@ class StoredMemories:
     hidden: Container[str] = frozenset()
     beside: VectorStore | None = None
     own: bool = True
+    embeds: bool = True
+    """Whether the embedder is asked; else memories are held against each other by their words."""
     tried: set[str] = field(default_factory=set)
     """The texts that the embedder was asked about."""
     _rows: defaultdict[Key, Row] = field(default_factory=lambda: defaultdict(Row))
@@ -57,7 +59,7 @@ class StoredMemories:
     async def warm(self, memories: Iterable[Memory]) -> None:
         """Embed what is to be written in one go."""
         embedder = self.context.embedding.embedder
-        if embedder is None:
+        if embedder is None or not self.embeds:
             return
         texts = (text_of(one) for one in memories if may_embed(one, embedder))
         missing = [text for text in dict.fromkeys(texts) if text not in self.tried and text not in self.ready]

@@ -10,7 +10,7 @@ from memory.codec import from_entry, text_of
 from memory.errors import ArgumentError
 from memory.lanes import archived_id
 from memory.records import Actor, Memory, Report
-from memory.write.checking import actor_named, names
+from memory.write.checking import actor_named, flag, names
 from memory.write.context import WriteContext
 from memory.write.correcting import ATTEMPTS, drafted, swap
 from memory.write.road import Road, embedded
@@ -27,6 +27,7 @@ async def merge(
     text: str,
     namespace: str,
     *,
+    sensitive: bool,
     actor: Actor,
     approved_by: Actor | None = None,
 ) -> Report:
@@ -34,6 +35,7 @@ async def merge(
     context.lifecycle("merge")
     wanted = names(ids, "ids")
     actor_named(actor, "actor")
+    flag(sensitive, "sensitive")
     if len(wanted) < 2 or len(set(wanted)) < len(wanted):
         raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
     for attempt in range(ATTEMPTS):
@@ -41,7 +43,7 @@ async def merge(
         memories = [from_entry(one) for one in before]
         check_may_change(actor, memories, "merge", approved_by=approved_by)
         merged = together(memories, text)
-        merged = replace(merged, trust=least([merged.trust, trust_of(actor)]))
+        merged = replace(merged, trust=least([merged.trust, trust_of(actor)]), sensitive=merged.sensitive or sensitive)
         rules = replace(context.rules, making=False, in_place=True)  # what was made of them is not wrong by it
         road = Road.into(context, namespace, rules=rules, hidden=set(wanted))
         draft, _ = await drafted(road, before[0], merged, actor, argument="merged")

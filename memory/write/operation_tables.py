@@ -7,7 +7,8 @@ operation_changes   by memory and number: the revision before, whether it went, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import apsw
@@ -21,6 +22,13 @@ from vectorstore.sqlite import Database
 _TABLES: Final = ("operations", "operation_changes")
 _KEPT: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
 _ROW: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
+_LATER: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one operation, then those after it
+    f"SELECT {', '.join('o.' + name for name in _ROW.split(', '))}, c.memory, c.before, c.gone, c.fields"
+    " FROM operation_changes AS mine"
+    " CROSS JOIN operation_changes AS c ON c.memory = mine.memory AND c.number > mine.number"
+    " CROSS JOIN operations AS o ON o.number = c.number"
+    " WHERE mine.number = ? AND o.namespace = ? ORDER BY o.number DESC"
+)
 
 
 class SqliteOperations:
@@ -53,7 +61,7 @@ class SqliteOperations:
             row = connection.execute(
                 f"SELECT {_ROW} FROM operations WHERE namespace = ? AND id = ?", (namespace, id)
             ).fetchone()
-            return None if row is None else _operation(connection, row)
+            return None if row is None else _operation(row, _changes(connection, row))
 
     def list(
         self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
@@ -71,7 +79,15 @@ class SqliteOperations:
             rows = connection.execute(
                 f"SELECT {_ROW} FROM operations WHERE {wanted} ORDER BY number DESC LIMIT ?", (*bound, limit)
             ).fetchall()
-            return [_operation(connection, row) for row in rows]
+            return [_operation(row, _changes(connection, row)) for row in rows]
+
+    def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
+        """As ``Operations.later``."""
+        found: defaultdict[str, list[Operation]] = defaultdict(list)
+        with self._database.read() as connection:
+            for row in connection.execute(_LATER, (_number(connection, namespace, id), namespace)):
+                found[row[8]].append(_operation(row[:8], [row[8:]]))
+        return found
 
     def undone(self, namespace: str, id: str, by: str | None) -> None:
         """As ``Operations.undone``."""
@@ -195,11 +211,13 @@ def _number(connection: apsw.Connection, namespace: str, id: str) -> int:
     return int(row[0])
 
 
-def _operation(connection: apsw.Connection, row: Sequence[Any]) -> Operation:
-    number, id, kind, actor, at, zone, undoes, undone_by = row
-    changes = connection.execute(
-        "SELECT memory, before, gone, fields FROM operation_changes WHERE number = ? ORDER BY place", (number,)
-    ).fetchall()
+def _changes(connection: apsw.Connection, row: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    sql = "SELECT memory, before, gone, fields FROM operation_changes WHERE number = ? ORDER BY place"
+    return connection.execute(sql, (row[0],)).fetchall()
+
+
+def _operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:
+    _, id, kind, actor, at, zone, undoes, undone_by = row
     return Operation(
         id=id,
         kind=kind,

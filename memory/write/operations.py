@@ -7,7 +7,8 @@ first: a clock may go back.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -41,6 +42,13 @@ class Operations(Protocol):
         self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
     ) -> Sequence[Operation]:
         """Return the newest operations first (on one *memory*; those before the operation *before*)."""
+        ...
+
+    def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
+        """Return what was done after the operation *id* to memories that it changed, by memory, the newest first.
+
+        Each comes with its change of that memory alone.
+        """
         ...
 
     def undone(self, namespace: str, id: str, by: str | None) -> None:
@@ -108,6 +116,21 @@ class InMemoryOperations:
             every = every[: places[0]]
         found = [one for one in reversed(every) if memory is None or any(one.id == memory for one in one.changes)]
         return found[:limit]
+
+    def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
+        """As ``Operations.later``."""
+        with self._lock:
+            every = [*self._logs.get(namespace, {}).values()]
+        places = [at for at, one in enumerate(every) if one.id == id]
+        if not places:
+            raise unknown_operation(id)
+        mine = {change.id for change in every[places[0]].changes}
+        found: defaultdict[str, list[Operation]] = defaultdict(list)
+        for one in reversed(every[places[0] + 1 :]):
+            for change in one.changes:
+                if change.id in mine:
+                    found[change.id].append(replace(one, changes=(change,)))
+        return found
 
     def undone(self, namespace: str, id: str, by: str | None) -> None:
         """As ``Operations.undone``."""

@@ -19,7 +19,7 @@ from memory.embedders.space import marked, named_for
 from memory.errors import ArgumentError, EmbedderError
 from memory.write import pending
 from memory.write.context import WriteContext
-from memory.write.embedded import REFUSED, Embedded, asked_once, embedded
+from memory.write.embedded import REFUSED, ZEROS, Embedded, asked_once, embedded
 from memory.write.probes import Rows
 from memory.write.sensitive import NOT_SENT, may_embed_entry
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
@@ -43,8 +43,8 @@ class ReembeddingProgress:
 class Reembedded:
     """What embedding anew did: from which space *before* (None: there was none) to which one (*space*).
 
-    *embedded* entries got their vector in this call, *without* got none for the reason that is stored with them (the
-    embedder refused the text, or there is nothing to embed), *truncated* were cut by the embedder. *switched*: whether
+    *embedded* entries got their vector in this call, *without* got none (the embedder refused the text, it may not be
+    sent, or there is nothing to embed), *truncated* were cut by the embedder. *switched*: whether
     the memory has the new vectors now; else they wait beside the old ones. *already*: nothing was to be done.
     """
 
@@ -78,8 +78,8 @@ async def reembed(
     target = await asyncio.to_thread(_target, context, store, chosen, seen, before, again=again)
     if target == before:
         context.embedding.use(chosen, before)
-        filled = await _flushed(context, on_progress)
-        return Reembedded(before.fingerprint, before.fingerprint, filled, already=not filled)
+        done = await _flushed(context, before, on_progress)
+        return replace(done, before=before.fingerprint, already=not (done.embedded or done.without))
     await asyncio.to_thread(_ask_again, store, chosen)
     run = _Run(context, store, chosen, target, on_progress)
     await asyncio.to_thread(_begin, context, store, target, seen)
@@ -124,22 +124,29 @@ async def _first(
 
     await asyncio.to_thread(record)
     context.embedding.use(embedder, space)
-    return Reembedded(None, space.fingerprint, await _flushed(context, on_progress))
+    return await _flushed(context, space, on_progress)
 
 
-async def _flushed(context: WriteContext, on_progress: OnProgress | None) -> int:
-    """Embed what is pending; raise where the embedder fails at it."""
+async def _flushed(context: WriteContext, space: Space, on_progress: OnProgress | None) -> Reembedded:
+    """Embed what is pending; raise where the embedder fails at it, or gives nothing but zeros."""
     total = await asyncio.to_thread(pending.count, context, None)
-    done = 0
+    done = Reembedded(None, space.fingerprint)
     while total:
-        filled = await pending.flush(context, None, limit=BATCH)
-        done += filled
+        now = await pending.flush(context, None, limit=BATCH)
+        done = replace(
+            done,
+            embedded=done.embedded + now.embedded,
+            without=done.without + now.without,
+            truncated=done.truncated + now.truncated,
+        )
         if on_progress is not None:
-            on_progress(ReembeddingProgress(done, total))
-        if not filled:
+            on_progress(ReembeddingProgress(done.embedded, total))
+        if not now.embedded:
             if context.embedding.problem is not None:
                 raise EmbedderError(context.embedding.problem)
-            break
+            if not done.embedded and any(str(line.deferred).endswith(ZEROS) for line in now.waiting):
+                raise EmbedderError(f"none of {total} texts has a vector: {now.waiting[0].deferred}")
+            return replace(done, without=done.without + len(now.waiting))
     return done
 
 
@@ -252,6 +259,12 @@ class _Run:
         if not texts:
             return Embedded((), (), space=self._target).among(len(batch), (), NOT_SENT)
         made = await asked_once(self._embedder, texts)
+        if ZEROS in made.refused.values():  # no word of the embedder's that it will not have the text: it is broken
+            place = next(place for place, why in made.refused.items() if why == ZEROS)
+            raise EmbedderError(
+                f"{self._embedder.fingerprint} gave a vector of zeros for the text of {batch[sent[place]].id}, so it "
+                "is not switched to; the vectors in use stay"
+            )
         if made.vectors.shape[1] != self._target.dimension:
             raise EmbedderError(f"vectors of {made.vectors.shape[1]} numbers, after {self._target.dimension} before")
         if made.refused:

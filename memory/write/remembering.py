@@ -139,7 +139,7 @@ async def _prepared(context: WriteContext, memories: Sequence[Memory], namespace
             allowed = await asyncio.to_thread(entitled, context, memories, namespace)
         else:
             allowed = entitled(context, memories, namespace)
-        taken = iter(await road.each([one for one in allowed if isinstance(one, Memory)]))
+        taken = iter(await road.apart([[one] for one in allowed if isinstance(one, Memory)]))
         units = [_unit(next(taken)) if isinstance(one, Memory) else _Unit(line=one) for one in allowed]
     asked = [unit for unit in units if unit.draft is not None]
     mains = [unit.draft for unit in asked if unit.draft is not None]

@@ -14,7 +14,7 @@ from memory.codec import text_of
 from memory.records import Memory, Outcome, Report
 from memory.write.context import WriteContext
 from memory.write.embedded import Embedded
-from memory.write.judging import Judged, Rules, judge_each, judge_turn
+from memory.write.judging import Judged, Rules, judge_turn, judge_turns
 from memory.write.looking import StoredMemories
 from memory.write.sensitive import NOT_SENT, may_embed
 from memory.write.writer import Draft, draft
@@ -82,9 +82,9 @@ class Road:
         judged, made = await self.judged(memories)
         return (await self._drafts([(judged, made)]))[0]
 
-    async def each(self, memories: Sequence[Memory]) -> list[Taken]:
-        """Take *memories*, each by itself and none beside what is stored; a few at once."""
-        return await self._drafts([([judged], made) for judged, made in await judge_each(memories, self.rules)])
+    async def apart(self, turns: Sequence[Sequence[Memory]]) -> list[Taken]:
+        """Take *turns*, none of which is seen beside another or beside what is stored; a few at once."""
+        return await self._drafts(await judge_turns(turns, self.rules))
 
     async def _drafts(self, judged: Sequence[tuple[Sequence[Judged], Sequence[Judged]]]) -> list[Taken]:
         keyed = any(one.memory is not None and one.memory.key is not None for own, _ in judged for one in own)
@@ -99,7 +99,7 @@ class Road:
             ids = (source.memory.id for source in (own[place] for place in one.places) if isinstance(source, Draft))
             memory = one.memory
             if memory is not None:
-                memory = replace(memory, id="", derived_from=tuple(dict.fromkeys((*memory.derived_from, *ids))))
+                memory = replace(memory, derived_from=tuple(dict.fromkeys((*memory.derived_from, *ids))))
             facts.append((self._drafted(one, memory), one.places))
         return Taken(own, facts)
 

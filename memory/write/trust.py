@@ -48,12 +48,20 @@ def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None
 
 
 def check_may_change(
-    actor: Actor, memories: Iterable[Memory], operation: str, *, approved_by: Actor | None = None
+    actor: Actor,
+    memories: Iterable[Memory],
+    operation: str,
+    *,
+    approved_by: Actor | None = None,
+    what: str = "memory",
 ) -> None:
-    """Raise ``NotTrusted`` for the first of *memories* on which *actor* may not carry out *operation* ("forget")."""
+    """Raise ``NotTrusted`` for the first of *memories* on which *actor* may not carry out *operation* ("forget").
+
+    *what* they are, in the error.
+    """
     for memory in memories:
         if not may_change(actor, memory, approved_by=approved_by):
-            raise NotTrusted(memory.id, operation, actor, memory.trust)
+            raise NotTrusted(memory.id, operation, actor, memory.trust, what)
 
 
 def check_may_undo(actor: Actor, done: Operation, *, approved_by: Actor | None = None) -> None:

@@ -38,10 +38,12 @@ class UnderWay:
     @asynccontextmanager
     async def embedding(self, patience: float | None) -> AsyncIterator[asyncio.Timeout]:
         """A block that waits for an embedder, *patience* seconds at the most, and not once ``hurry`` was called."""
-        limit = asyncio.timeout(0 if self.closing else patience)
-        async with limit:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(patience) as limit:
             with self._changed:
-                self._waits[limit] = asyncio.get_running_loop()
+                self._waits[limit] = loop
+                if self.closing:
+                    limit.reschedule(loop.time())
             try:
                 yield limit
             finally:

@@ -7,8 +7,9 @@ documents stay, as messages do: they come and go by ingesting and forgetting, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from memory.codec import from_entry
@@ -24,7 +25,6 @@ from memory.write.trust import check_may_change, check_may_undo
 from memory.write.versions import archived, brought_back, retired, unversioned
 from vectorstore import Entry, LifecycleStore
 
-_PAGE = 20
 _EVERYTHING = "*"
 _CONTENT = "content"
 FORGET = "forget"
@@ -49,19 +49,21 @@ def undo(
         _check_open(operation)
         check_may_undo(actor, operation, approved_by=approved_by)
         log = _Log(context, namespace)
-        if log.root(operation).kind == FORGET:
+        chain = log.chain(operation)
+        if chain[-1].kind == FORGET:
             raise CannotUndo(operation.id, "what was brought back is forgotten again by forget")
-        wanted = _of_memories(context, operation, log.root(operation), namespace)
+        wanted = _of_memories(context, operation, chain[-1], namespace)
+        later = context.operations.later(namespace, id)
         for change in wanted:
-            log.check_last(operation, change)
+            log.check_last(operation, change, later.get(change.id, ()))
         made, now = context.operation_ids(), aware(context.clock(), context.zone)
-        inverse = _Inverse(context, store, namespace, operation, log.root(operation), made, actor, approved_by, now)
+        inverse = _Inverse(context, store, namespace, chain, made, actor, approved_by, now)
         changes = tuple(inverse.of(change) for change in wanted)
         done = Operation(made, "undo", actor, now, changes, undoes=id)
         context.operations.add(namespace, done)
-        context.operations.undone(namespace, id, made)
-        if operation.undoes is not None:
-            context.operations.undone(namespace, operation.undoes, None)
+        by = [made, *(one.id for one in chain)]
+        for place, one in enumerate(chain):  # what it took back stands again, what that took back does not, and so on
+            context.operations.undone(namespace, one.id, None if place % 2 else by[place])
     return done
 
 
@@ -95,50 +97,39 @@ def _of_memories(context: WriteContext, operation: Operation, root: Operation, n
 
 
 class _Log:
-    """What the log says of one namespace's memories; the roots of undone operations are looked up once."""
+    """What the log says of one namespace's memories; what undone operations took back is looked up once."""
 
     def __init__(self, context: WriteContext, namespace: str) -> None:
         self._context = context
         self._namespace = namespace
-        self._roots: dict[str, Operation] = {}
+        self._chains: dict[str, tuple[Operation, ...]] = {}
+
+    def chain(self, operation: Operation) -> tuple[Operation, ...]:
+        """Return *operation*, what it takes back, what that took back, and so on to the one that did neither."""
+        if operation.id not in self._chains:
+            before = operation.undoes and self._context.operations.get(self._namespace, operation.undoes)
+            self._chains[operation.id] = (operation, *(self.chain(before) if before else ()))
+        return self._chains[operation.id]
 
     def root(self, operation: Operation) -> Operation:
         """Return the operation that *operation* takes back or does again in the end; itself if it does neither."""
-        if operation.id not in self._roots:
-            before = operation.undoes and self._context.operations.get(self._namespace, operation.undoes)
-            self._roots[operation.id] = self.root(before) if before else operation
-        return self._roots[operation.id]
+        return self.chain(operation)[-1]
 
-    def check_last(self, operation: Operation, change: Change) -> None:
-        """Raise unless nothing later that still stands touches what *change* did."""
+    def check_last(self, operation: Operation, change: Change, after: Sequence[Operation]) -> None:
+        """Raise unless nothing of what came *after* it (newest first) and still stands touches what *change* did."""
         touched = self._touched(operation, change)
         standing: dict[str, Operation] = {}
-        for later in reversed(self._after(operation, change.id)):
+        for later in reversed(after):
             if later.kind == FORGET and later.undone_by is None:
                 raise CannotUndo(operation.id, f"memory {change.id} was forgotten since, by {later.id}", later.id)
             root = self.root(later).id
             if standing.pop(root, None) is None:  # an operation and its undoing cancel out, whichever came first
                 standing[root] = later
         for later in standing.values():
-            there = next(one for one in later.changes if one.id == change.id)
-            others = self._touched(later, there)
+            others = self._touched(later, later.changes[0])
             if _EVERYTHING in touched | others or touched & others:
                 reason = f"memory {change.id} was changed since, by {later.kind} {later.id}; undo that first"
                 raise CannotUndo(operation.id, reason, later.id)
-
-    def _after(self, operation: Operation, memory: str) -> list[Operation]:
-        """Return the operations on *memory* after *operation*, newest first."""
-        found: list[Operation] = []
-        before: str | None = None
-        while True:
-            page = self._context.operations.list(self._namespace, memory=memory, before=before, limit=_PAGE)
-            for one in page:
-                if one.id == operation.id:
-                    return found
-                found.append(one)
-            if len(page) < _PAGE:
-                return found
-            before = page[-1].id
 
     def _touched(self, operation: Operation, change: Change) -> frozenset[str]:
         if change.gone or change.before is None:
@@ -148,17 +139,39 @@ class _Log:
 
 @dataclass(frozen=True, slots=True)
 class _Inverse:
-    """How each change of *operation* is taken back."""
+    """How each change of the first operation of *chain* is taken back."""
 
     context: WriteContext
     store: LifecycleStore
     namespace: str
-    operation: Operation
-    root: Operation
+    chain: Sequence[Operation]
     made: str
     actor: Actor
     approved_by: Actor | None
     now: datetime
+    _brought: Mapping[str, Sequence[str]] = field(init=False, repr=False)
+    _before: Mapping[str, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        brought: defaultdict[str, list[str]] = defaultdict(list)
+        if self.root.kind == IMPORT:
+            ids = [change.id for change in self.operation.changes if change.before is None]
+            for version in self.context.each_version(ids, self.namespace):
+                if not version.metadata.get("withdrawn"):
+                    brought[version.id.rpartition("@")[0]].append(version.id)
+        before = {change.id: change.before for change in self.root.changes if change.before is not None}
+        for field_name, value in (("_brought", brought), ("_before", before)):
+            object.__setattr__(self, field_name, value)
+
+    @property
+    def operation(self) -> Operation:
+        """What is taken back."""
+        return self.chain[0]
+
+    @property
+    def root(self) -> Operation:
+        """What was done first of all."""
+        return self.chain[-1]
 
     def of(self, change: Change) -> Change:
         """Take *change* back; return what that changes."""
@@ -183,8 +196,7 @@ class _Inverse:
 
     def _gone(self, here: Entry) -> Change:
         """A memory that was made: into the archive, and with it what an import brought of its past."""
-        past = self.context.versions([here.id], self.namespace) if self.root.kind == IMPORT else []
-        brought = [one.id for one in past if not one.metadata.get("withdrawn")]
+        brought = self._brought.get(here.id, [])
         self._withdraw(brought, withdrawn=True)
         self._archive(here)
         self.store.delete([here.id], namespace=store_namespace(self.namespace, CONVERSATION))
@@ -240,10 +252,9 @@ class _Inverse:
 
     def _flag(self, id: str) -> None:
         """Let the version that the root operation replaced count for its time, or not, now that it is back."""
-        first = next((one for one in self.root.changes if one.id == id), None)
-        if first is None or first.before is None:
-            return
-        self._withdraw([archived_id(id, first.before)], withdrawn=self._takes_back())
+        if (before := self._before.get(id)) is not None:
+            taken_back = len(self.chain) % 2 == 1  # and not done again
+            self._withdraw([archived_id(id, before)], withdrawn=taken_back)
 
     def _withdraw(self, versions: Sequence[str], *, withdrawn: bool) -> None:
         """Let archived versions count for their time, or not."""
@@ -251,10 +262,3 @@ class _Inverse:
         found = (one for one in self.store.get(list(versions), namespace=lane) if one is not None)
         if changed := {one.id: patched(one.metadata, fields) for one in found}:
             self.store.patch(changed, namespace=lane)
-
-    def _takes_back(self) -> bool:
-        """Whether the root operation is taken back, and not done again."""
-        one, back = self.operation, True
-        while one.undoes is not None and (before := self.context.operations.get(self.namespace, one.undoes)):
-            one, back = before, not back
-        return back

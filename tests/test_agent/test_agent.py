@@ -40,6 +40,7 @@ from memory import (
     ThinkingBlock,
     ToolCallBlock,
 )
+from tests.passing_time import DEADLINE, outlasting
 from vectorstore import BusyError, open_store
 
 pytestmark = pytest.mark.anyio
@@ -227,13 +228,13 @@ ENDINGS = [
     (Reply(""), Ending.EMPTY_REPLY, EmptyReply),
     (Reply("x", error=ProviderError("overloaded", status=529, retry_after=3)), Ending.PROVIDER_ERROR, ProviderFailed),
     (Reply("x", calls=(ToolCallBlock(id="c", name="leave"),)), Ending.STOPPED, RunStopped),
-    (Reply("x", before=lambda: asyncio.sleep(600)), Ending.DEADLINE, DeadlinePassed),
+    (Reply("x", before=outlasting), Ending.DEADLINE, DeadlinePassed),
 ]
 
 
 @pytest.mark.parametrize(("reply", "ending", "error"), ENDINGS)
 async def test_each_ending_is_returned_or_raised_with_the_same_result(memory, reply, ending, error) -> None:
-    agent = Agent(ScriptedProvider(reply), tools=[leave], memory=memory, nudges=0, deadline=0.3)
+    agent = Agent(ScriptedProvider(reply), tools=[leave], memory=memory, nudges=0, deadline=DEADLINE)
     if error is None:
         result = await agent.run("Go on", session="s")
     else:
@@ -246,7 +247,7 @@ async def test_each_ending_is_returned_or_raised_with_the_same_result(memory, re
 
 @pytest.mark.parametrize(("reply", "ending", "error"), ENDINGS)
 async def test_a_stream_ends_in_one_terminal_event_and_raises_nothing(memory, reply, ending, error) -> None:
-    agent = Agent(ScriptedProvider(reply), tools=[leave], memory=memory, nudges=0, deadline=0.3)
+    agent = Agent(ScriptedProvider(reply), tools=[leave], memory=memory, nudges=0, deadline=DEADLINE)
     events = [event async for event in agent.stream("Go on")]
     assert [isinstance(event, RunEnded) for event in events] == [False] * (len(events) - 1) + [True]
     assert events[-1].result.ending is ending

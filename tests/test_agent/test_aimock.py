@@ -73,26 +73,31 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip("aimock is not installed (npm install --no-save @copilotkit/aimock, or AIMOCK_CLI)")
     folder = tmp_path_factory.mktemp("fixtures")
     (folder / "fixtures.json").write_text(json.dumps(FIXTURES))
+    process, port = next(filter(None, (listening(started, folder) for _ in range(5))), (None, 0))
+    assert process is not None, "aimock ended"
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def listening(command: list[str], folder: Path) -> tuple[subprocess.Popen, int] | None:
+    """Start aimock on a port that is free; None where it ended, as when somebody took the port meanwhile."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     options = ["-p", str(port), "-h", "127.0.0.1", "-f", str(folder), "--log-level", "warn", "-c", "5"]
-    process = subprocess.Popen([*started, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port, process)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def wait_for(port: int, process: subprocess.Popen) -> None:
-    for _ in range(600):
-        assert process.poll() is None, "aimock ended"
+    process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(2400):
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+            heard = probe.connect_ex(("127.0.0.1", port)) == 0
+        if process.poll() is not None:
+            return None
+        if heard:
+            return process, port
         time.sleep(0.05)
+    process.kill()
     raise AssertionError("aimock did not begin to listen")
 
 

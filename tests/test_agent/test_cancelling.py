@@ -117,7 +117,10 @@ async def test_cancelled_at_every_await_nothing_is_half_stored_and_nothing_leaks
     assert (True, 0) in outcomes
     assert (False, 4) in outcomes
     assert place > 20
-    assert [thread.name for thread in threading.enumerate() if thread.name == "mneme-tool"] == []
+    left = [thread for thread in threading.enumerate() if thread.name == "mneme-tool"]
+    for thread in left:  # what a cancelled run had begun is not waited for, and comes to its end
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in left)
 
 
 async def awaited(driven: CancelledAt) -> object:
@@ -133,7 +136,7 @@ async def still_running(before: set[asyncio.Task]) -> set[asyncio.Task]:
 
 async def connections_gone(server: WireServer) -> None:
     """Wait until the server sees that no connection is open any more."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.to_thread(server.left.wait)
 
 

@@ -48,10 +48,11 @@ def test_a_memory_moves_from_one_file_to_another(mneme: Mneme, tmp_path: Path) -
 def test_json_has_a_line_for_each_item(mneme: Mneme, tmp_path: Path) -> None:
     mneme("remember", "I live in Lisbon.")
     wrote = json.loads(mneme("export", tmp_path / "a.jsonl", "--json", "--no-vectors")[1])
-    assert set(wrote) == {"path", "counts", "hash", "vectors"}
+    assert set(wrote) == {"path", "counts", "hash", "vectors", "operation"}
+    assert wrote["operation"] == json.loads(mneme("memories", "operations", "--json")[1])["operations"][0]["id"]
     assert (wrote["counts"]["memory"], wrote["vectors"]) == (1, False)
     took = json.loads(mneme("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
-    keys = {"lines", "taken", "left", "trusted", "removed", "embedded", "dry_run", "operation", "notes"}
+    keys = {"lines", "taken", "left", "trusted", "removed", "embedded", "truncated", "dry_run", "operation", "notes"}
     assert set(took) == keys
     assert [one["outcome"] for one in took["lines"]] == ["stored"]
     assert took["trusted"] is False
@@ -90,6 +91,19 @@ def test_a_file_that_is_not_right_is_one_line_on_standard_error(mneme: Mneme, tm
     assert len(err.splitlines()) == 1
     assert mneme("export", tmp_path / "a.jsonl")[0] == 2
     assert mneme("import", tmp_path / "nothing.jsonl", memory="n.db")[0] == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--mode", "replace"], ["--mode", "replace", "--yes"], ["--mode", "other"]])
+def test_an_import_that_cannot_begin_makes_no_memory_file(mneme: Mneme, tmp_path: Path, options: list[str]) -> None:
+    mneme("remember", "Here.")
+    mneme("export", tmp_path / "a.jsonl")
+    refused = bool(options) and "--yes" not in options
+    code, out, err = mneme("import", tmp_path / ("a" if refused else "nothing.jsonl"), *options, memory="new.db")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    if refused:
+        code, _, err = mneme("import", tmp_path / "a.jsonl", *options, memory="new.db")
+        assert (code, len(err.splitlines()), "Value error" in err) == (2, 1, False)
+    assert not (tmp_path / "new.db").exists()
 
 
 def test_a_dry_run_makes_no_memory_file(mneme: Mneme, tmp_path: Path) -> None:

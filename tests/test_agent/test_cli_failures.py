@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import agent
 import memory
@@ -158,7 +162,7 @@ def test_an_interrupt_is_a_line_and_130(tmp_path: Path) -> None:
                 break
             os.kill(chat.pid, signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
-                chat.wait(5)
+                chat.wait(20)
         else:
             chat.kill()
         problems = chat.stderr.read()
@@ -195,3 +199,68 @@ def test_the_manual_names_every_command_and_every_variable() -> None:
     assert len(commands) == 16
     for command in commands:
         assert f"`{command}" in manual
+
+
+def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each command of the command line by its words, those of the groups among them."""
+    top = typer.main.get_command(way_in.app)
+    for name, command in top.commands.items():  # type: ignore[attr-defined]
+        for word, inner in getattr(command, "commands", {}).items():
+            yield (name, word), inner
+        yield (name,), command
+
+
+@pytest.mark.parametrize(("words", "command"), list(every_command()), ids=lambda one: str(one)[:40])
+def test_the_manual_names_every_option_of_every_command(words: tuple[str, ...], command: Any) -> None:
+    manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert re.search(rf"`({' '.join(words)}|{words[-1]})\b", manual)
+    for option in (name for one in command.params for name in one.opts if name.startswith("-")):
+        assert option in manual, option
+
+
+READING = [
+    ["memories"],
+    ["memories", "list"],
+    ["memories", "show", "x"],
+    ["memories", "history", "x"],
+    ["memories", "operations"],
+    ["memories", "stats"],
+    *(["memories", mark, "x"] for mark in ("pin", "unpin", "disable", "enable")),
+    *(["memories", mark, "x", "--tag", "t"] for mark in ("tag", "untag")),
+    ["memories", "importance", "x", "--set", "1"],
+    ["memories", "expire", "x", "--at", "never"],
+    ["memories", "end", "x", "--at", "never"],
+    ["memories", "merge", "x", "y", "--text", "z"],
+    ["sessions"],
+    ["sessions", "list"],
+    ["sessions", "show", "x"],
+    ["ask", "why?"],
+    ["recall", "why?"],
+    ["why-not", "why?", "x"],
+    ["correct", "x", "y"],
+    ["forget", "x", "--yes"],
+    ["undo", "--yes"],
+    ["documents"],
+    ["export", "x.jsonl"],
+    ["reembed"],
+    ["eval"],
+]
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_without_a_memory_file_a_command_that_keeps_nothing_says_so_and_makes_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = run(["--memory", "none.db", "--offline", *words])
+    said = capsys.readouterr()
+    assert (code, said.out, said.err.count("\n")) == (FILE, "", 1)
+    assert "no memory is here yet" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_table_above_has_every_command_but_those_that_make_a_file_or_need_none() -> None:
+    others = {"chat", "ingest", "remember", "import", "config", "doctor"}
+    assert {" ".join(words) for words, _ in every_command()} - others == {
+        " ".join(words[: 2 if words[0] in ("memories", "sessions") else 1]) for words in READING
+    }

@@ -29,11 +29,14 @@ KEYS = {"before", "space", "embedded", "without", "truncated", "switched", "alre
 
 
 class EmbeddingServer(OllamaServer):
-    """Embeds by hashing, each model at another length; after ``allowed`` texts it refuses or is ``silent``."""
+    """Embeds by hashing, each model at another length; after ``allowed`` texts it refuses or is ``silent``.
+
+    Of a text above ``longest`` characters it reads the beginning alone, where it may.
+    """
 
     def __init__(self) -> None:
         super().__init__(models=("one", "two"))
-        self.allowed = 10**9
+        self.allowed = self.longest = 10**9
         self.silent = False
         self.turned = False
         self.texts: list[str] = []
@@ -45,7 +48,9 @@ class EmbeddingServer(OllamaServer):
         texts = seen.body["input"]
         self.asked.release()
         if len(self.texts) + len(texts) > self.allowed and len(texts) != 3:  # the probes are three
-            return RawReply([60.0]) if self.silent else RawReply([b'{"error": "no more"}'], 403, "application/json")
+            return RawReply([600.0]) if self.silent else RawReply([b'{"error": "no more"}'], 403, "application/json")
+        if not seen.body["truncate"] and any(len(text) > self.longest for text in texts):
+            return RawReply([b'{"error": "the input exceeds the context length"}'], 400, "application/json")
         self.texts.extend(texts if len(texts) != 3 else [])
         rows = run_sync(HashingEmbedder(dimension=32 if seen.body["model"] == "one" else 48).embed(texts))
         answer = {"embeddings": (rows[:, ::-1] if self.turned else rows).astype(float).tolist()}
@@ -76,6 +81,17 @@ def remembered(mneme: Any, tmp_path: Path, count: int = 4) -> None:
     assert mneme("remember", "The archive is in Turin.").code == 0
     for number in range(count - 1):
         assert mneme("remember", f"Note number {number} about the harbour.").code == 0
+
+
+def test_an_import_says_of_how_many_texts_the_vector_holds_only_the_beginning(server, mneme, tmp_path) -> None:
+    remembered(mneme, tmp_path)
+    assert mneme("remember", "A long story of the harbour. " * 20).code == 0
+    assert mneme("export", str(tmp_path / "a.jsonl"), "--no-vectors").code == 0
+    server.longest = 200
+    took = mneme("--memory", str(tmp_path / "n.db"), "import", str(tmp_path / "a.jsonl"))
+    assert "  embedded: 5, 1 of them cut\n" in took.out
+    took = mneme("--memory", str(tmp_path / "o.db"), "import", str(tmp_path / "a.jsonl"), "--json").json
+    assert (took["embedded"], took["truncated"]) == (5, 1)
 
 
 def test_everything_is_embedded_with_the_embedder_that_is_set(server, mneme, tmp_path, monkeypatch) -> None:
@@ -151,9 +167,9 @@ def test_an_interrupt_keeps_what_was_embedded(server, mneme, tmp_path, monkeypat
         text=True,
     )
     for _ in range(1 + 1 + 4 + 1):  # the probes, the note, a batch of 256 in four, and one that is never answered
-        assert server.asked.acquire(timeout=60)
+        assert server.asked.acquire(timeout=300)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=300)
     assert (child.returncode, out) == (130, "")
     assert "the same command goes on" in err
     server.allowed = 10**9
@@ -241,7 +257,7 @@ def test_a_bar_is_shown_on_a_terminal(server, mneme, tmp_path) -> None:
             break
         shown += piece
     os.close(ours)
-    assert child.communicate(timeout=60)[0] == "4 entries embedded with ollama/two/full/unit\n"
+    assert child.communicate(timeout=300)[0] == "4 entries embedded with ollama/two/full/unit\n"
     assert b"embedding" in shown
     assert b"4/4" in shown
 

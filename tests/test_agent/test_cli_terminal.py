@@ -44,7 +44,7 @@ class Terminal:
         os.close(theirs)
         self.shown = ""
 
-    def until(self, words: str, *, timeout: float = 30) -> str:
+    def until(self, words: str, *, timeout: float = 300) -> str:
         """Read until *words* are on the screen."""
         end = time.monotonic() + timeout
         while words not in self.shown:
@@ -60,21 +60,30 @@ class Terminal:
         """Press Ctrl-C until *words* come: one pressed just before a prompt waits is noticed with the next key."""
         self.shown = ""
         for _ in range(15):
+            self._settle()
             os.write(self._ours, b"\x03")
-            end = time.monotonic() + 2
+            end = time.monotonic() + 10  # long enough for what the first one began to end on a busy machine
             while words not in self.shown and self._waits(end) and self._read(end):
                 pass
             if words in self.shown:
                 return
         raise AssertionError(f"{words!r} did not come; the screen shows:\n{self.shown}")
 
-    def ended(self, *, timeout: float = 30) -> int:
+    def ended(self, *, timeout: float = 300) -> int:
         """Read to the end, and return the exit code."""
         end = time.monotonic() + timeout
         while self._read(end):
             pass
         os.close(self._ours)
         return self.process.wait(timeout)
+
+    def _settle(self) -> None:
+        """Wait until it sleeps, where the system tells: then it waits for a key or an answer, not for a processor."""
+        state = Path(f"/proc/{self.process.pid}/stat")
+        asleep, end = 0, time.monotonic() + 60
+        while state.exists() and asleep < 3 and time.monotonic() < end:
+            asleep = asleep + 1 if state.read_text().rpartition(")")[2].split()[0] == "S" else 0
+            time.sleep(0.02)
 
     def _read(self, end: float) -> bool:
         if not self._waits(end):
@@ -101,7 +110,7 @@ class Stalled(Sequence[bytes]):
     def __iter__(self):
         chunk = {"choices": [{"index": 0, "delta": {"content": "It is very "}, "finish_reason": None}]}
         yield f"data: {json.dumps(chunk)}\n\n".encode()
-        self._released.wait(30)
+        self._released.wait(600)
 
     def __len__(self) -> int:
         return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,6 +22,7 @@ from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_policy import ToolPolicy
 from agent.tools.function import tool
 from memory import LongTermMemory
+from tests.passing_time import DEADLINE, outlasting
 from vectorstore import BusyError, open_store
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +68,7 @@ CASES = {
     Ending.ITERATION_CAP: Case([Reply("Hm", calls=CALLS)], {"max_rounds": 1}),
     Ending.EMPTY_REPLY: Case([Reply(""), Reply("")], {"nudges": 1}),
     Ending.PROVIDER_ERROR: Case([Reply("Half", error=ProviderError("overloaded", status=529))]),
-    Ending.DEADLINE: Case([Reply("Half", before=lambda: asyncio.sleep(600))], {"deadline": 0.1}),
+    Ending.DEADLINE: Case([Reply("Half", before=outlasting)], {"deadline": DEADLINE}),
     Ending.LIMIT: Case([Reply("Hm", calls=CALLS)], {"limits": RunLimits(calls=1)}),
     Ending.INVALID_OUTPUT: Case([Reply("Lisbon"), Reply("Porto")], {"repairs": 1}, {"result_type": City}),
     Ending.CONTEXT_OVERFLOW: Case([Reply(error=ContextOverflow("too long", status=400))]),

@@ -34,6 +34,7 @@ from agent.tool_policy import ToolPolicy
 from agent.tools.function import tool
 from agent.tools.protocol import ToolContext
 from memory import InMemoryHistory, Memory, open_memory
+from tests.passing_time import DEADLINE, outlasting
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).resolve().parents[2]
@@ -357,7 +358,7 @@ async def test_agents_do_not_call_each_other_in_a_circle_nor_too_deep() -> None:
     back = Later()
     first = Agent(Chatty(), name="a", tools=[AgentTool(Agent(Chatty(), name="b", tools=[back]), description="")])
     back.inner = AgentTool(first, description="")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await first.run("go")
     assert any("already at work" in one for one in told)
 
@@ -365,7 +366,7 @@ async def test_agents_do_not_call_each_other_in_a_circle_nor_too_deep() -> None:
     last = Agent(Chatty(), name="d4")
     for name in ("d3", "d2", "d1", "d0"):
         last = Agent(Chatty(), name=name, tools=[AgentTool(last, description="")])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await last.run("go")
     assert any("2 levels deep" in one for one in told)
 
@@ -382,17 +383,14 @@ class Later:
 
 
 async def test_the_callers_deadline_reaches_it() -> None:
-    async def hang() -> None:
-        await asyncio.sleep(600)
-
-    inner = helper(Reply("late", before=hang))
-    outer = Agent(ScriptedProvider(ask()), tools=[AgentTool(inner, description="")], deadline=0.1)
+    inner = helper(Reply("late", before=outlasting))
+    outer = Agent(ScriptedProvider(ask()), tools=[AgentTool(inner, description="")], deadline=DEADLINE)
     with pytest.raises(AgentError) as caught:
         await outer.run("?")
     assert caught.value.result.ending is Ending.DEADLINE
 
 
-@pytest.mark.parametrize(("own", "at_most"), [(None, 60), (600, 60), (5, 5)])
+@pytest.mark.parametrize(("own", "at_most"), [(None, 900), (9000, 900), (300, 300)])
 async def test_its_run_ends_no_later_than_the_callers_and_sooner_where_it_says_so(own, at_most: float) -> None:
     ends: list[float | None] = []
 
@@ -402,11 +400,11 @@ async def test_its_run_ends_no_later_than_the_callers_and_sooner_where_it_says_s
             yield delta
 
     inner = helper(Reply("here"), deadline=own, model_middleware=[noting])
-    outer = Agent(ScriptedProvider(ask(), Reply("done")), tools=[AgentTool(inner, description="")], deadline=60)
+    outer = Agent(ScriptedProvider(ask(), Reply("done")), tools=[AgentTool(inner, description="")], deadline=900)
     began = asyncio.get_running_loop().time()
     await outer.run("?")
     assert ends[0] is not None
-    assert at_most <= ends[0] - began < at_most + 30
+    assert at_most <= ends[0] - began < at_most + 300
 
 
 async def test_a_helper_that_is_closed_is_told_to_the_callers_model() -> None:

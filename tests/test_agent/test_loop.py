@@ -18,6 +18,7 @@ from agent.tools.function import tool
 from agent.tools.protocol import ToolContext
 from agent.tools.toolset import Toolset
 from memory import Message, ThinkingBlock, ToolCallBlock
+from tests.passing_time import DEADLINE, outlasting
 
 pytestmark = pytest.mark.anyio
 
@@ -37,15 +38,15 @@ def leave() -> str:
 @tool
 async def wait() -> str:
     """Wait for ever."""
-    await asyncio.sleep(600)
+    await outlasting()
     return "never"
 
 
 TOOLS = Toolset([add, leave, wait])
 
 
-async def events_of(provider, *, seconds: float | None = None, **limits) -> list:
-    loop = Loop(provider, Dispatcher(TOOLS), limits=LoopLimits(**limits))
+async def events_of(provider, *, seconds: float | None = None, tools: Toolset = TOOLS, **limits) -> list:
+    loop = Loop(provider, Dispatcher(tools), limits=LoopLimits(**limits))
     deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
     request = Request((Message.user("What is 1 + 2?"),), tools=TOOLS.specs)
     return [event async for event in loop.run(request, ToolContext(agent="ada", deadline=deadline), lambda: 1.5)]
@@ -215,20 +216,20 @@ async def test_a_tool_can_end_it_and_its_siblings_are_told_of() -> None:
 
 
 async def test_the_deadline_reaches_the_model() -> None:
-    outcome = await run(Reply("never", before=lambda: asyncio.sleep(600)), seconds=0.03)
+    outcome = await run(Reply("never", before=outlasting), seconds=DEADLINE)
     assert outcome.ending is Ending.DEADLINE
     assert "model" in outcome.problem
 
 
 async def test_the_deadline_reaches_the_tools() -> None:
     before = asyncio.all_tasks()
-    outcome = await run(Reply("So", calls=(call("wait"),)), seconds=0.05)
+    outcome = await run(Reply("So", calls=(call("wait"),)), seconds=DEADLINE)
     assert (outcome.ending, outcome.text, outcome.messages) == (Ending.DEADLINE, "So", ())
     assert asyncio.all_tasks() == before
 
 
 async def test_a_deadline_that_is_not_reached_changes_nothing() -> None:
-    assert (await run(Reply(calls=(call("add", a=1, b=2),)), Reply("3"), seconds=60)).ending is Ending.FINAL
+    assert (await run(Reply(calls=(call("add", a=1, b=2),)), Reply("3"), seconds=DEADLINE)).ending is Ending.FINAL
 
 
 class Watched(ScriptedProvider):
@@ -262,10 +263,16 @@ async def test_a_stream_left_at_any_event_leaves_nothing_open() -> None:
 
 
 async def test_cancelled_anywhere_nothing_stays_open_and_the_cancellation_passes() -> None:
+    @tool
+    async def add(a: int, b: int) -> int:
+        """Add without a thread, so that the turns of the loop can be counted."""
+        await asyncio.sleep(0)
+        return a + b
+
     before = asyncio.all_tasks()
     for ticks in range(60):
         provider = Watched(Reply("Hm", calls=(call("add", a=1, b=2),), piece=1), Reply("3" * 8, piece=1))
-        task = asyncio.create_task(events_of(provider))
+        task = asyncio.create_task(events_of(provider, tools=Toolset([add])))
         for _ in range(ticks):
             await asyncio.sleep(0)
         task.cancel()

@@ -33,6 +33,7 @@ from agent.tools.function import tool
 from agent.tools.protocol import ToolContext
 from agent.tools.toolset import Toolset
 from memory import ToolCallBlock
+from tests.passing_time import time_passes
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +137,7 @@ async def test_the_links_stand_in_their_order() -> None:
             retry=NotedRetry(),
             middleware=[noting("user 1"), noting("user 2")],
         )
-        assert await texts(policy, Scripted("fine"), timeout=5) == ["fine"]
+        assert await texts(policy, Scripted("fine"), timeout=600) == ["fine"]
     finally:
         logger.setLevel(level)
         logger.removeHandler(handler)
@@ -278,7 +279,7 @@ async def test_waiting_for_a_yes_takes_no_place_among_the_calls() -> None:
         answered.set()
         return "settled"
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         said = await texts(ToolPolicy(approver=approver), Scripted(needs_approval=True), settle, parallel=1)
     assert said == ["done", "settled"]
 
@@ -419,8 +420,9 @@ async def test_a_late_success_of_an_old_call_does_not_close_it() -> None:
 async def test_a_timeout_counts_as_a_failure_and_a_cancellation_does_not() -> None:
     breaker = CircuitBreaker(1)
     never = asyncio.Event()
-    task = asyncio.create_task(texts(ToolPolicy(breaker=breaker), Scripted(never), timeout=60))
-    await asyncio.sleep(0.01)
+    work = Scripted(never)
+    task = asyncio.create_task(texts(ToolPolicy(breaker=breaker), work, timeout=600))
+    await work.has_entered(1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -485,12 +487,32 @@ async def test_calls_beyond_the_burst_wait_their_turn_in_order() -> None:
     assert asyncio.get_running_loop().time() - began >= 0.039  # a lower bound: 4 turns of 10 ms
 
 
+async def test_a_call_that_comes_when_anothers_turn_is_due_comes_after_it() -> None:
+    order: list[int] = []
+    begun = asyncio.Event()
+
+    @tool
+    async def note(number: int) -> str:
+        """Note it."""
+        order.append(number)
+        begun.set()
+        return ""
+
+    policy = ToolPolicy(rate_limit=RateLimit(0.01))
+    waiting = asyncio.create_task(texts(policy, note, calls=[call("note", number=n) for n in range(3)]))
+    await begun.wait()
+    time_passes()
+    await texts(policy, note, calls=[call("note", number=3)])
+    await waiting
+    assert order == [0, 1, 2, 3]
+
+
 async def test_a_turn_that_would_come_too_late_fails_at_once_and_trips_no_breaker() -> None:
     breaker = CircuitBreaker(1)
     policy = ToolPolicy(rate_limit=RateLimit(0.01), breaker=breaker)
     work = Scripted()
-    async with asyncio.timeout(5):
-        said = await texts(policy, work, calls=[call("work"), call("work")], timeout=10)
+    async with asyncio.timeout(60):
+        said = await texts(policy, work, calls=[call("work"), call("work")], timeout=30)
     assert said[0] == "done"
     assert "the next turn is" in said[1]
     assert not breaker.is_open("work")
@@ -560,7 +582,7 @@ async def test_the_last_real_error_is_told_when_the_attempts_are_used_up() -> No
 async def test_no_wait_goes_beyond_the_deadline() -> None:
     link, waits = retry(first=100.0, longest=100.0)
     work = Scripted(OSError("busy"), idempotent=True)
-    assert "busy" in (await texts(ToolPolicy(retry=link), work, timeout=5))[0]
+    assert "busy" in (await texts(ToolPolicy(retry=link), work, timeout=60))[0]
     assert waits == []
 
 
@@ -569,8 +591,14 @@ async def test_chance_shortens_a_wait_after_its_limit_and_a_wait_can_be_cancelle
     await texts(ToolPolicy(retry=link), Scripted(OSError(), idempotent=True))
     assert waits == [6.0]
     work = Scripted(OSError("real"), idempotent=True)
-    task = asyncio.create_task(texts(ToolPolicy(retry=Retry(first=600.0, longest=600.0)), work))
-    await asyncio.sleep(0.01)
+    waiting = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waiting.set()
+        await asyncio.sleep(seconds)
+
+    task = asyncio.create_task(texts(ToolPolicy(retry=Retry(first=600.0, longest=600.0, sleep=sleep)), work))
+    await waiting.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

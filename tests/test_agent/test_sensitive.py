@@ -79,6 +79,45 @@ def test_where_nobody_can_be_asked_the_option_says_yes(mneme) -> None:
     assert [one["text"] for one in kept(mneme)] == [CODE]
 
 
+def reworded(mneme, how: str, *more: str, typed: str | None = None) -> SimpleNamespace:
+    """Put the secret in the place of what is there: of one memory, or of two that become one."""
+    ids = [one["id"] for one in kept(mneme)]
+    if how == "correct":
+        return mneme("correct", ids[0], CODE, *more, typed=typed)
+    return mneme("memories", "merge", *ids, "--text", CODE, *more, typed=typed)
+
+
+@pytest.mark.parametrize("how", ["correct", "merge"])
+def test_a_secret_in_the_place_of_other_words_is_asked_about_as_a_new_one_is(mneme, how: str) -> None:
+    for text in ("The safe is green.", "The safe is old.")[: 1 + (how == "merge")]:
+        mneme("remember", text)
+    refused = reworded(mneme, how)
+    assert (refused.code, refused.out) == (2, "")
+    assert "--allow-sensitive" in refused.err
+    said_no = reworded(mneme, how, typed="n\n")
+    assert (said_no.code, "nothing was kept" in said_no.err) == (1, True)
+    assert not any(CODE in one["text"] or "redacted" in one["text"] for one in kept(mneme))
+    asked = reworded(mneme, how, typed="y\n")
+    assert (asked.code, asked.err.count("looks like a secret (PIN)")) == (0, 1)
+    (now,) = kept(mneme)
+    assert (now["text"], now["sensitive"]) == (CODE, True)
+
+
+@pytest.mark.parametrize("how", ["correct", "merge"])
+def test_what_is_marked_already_is_not_asked_about_again_and_the_option_says_yes(mneme, how: str) -> None:
+    mneme("remember", "The safe is green.")
+    if how == "merge":
+        mneme("remember", "The safe is old.")
+    assert reworded(mneme, how, "--allow-sensitive").code == 0
+    if how == "merge":
+        mneme("remember", "The safe is old.")
+    again = mneme("correct", kept(mneme)[0]["id"], "The PIN of the safe is 11223.") if how == "correct" else None
+    again = again or mneme("memories", "merge", *[one["id"] for one in kept(mneme)], "--text", "The PIN is 11223.")
+    assert (again.code, "looks like" in again.err) == (0, False)
+    (now,) = kept(mneme)
+    assert ("11223" in now["text"], now["sensitive"]) == (True, True)
+
+
 def test_what_is_no_secret_is_neither_asked_about_nor_marked(mneme, tmp_path: Path) -> None:
     assert mneme("remember", "The safe is green.", "--allow-sensitive").err == ""
     place = open_settings_memory(Settings(memory=tmp_path / "m.db"))

@@ -16,6 +16,7 @@ from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_policy import ToolPolicy
 from agent.tools.function import tool
 from memory import LongTermMemory
+from tests.passing_time import DEADLINE, HOURS, time_passes
 from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +56,7 @@ def test_how_long_is_waited_is_bounded_unless_somebody_wants_it_otherwise() -> N
 
 async def test_a_reader_that_ignores_the_request_waits_for_its_timeout_and_the_run_goes_on() -> None:
     door = Door()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         events = [event async for event in waiting(door, timeout=0.05).stream("Open it")]
     decided = next(event for event in events if isinstance(event, ApprovalDecided))
     assert decided.decision.status is Approval.TIMED_OUT
@@ -66,7 +67,7 @@ async def test_a_reader_that_ignores_the_request_waits_for_its_timeout_and_the_r
 async def test_closing_the_stream_ends_the_waiting_at_once_and_keeps_nothing(memory) -> None:
     door, before = Door(), asyncio.all_tasks()
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(60),
         aclosing(waiting(door, memory, timeout=None).stream("Open it", session="s")) as all_,
     ):
         async for event in all_:
@@ -88,7 +89,7 @@ async def test_a_task_cancelled_while_it_waits_is_over_at_once(memory) -> None:
                 asked.set()
 
     task = asyncio.create_task(read())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asked.wait()
         task.cancel()
         await asyncio.wait([task])
@@ -99,8 +100,12 @@ async def test_a_task_cancelled_while_it_waits_is_over_at_once(memory) -> None:
 
 async def test_the_deadline_of_the_run_ends_the_waiting() -> None:
     door = Door()
-    async with asyncio.timeout(10):
-        events = [event async for event in waiting(door, timeout=None, deadline=0.1).stream("Open it")]
+    async with asyncio.timeout(HOURS + 60):
+        events = []
+        async for event in waiting(door, timeout=None, deadline=DEADLINE).stream("Open it"):
+            events.append(event)
+            if isinstance(event, ApprovalRequested):
+                time_passes()
     assert isinstance(events[-1], RunEnded)
     assert (events[-1].result.ending, door.opened) == (Ending.DEADLINE, 0)
 
@@ -110,7 +115,7 @@ async def test_a_request_of_a_sub_agent_ends_with_the_stream_that_carries_it() -
     inner = ScriptedProvider(Reply(calls=(call("open_door"),)))
     helper = AgentTool(Agent(inner, name="helper", tools=[door.tool]), description="Open doors.")
     outer = Agent(ScriptedProvider(Reply(calls=(call("ask_helper", task="Open it"),))), tools=[helper])
-    async with asyncio.timeout(10), aclosing(outer.stream("Open it")) as events:
+    async with asyncio.timeout(60), aclosing(outer.stream("Open it")) as events:
         async for event in events:
             if isinstance(event, ApprovalRequested):
                 break

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,11 @@ def test_a_call_that_fails_leaves_the_worker_able_to_go_on(tmp_path: Path, data:
         store.stop()
 
 
-def test_a_store_that_does_not_answer_is_given_up(tmp_path: Path, data: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="a script stands where Python does")
+def test_a_store_that_does_not_answer_is_given_up(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = tmp_path / "silent"
+    silent.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+    silent.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(silent))
     with pytest.raises(StoreFailed, match="its process ended"):
         Asked(BY_KEY["bare"], tmp_path / "store", data, patience=0.01)

@@ -22,6 +22,21 @@ class Ended:
     code: int
 
 
+class Sign:
+    """What forked processes wait for: it is there when all that have it, the one that made it included, gave it."""
+
+    def __init__(self) -> None:
+        self._waiting, self._giving = os.pipe()
+
+    def give(self) -> None:
+        """Give it for this process, once."""
+        os.close(self._giving)
+
+    def wait(self) -> None:
+        """Wait until all have given it or have ended."""
+        os.read(self._waiting, 1)
+
+
 class Child:
     """A forked process that runs *work*, which is given a function to say things with."""
 
@@ -33,10 +48,12 @@ class Child:
             _run(work, write)
         os.close(write)
 
-    def kill_after(self, seconds: float) -> Ended:
-        """Kill it after *seconds*, or sooner where it ends by itself."""
-        until = time.monotonic() + seconds
+    def kill_after(self, seconds: float, *, lines: int = 0) -> Ended:
+        """Kill it *seconds* after it has said so many *lines*, however long that takes, or where it ends by itself."""
         said = b""
+        while said.count(b"\n") < lines and (more := os.read(self._pipe, 65536)):
+            said += more
+        until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and select.select([self._pipe], [], [], left)[0]:
             if not (more := os.read(self._pipe, 65536)):
                 break

@@ -35,7 +35,7 @@ class Campaign:
         """Run *tool* in a process of its own, and remember what it counted."""
         told = {name: value for name, value in arguments.items() if name != "folder"}
         print(tool.__name__, told)
-        report: dict[str, Any] = isolated(tool, timeout=self.size(300, 3600), **arguments)
+        report: dict[str, Any] = isolated(tool, timeout=self.size(1200, 3600), **arguments)
         print(report)
         counts = {name: value for name, value in report.items() if name not in told}
         self.counted.append((f"{tool.__name__} {told}", counts))

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.test_faults.children import Child, Say
+from tests.test_faults.children import Child, Say, Sign
 from tests.test_faults.planted import STORES
 from vectorstore import Entry, Space
 
@@ -25,11 +25,13 @@ def crowd(folder: str, rounds: int, writers: int, readers: int, batches: int, st
     """Run *rounds* rounds of so many processes, each on a new file that all of them race to make."""
     broken, longest, seen = [], 0.0, 0
     for turn in range(rounds):
-        path, start = Path(folder) / f"round{turn}.db", time.monotonic() + 0.1
+        path, there, looked = Path(folder) / f"round{turn}.db", Sign(), Sign()
         children = [
-            *(Child(_writer(path, store, start, number, batches)) for number in range(writers)),
-            *(Child(_reader(path, store, start, writers * batches * _BATCH)) for _ in range(readers)),
+            *(Child(_writer(path, store, there, looked, number, batches)) for number in range(writers)),
+            *(Child(_reader(path, store, there, looked, writers * batches * _BATCH)) for _ in range(readers)),
         ]
+        there.give()
+        looked.give()
         for child in children:
             ended = child.wait()
             for line in ended.said:
@@ -91,7 +93,7 @@ def hand_over(folder: str, times: int, store: str = "sound") -> dict[str, Any]:
 
 
 def _wait_for(sign: Path) -> None:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 100
     while not sign.exists() and time.monotonic() < until:
         time.sleep(0.0005)
 
@@ -101,12 +103,16 @@ def _direction(turn: int) -> list[float]:
     return [math.cos(turn), math.sin(turn), 0, 0]
 
 
-def _writer(path: Path, store: str, start: float, number: int, batches: int) -> Any:
+def _writer(path: Path, store: str, there: Sign, looked: Sign, number: int, batches: int) -> Any:
     def work(say: Say) -> None:
-        time.sleep(max(0.0, start - time.monotonic()))
+        looked.give()
+        there.give()
+        there.wait()
         longest = 0.0
         with closing(STORES[store](path, space=_SPACE)) as opened:
             for batch in range(batches):
+                if batch == 1:
+                    looked.wait()  # else all might be written before the first reader looks
                 began = time.monotonic()
                 opened.upsert(
                     Entry(f"{number}-{batch}-{i}", [number, batch, i, 1], f"batch {batch}", metadata={"w": number})
@@ -118,10 +124,11 @@ def _writer(path: Path, store: str, start: float, number: int, batches: int) -> 
     return work
 
 
-def _reader(path: Path, store: str, start: float, total: int) -> Any:
+def _reader(path: Path, store: str, there: Sign, looked: Sign, total: int) -> Any:
     def work(say: Say) -> None:
-        time.sleep(max(0.0, start - time.monotonic()))
-        looks, before, until = 0, 0, time.monotonic() + 100
+        there.give()
+        there.wait()
+        looks, before, until = 0, 0, time.monotonic() + 250
         with closing(STORES[store](path, space=_SPACE)) as opened:
             while before < total and time.monotonic() < until:
                 with opened.view([""]) as view:
@@ -132,6 +139,8 @@ def _reader(path: Path, store: str, start: float, total: int) -> Any:
                 if len(found) < before:
                     say(f"a reader saw {len(found)} rows after {before}")
                 looks, before = looks + 1, len(found)
+                if looks == 1:
+                    looked.give()
         if before < total:
             say(f"a reader saw only {before} of {total} rows in the end")
         say(f"looked {looks}")

@@ -48,7 +48,7 @@ def damage(folder: str, seed: int, rounds: int, plant: str = "") -> dict[str, An
         path = base.copied(with_log=end != "db")
         hurt = path.with_name(path.name + _ENDS[end])
         hurt.write_bytes(WOUNDS[wound](bytearray(hurt.read_bytes()), rng))
-        ended = Child(lambda say, end=end, path=path: _examine(base, path, end, plant, say)).kill_after(30)
+        ended = Child(lambda say, end=end, path=path: _examine(base, path, end, plant, say)).kill_after(200)
         what = f"round {turn} ({wound} of the {end})"
         if ended.code:
             broken.append(f"{what}: ended with {ended.code}: {ended.said[-1:]}")

@@ -68,7 +68,7 @@ def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[
     file = _export(place)
     old = new = 0
     broken: list[str] = []
-    pace: dict[str, float] = {}
+    pace: dict[str, tuple[float, int]] = {}
     wanted: dict[str, Any] = {}
     for turn in range(rounds):
         mode = MODES[turn % len(MODES)]
@@ -76,13 +76,16 @@ def import_rounds(folder: str, seed: int, rounds: int, plant: str = "") -> dict[
         _prepare(path)
         if mode not in wanted:
             began = time.monotonic()
-            Child(lambda say, path=path, mode=mode: _take(path, file, mode, say, "")).wait()
-            pace[mode] = time.monotonic() - began
+            undisturbed = Child(lambda say, path=path, mode=mode: _take(path, file, mode, say, "")).wait()
+            assert undisturbed.code == 0, undisturbed
+            pace[mode] = time.monotonic() - began, len(undisturbed.said)
             wanted[mode] = _looked_at(path)
             _prepare(path)
         before = _looked_at(path)
+        lasts, said = pace[mode]
+        lines = rng.randrange(said)
         ended = Child(lambda say, path=path, mode=mode: _take(path, file, mode, say, plant)).kill_after(
-            rng.random() * 1.1 * pace[mode]
+            rng.random() * (lasts / said if lines else lasts), lines=lines
         )
         if ended.code > 0:
             broken.append(f"round {turn}: {ended.said[-1]}")
@@ -131,7 +134,7 @@ def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
     if plant:
         _tear(plant)
     memory = _opened(path)
-    run_sync(memory.import_(file, mode=mode, trust="user"))
+    run_sync(memory.import_(file, mode=mode, trust="user", on_progress=lambda done, _: say(f"{done} so far")))
     say("done")
 
 

@@ -133,6 +133,7 @@ class Migration(Switch):
     def work(self) -> None:
         if self._store == "stepwise":  # the planted fault: each step is committed alone
             _opened_with(m002_length, path=self.path)
+            time.sleep(0.5)  # so that it is met
         _opened_with(m002_length, m003_filled, path=self.path)
 
     def wrong(self, must: str = "") -> list[str]:
@@ -262,7 +263,7 @@ class Saving:
             with self._path.open("wb", buffering=0) as file:
                 for start in range(0, len(content), 5000):
                     file.write(content[start : start + 5000])
-                    time.sleep(0.001)  # so that it is met
+                    time.sleep(0.005)  # so that it is met
             return
         store.save()
 

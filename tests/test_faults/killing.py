@@ -16,6 +16,8 @@ from vectorstore.testing import SpacesModel
 
 _STEPS = 60
 """Steps after which a child ends by itself."""
+_OPENING = 10
+"""Steps that opening the store and making the first one take."""
 
 
 def _pace(path: Path, workload: Workload) -> float:
@@ -46,7 +48,8 @@ def kill_rounds(folder: str, seed: int, rounds: int, schedule: str, store: str =
                 workload.apply(step, opened)
                 say(str(step))
 
-        ended = Child(work).kill_after(rng.choice([1, 10, 40]) * rng.random() * pace)
+        steps = int(rng.choice([1, 10, 40]) * rng.random())
+        ended = Child(work).kill_after(rng.random() * pace * (1 if steps else _OPENING), lines=steps)
         if ended.code > 0:
             broken.append(f"round {turn}: {ended.said[-1]}")
             break

@@ -15,7 +15,7 @@ from unittest import mock
 
 import apsw
 
-from tests.test_faults.children import Child, Ended, Say
+from tests.test_faults.children import Child, Ended, Say, Sign
 from tests.test_faults.failing_disk import FailingVFS
 from tests.test_faults.interrupting import Migration
 from tests.test_faults.planted import STORES
@@ -92,25 +92,24 @@ def raced(folder: str, seed: int, rounds: int, openers: int) -> dict[str, Any]:
     copies, broken = 0, []
     for turn in range(rounds):
         case.restore()
-        held, begin = os.pipe()
-        children = [Child(partial(_racing, case, held, begin)) for _ in range(openers)]
-        os.close(held)
-        os.close(begin)
+        there = Sign()
+        children = [Child(partial(_racing, case, there)) for _ in range(openers)]
+        there.give()
         said = [line for child in children for line in child.wait().said]
         copies += said.count("a copy")
         broken += [f"round {turn}: {one}" for one in [*{*said} - {"a copy"}, *case.wrong(must="new")]]
     return {"seed": seed, "rounds": rounds, "copies": copies, "broken": broken[:20]}
 
 
-def _racing(case: Migration, held: int, begin: int, say: Say) -> None:
+def _racing(case: Migration, there: Sign, say: Say) -> None:
     real = migrating.back_up
 
     def told(*arguments: Any, **options: Any) -> None:
         say("a copy")
         real(*arguments, **options)
 
-    os.close(begin)
-    os.read(held, 1)  # until all of them are there: the end that could write is closed by all
+    there.give()
+    there.wait()
     with mock.patch.object(migrating, "back_up", told):
         case.work()
 

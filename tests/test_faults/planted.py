@@ -18,7 +18,9 @@ class Splitting(SqliteStore):
     def upsert(self, entries: Any, **options: Any) -> int:
         batch = list(entries)
         half = len(batch) // 2
-        return super().upsert(batch[:half], **options) + super().upsert(batch[half:], **options)
+        first = super().upsert(batch[:half], **options)
+        time.sleep(0.02)  # so that it is met
+        return first + super().upsert(batch[half:], **options)
 
 
 class Hurrying(SqliteStore):
@@ -47,7 +49,7 @@ class HalfSwitching(SqliteStore):
     def commit_space(self, space: Any) -> None:
         with self.database.write() as connection:
             connection.execute("DELETE FROM vectors")
-        time.sleep(0.05)  # so that it is met
+        time.sleep(0.5)  # so that it is met
         super().commit_space(space)
 
 
@@ -58,6 +60,7 @@ class Rewriting(SqliteStore):
         for namespace in self.namespaces():
             entries = list(self.scan(namespace=namespace))
             self.delete([entry.id for entry in entries], namespace=namespace)
+            time.sleep(0.2)  # so that it is met
             self.upsert(entries, namespace=namespace)
 
 
@@ -99,7 +102,7 @@ class OneForAllThreads(SqliteStore):
 
     def get(self, *arguments: Any, **options: Any) -> Any:
         self.last = super().get(*arguments, **options)
-        time.sleep(0.001)
+        time.sleep(0.05)  # so that another one comes in between
         return self.last
 
 

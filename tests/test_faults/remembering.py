@@ -15,6 +15,8 @@ from tests.test_faults.children import Child, Say
 from tests.test_faults.living import LIVES, Plain, step
 
 _STEPS = 40
+_OPENING = 10
+"""Steps that opening the memory and making the first one take."""
 
 
 def _pace(path: Path, seed: int) -> float:
@@ -44,7 +46,8 @@ def life_rounds(folder: str, seed: int, rounds: int, life: str = "sound") -> dic
                 step(at, opened, seed)
                 say(str(at))
 
-        ended = Child(work).kill_after(rng.choice([2, 8, 20]) * rng.random() * pace)
+        steps = int(rng.choice([2, 8, 20]) * rng.random())
+        ended = Child(work).kill_after(rng.random() * pace * (1 if steps else _OPENING), lines=steps)
         if ended.code > 0:
             broken.append(f"round {turn}: {ended.said[-1]}")
             break

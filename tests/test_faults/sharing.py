@@ -32,7 +32,7 @@ def threads(
         time.sleep(random.Random(seed).random() * 0.3)
         opened.close()
     for worker in workers:
-        worker.join(60)
+        worker.join(250)
     broken = [one for worker in workers for one in worker.broken]
     broken += [f"thread {worker.number} does not end" for worker in workers if worker.is_alive()]
     if not close:

@@ -20,5 +20,5 @@ def test_an_import_that_is_killed_lost_nothing_and_can_be_repeated(campaign: Cam
 
 @pytest.mark.parametrize("plant", ["replaced in pieces", "batches in pieces"])
 def test_an_import_in_pieces_is_caught(tmp_path: Path, plant: str) -> None:
-    report = isolated(import_rounds, timeout=200, folder=str(tmp_path), seed=1, rounds=60, plant=plant)
+    report = isolated(import_rounds, timeout=1200, folder=str(tmp_path), seed=1, rounds=60, plant=plant)
     assert "neither" in report["broken"][0]

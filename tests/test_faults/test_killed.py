@@ -32,7 +32,7 @@ def test_what_was_acknowledged_is_there_and_what_was_under_way_is_whole(
 @pytest.mark.parametrize(("store", "schedule"), [("splitting", "everything"), ("hurrying", "delete")])
 def test_a_store_that_tears_or_hurries_is_caught(store: str, schedule: str, tmp_path: Path) -> None:
     report = isolated(
-        kill_rounds, timeout=120, folder=str(tmp_path), seed=1, rounds=400, schedule=schedule, store=store
+        kill_rounds, timeout=1200, folder=str(tmp_path), seed=1, rounds=400, schedule=schedule, store=store
     )
     assert "nor the one before" in report["broken"][0]
 
@@ -60,5 +60,5 @@ def test_a_long_operation_that_is_killed_was_made_whole_or_not_at_all(
     ],
 )
 def test_an_operation_in_several_steps_is_caught(what: str, store: str, tmp_path: Path) -> None:
-    report = isolated(interrupt, timeout=120, folder=str(tmp_path), seed=1, rounds=40, what=what, store=store)
+    report = isolated(interrupt, timeout=1200, folder=str(tmp_path), seed=1, rounds=40, what=what, store=store)
     assert any(line.startswith("round") for line in report["broken"])

@@ -44,11 +44,11 @@ def test_processes_that_open_an_older_file_at_once_make_one_copy(campaign: Campa
     ],
 )
 def test_a_copy_that_nobody_names_or_clears_away_is_caught(plant: str, complaint: str, tmp_path: Path) -> None:
-    report = isolated(stopped_at_each_step, timeout=120, folder=str(tmp_path), seed=1, how="killed", plant=plant)
+    report = isolated(stopped_at_each_step, timeout=1200, folder=str(tmp_path), seed=1, how="killed", plant=plant)
     assert complaint in report["broken"][0]
 
 
 def test_a_private_name_that_a_power_loss_brings_back_is_caught(tmp_path: Path) -> None:
     plant = "forgets to flush the folder after the copy"
-    report = isolated(power_lost, timeout=240, folder=str(tmp_path), seed=1, moments=40, plant=plant)
+    report = isolated(power_lost, timeout=1200, folder=str(tmp_path), seed=1, moments=40, plant=plant)
     assert ".part is left" in report["broken"][0]

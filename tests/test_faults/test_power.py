@@ -26,6 +26,6 @@ def test_nothing_acknowledged_is_lost_with_the_power(campaign: Campaign, tmp_pat
 @pytest.mark.parametrize("plant", [name for name in PLANTS if name])
 def test_a_store_that_does_not_flush_is_caught(plant: str, tmp_path: Path) -> None:
     report = isolated(
-        power_losses, timeout=120, folder=str(tmp_path), seed=1, batches=8, moments=16, states=3, plant=plant
+        power_losses, timeout=1200, folder=str(tmp_path), seed=1, batches=8, moments=16, states=3, plant=plant
     )
     assert report["broken"] != []

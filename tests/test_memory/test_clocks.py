@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memory import LongTermMemory, Memory, open_memory, run_sync
+from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, Message, Retention, open_memory, run_sync
 from memory.times import aware, to_text
 from vectorstore import open_store
 
@@ -123,6 +123,23 @@ def test_a_clock_without_a_zone_is_taken_in_the_configured_one(tmp_path):
     report = run_sync(memory.remember("Ana lives in Porto."))
     (kept,) = run_sync(memory.get([report.id]))
     assert kept.recorded_at == run_sync(memory.operations())[0].at == NOW
+
+
+@pytest.mark.parametrize("retention", [None, Retention(messages=9, unremembered="keep")])
+def test_a_clock_without_a_zone_tells_the_same_time_to_history_and_documents(tmp_path, retention):
+    clock = {"clock": lambda: local("2026-06-01T14:00"), "zone": BERLIN}
+    memory = open_memory(tmp_path / "m.db", retention=retention, embedder=HashingEmbedder(), **clock)
+    knowledge, notes = KnowledgeBase(memory), tmp_path / "notes.md"
+    notes.write_text("The lantern hangs over the harbour.")
+    run_sync(memory.remember_turn("s", [Message.user("Ana lives in Porto.")]))
+    run_sync(knowledge.ingest([notes]))
+    (said,), (passage,) = run_sync(memory.conversations.load("s")), run_sync(knowledge.retrieve("lantern"))
+    (recorded_at,) = (one.recorded_at for one in run_sync(memory.get([passage.id])))
+    assert said.at == recorded_at == NOW
+    run_sync(knowledge.remove("notes.md"))
+    ((_, forgotten),) = memory.tombstones.ids(next(one for one in memory.tombstones.lanes() if "documents" in one))[:1]
+    assert forgotten == NOW
+    run_sync(memory.close())
 
 
 def test_of_an_hour_that_comes_twice_the_first_is_meant_unless_the_second_is_said(memory):

@@ -36,15 +36,17 @@ class Server:
     url: str = ""
     limit: int = 10_000
     poison: str | None = None
+    refusal: int = 400
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     most: int = 0
-    slow: float = 0.0
+    meets: int = 1
+    """How many requests must once have been under way together before any is answered; a minute is waited for it."""
     twist: Callable[[dict[str, Any]], Any] = lambda answer: answer
     status: Callable[[int], tuple[int, dict[str, str]] | None] = lambda number: None
     _now: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def answer(self, path: str, payload: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         given = payload["input"]
@@ -54,7 +56,7 @@ class Server:
         if payload["model"] == "absent":
             return 400, {"error": {"message": "model 'absent' is not served"}}, {}
         if self.poison is not None and any(self.poison in text for text in texts):
-            return 400, {"error": {"message": "the input is not acceptable"}}, {}
+            return self.refusal, {"error": {"message": "the input is not acceptable"}}, {}
         counts = [len(text.split()) for text in texts]
         if max(counts) > self.limit and not payload.get("truncate"):
             said_so = f"the input length exceeds the context length of {self.limit} tokens"
@@ -70,14 +72,17 @@ class Server:
 
     @contextmanager
     def busy(self) -> Iterator[None]:
-        with self._lock:
+        with self._changed:
             self._now += 1
             self.most = max(self.most, self._now)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self.most >= self.meets, 60)
         try:
-            time.sleep(self.slow)
+            if self.meets > 1:
+                time.sleep(0.02)  # one too many would come now
             yield
         finally:
-            with self._lock:
+            with self._changed:
                 self._now -= 1
 
 
@@ -184,11 +189,11 @@ def test_batches_are_bounded_by_tokens_too(server: Server, make: Any) -> None:
 
 @BOTH
 def test_requests_are_under_way_together_but_no_more_than_allowed(server: Server, make: Any) -> None:
-    server.slow = 0.02
+    server.meets = 3
     texts = [f"text {n}" for n in range(24)]
     vectors = run_sync(make(server, batch_texts=2, concurrency=3).embed(texts))
     assert len(server.requests) == 12
-    assert 2 <= server.most <= 3
+    assert server.most == 3
     assert np.allclose(vectors, run_sync(make(server).embed(texts)), atol=1e-6)
 
 
@@ -200,7 +205,10 @@ def test_the_first_failure_ends_the_others_and_is_the_one_raised() -> None:
         await asyncio.sleep(0)
         if number == 1:
             raise EmbedderError("one failed")
-        await asyncio.sleep(60)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise RuntimeError("while it was ended") from None
         ended.append(number)
         return number
 
@@ -210,9 +218,12 @@ def test_the_first_failure_ends_the_others_and_is_the_one_raised() -> None:
     assert ended == []
 
 
+@pytest.mark.parametrize("status", [400, 422])
 @BOTH
-def test_a_text_that_the_server_refuses_is_told_and_the_others_have_their_vectors(server: Server, make: Any) -> None:
-    server.poison = "forbidden"
+def test_a_text_that_the_server_refuses_is_told_and_the_others_have_their_vectors(
+    server: Server, make: Any, status: int
+) -> None:
+    server.poison, server.refusal = "forbidden", status
     texts = [f"note {n}" for n in range(9)]
     texts[6] = "a forbidden note"
     answer = run_sync(make(server).embed_detailed(texts))
@@ -248,6 +259,32 @@ def test_a_text_that_is_too_long_is_cut_and_told_as_cut(server: Server, make: An
     assert np.allclose(run_sync(make(server).embed([long]))[0], answer.vectors[1], atol=1e-6)
 
 
+@BOTH
+def test_a_text_that_is_too_large_to_be_sent_is_cut_too(server: Server, make: Any) -> None:
+    server.poison, server.refusal = "end", 413
+    text = f"{'word ' * 50}end"
+    answer = run_sync(make(server).embed_detailed(["short", text]))
+    assert (list(answer.truncated), answer.refused) == ([1], {})
+    assert server.requests[-1]["input"] == [text[: len(text) // 2]]
+
+
+@BOTH
+def test_a_text_that_is_too_long_however_it_is_cut_is_refused_alone(server: Server, make: Any) -> None:
+    server.poison, server.refusal = "w", 413
+    answer = run_sync(make(server).embed_detailed(["short", "w" * 1000]))
+    assert (list(answer.refused), answer.truncated) == ([1], {})
+    assert len(server.requests) < 20
+
+
+@BOTH
+def test_a_text_of_which_the_beginning_is_refused_too_is_told_as_refused(server: Server, make: Any) -> None:
+    server.limit, server.status = 20, lambda number: (422, {}) if number == 5 else None
+    answer = run_sync(make(server).embed_detailed(["short", "word " * 50]))
+    assert (list(answer.refused), answer.truncated) == ([1], {})
+    assert "422" in answer.refused[1]
+    assert answer.vectors[0].any()
+
+
 def test_ollama_itself_cuts_a_text_that_is_too_long_so_that_nothing_more_is_lost(server: Server) -> None:
     server.limit = 20
     long = " ".join(f"word{n}" for n in range(90))
@@ -255,6 +292,9 @@ def test_ollama_itself_cuts_a_text_that_is_too_long_so_that_nothing_more_is_lost
     assert answer.truncated[0].kept == 20
     kept = np.array(vector_of(" ".join(long.split()[:20])))
     assert np.allclose(answer.vectors[0], kept / np.linalg.norm(kept), atol=1e-6)
+    both = run_sync(ollama(server, max_tokens=200).embed_detailed([long]))  # cut before it is sent, and cut again there
+    assert 20 < len(server.requests[-1]["input"][0].split()) < 90
+    assert both.truncated == answer.truncated
 
 
 @BOTH

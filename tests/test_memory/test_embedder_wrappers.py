@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.details import Embeddings, Truncation, embed_detailed
+from memory.embedders.details import Embeddings, Truncation, embed_detailed, truncation
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
@@ -188,6 +188,9 @@ def test_a_function_is_given_no_more_texts_at_once_than_allowed() -> None:
 
     run_sync(FunctionEmbedder(function, fingerprint="f", batch_texts=3).embed([f"note {n}" for n in range(8)]))
     assert given == [3, 3, 2]
+    given.clear()
+    run_sync(FunctionEmbedder(function, fingerprint="f").embed(["a" * 150_000, "b" * 50_000, "c"]))
+    assert given == [2, 1]
 
 
 def test_what_a_function_does_not_read_is_cut_and_told_as_cut() -> None:
@@ -210,6 +213,9 @@ def test_what_a_function_does_not_read_is_cut_and_told_as_cut() -> None:
     assert answer.truncated == {1: Truncation(3, 5), 3: Truncation(3, 5)}
     assert answer.vectors[1:].any(axis=1).tolist() == [True, False, True]
     assert not run_sync(FunctionEmbedder(function, fingerprint="f").embed_detailed(texts)).truncated
+    letter = FunctionEmbedder(function, fingerprint="f", max_tokens=1, counter=Words())
+    assert run_sync(letter.embed_detailed(["one "])).truncated == {}
+    assert run_sync(letter.embed_detailed(["on e"])).truncated == {0: Truncation(1, 2)}
 
 
 def test_a_text_is_cut_to_what_fits_and_no_shorter() -> None:
@@ -296,6 +302,11 @@ def test_what_one_of_them_tells_of_its_answer_is_passed_on() -> None:
 
     answer = run_sync(embed_detailed(FallbackEmbedder(Member(down=True), Cutting()), ["a"]))
     assert answer.truncated == {0: Truncation(1, 2)}
+
+
+def test_what_was_cut_is_more_than_what_was_kept_however_the_server_counts() -> None:
+    assert truncation("a b", "a b c", lambda text: len(text.split())) == Truncation(2, 3)
+    assert truncation("a b", "a b c", lambda text: len(text.split()), kept=9) == Truncation(9, 10)
 
 
 def test_a_plain_embedder_tells_nothing() -> None:

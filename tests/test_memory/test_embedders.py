@@ -268,6 +268,8 @@ def table_files() -> tuple[Path, Path]:
 def test_batches_are_bounded_by_count_and_by_size() -> None:
     texts = ["aaaa", "b", "c", "d" * 20, "e", "f"]
     assert [list(batch) for batch in batches(texts, 2, 10)] == [["aaaa", "b"], ["c"], ["d" * 20], ["e", "f"]]
+    assert [list(batch) for batch in batches(["a" * 5, "b" * 5, "c"], 9, 10)] == [["a" * 5, "b" * 5], ["c"]]
+    assert [list(batch) for batch in batches(["d" * 20, "e"], 2, 10)] == [["d" * 20], ["e"]]
     assert list(batches([], 2, 10)) == []
 
 

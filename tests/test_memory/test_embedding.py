@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,10 @@ from memory.rag.knowledge_base import KnowledgeBase
 from memory.records import Memory
 from memory.write.embedding import Embedding
 from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.pending import Flushed
 from memory.write.probe_tables import SqliteProbes
+from memory.write.under_way import UnderWay
+from tests.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 
 LANE = store_namespace("", CONVERSATION)
@@ -38,7 +42,7 @@ HASHING = HashingEmbedder(dimension=64)
 
 
 class Model:
-    """An embedder whose model can be changed under its name, that can fail, hang, refuse and cut."""
+    """An embedder whose model can be changed under its name, that can fail, hang, come too late, refuse and cut."""
 
     dimension = 64
 
@@ -47,6 +51,7 @@ class Model:
         self.turn = turn
         self.fails: str | None = None
         self.hangs = False
+        self.late = False
         self.asked: list[str] = []
         self.probed = 0
 
@@ -55,6 +60,8 @@ class Model:
         self.asked.extend(text for text in texts if text not in PROBES)
         if self.fails is not None:
             raise EmbedderError(self.fails)
+        if self.late:
+            await outlasting()
         await until(lambda: not self.hangs)
         for text in texts:
             if "poison" in text:
@@ -130,7 +137,7 @@ def test_a_model_changed_under_the_same_name_is_noticed_and_nothing_of_it_is_sto
     run(changed.close())
     back = opened(tmp_path, Model())
     assert run(back.embedding.mismatch()) is None
-    assert run(back.flush()) == 1
+    assert run(back.flush()).embedded == 1
     run(back.close())
 
 
@@ -153,7 +160,7 @@ def test_a_length_that_changes_in_a_run_is_noticed_and_nothing_of_it_is_stored(t
     assert found[0].memory.id == report.id
     assert any("words alone" in note for note in found.notes)
     model.length = 64
-    assert run(memory.flush()) == 1
+    assert run(memory.flush()).embedded == 1
     assert vector_of(memory, report.id).shape == (64,)
     run(memory.close())
 
@@ -237,7 +244,7 @@ def test_a_refused_text_waits_with_its_reason_and_the_others_have_vectors(tmp_pa
     assert other.deferred is None
     assert bad.deferred == "the embedder refused it: not this one"
     assert [vector_of(memory, line.id) is None for line in (good, bad, other)] == [False, True, False]
-    assert run(memory.flush()) == 0
+    assert run(memory.flush()).embedded == 0
     assert run(memory.pending()) == 1
     run(memory.close())
 
@@ -253,16 +260,13 @@ WRONG: dict[str, Callable[[np.ndarray], Any]] = {
     "no vectors": lambda vectors: None,
     "words": lambda vectors: [["a"] * 64] * len(vectors),
 }
-ZEROS_ANEW = ("zeros", "reembed")
-"""It leaves the text without a vector and says why; a test of its own."""
 
 
 ROADS = ("remember", "remember_many", "flush", "correct", "reembed")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "road"), [(one, road) for one in WRONG for road in ROADS if (one, road) != ZEROS_ANEW]
-)
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_wrong_is_never_stored_and_fails_no_write(tmp_path: Path, wrong: str, road: str) -> None:
     class Lying(Model):
         wrong: Callable[[np.ndarray], Any] | None = None
@@ -286,13 +290,13 @@ def test_what_is_wrong_is_never_stored_and_fails_no_write(tmp_path: Path, wrong:
         assert run(memory.remember(texts[0])).deferred
     else:
         assert all(one.deferred for one in run(memory.remember_many(texts)))
-        assert road != "flush" or run(memory.flush()) == 0
+        assert road != "flush" or run(memory.flush()).embedded == 0
     entries = list(memory.store.scan(namespace=LANE))
     kept = [entry.vector for entry in entries if entry.vector is not None]
     assert all(vector.shape == (64,) and np.isfinite(vector).all() and vector.any() for vector in kept)
     assert len(kept) == (road != "correct")
     model.wrong = None
-    assert run(memory.flush()) == len(entries) - len(kept)
+    assert run(memory.flush()).embedded == len(entries) - len(kept)
     assert run(memory.pending()) == 0
     run(memory.close())
 
@@ -319,19 +323,55 @@ def test_equal_texts_are_given_once_whatever_embeds_them(tmp_path: Path) -> None
     run(memory.close())
 
 
-def test_zeros_are_not_stored_by_embedding_anew_either(tmp_path: Path) -> None:
-    class Blank(Model):
-        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
-            vectors = await super().embed(texts, kind)
-            return vectors if tuple(texts) == PROBES else np.zeros_like(vectors)
+class Broken(Model):
+    """Answers the probes, and *wrong* for what is named in *broken*."""
 
+    wrong, broken = 0.0, ""
+
+    async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+        vectors = (await super().embed(texts, kind)).copy()
+        vectors[[place for place, text in enumerate(texts) if text not in PROBES and self.broken in text]] = self.wrong
+        return vectors
+
+
+@pytest.mark.parametrize("broken", ["", "Milan"])
+@pytest.mark.parametrize("wrong", [0.0, float("nan")])
+def test_nothing_is_switched_to_an_embedder_that_answers_zeros_or_no_numbers(
+    tmp_path: Path, wrong: float, broken: str
+) -> None:
     memory = opened(tmp_path, Model())
+    ids = [one.id for one in run(memory.remember_many(["The archive is in Turin.", "The library is in Milan."]))]
+    before = [vector_of(memory, one) for one in ids]
+    blank = Broken("blank/1")
+    blank.wrong, blank.broken = wrong, broken
+    with pytest.raises(EmbedderError, match="not finite" if wrong else f"zeros for the text of ({'|'.join(ids)})"):
+        run(memory.reembed(blank))
+    assert memory.store.space is not None
+    assert memory.store.space.fingerprint == "model/1"
+    assert [np.array_equal(vector_of(memory, one), row) for one, row in zip(ids, before, strict=True)] == [True] * 2
+    assert run(memory.recall("Where is the archive?")).notes == ()
+    blank.broken = "nothing of this"
+    done = run(memory.reembed(blank))  # mended, the same call goes on
+    assert (done.embedded, done.without, done.switched) == (2, 0, True)
+    run(memory.close())
+
+
+def test_a_memory_without_vectors_says_so_where_the_first_embedder_gives_zeros(tmp_path: Path) -> None:
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
     run(memory.remember("The archive is in Turin."))
-    done = run(memory.reembed(Blank("blank/1")))
-    assert (done.embedded, done.without, done.switched) == (0, 1, True)
-    (entry,) = memory.store.scan(namespace=LANE)
-    assert (entry.vector, entry.no_vector) == (None, "the embedder refused it: it gave a vector of zeros")
-    assert run(memory.reembed(Model("model/2"))).embedded == 1
+    with pytest.raises(EmbedderError, match=r"none of 1 texts has a vector: .*zeros"):
+        run(memory.reembed(Broken("blank/1")))
+    assert run(memory.pending()) == 1
+    assert run(memory.recall("Where is the archive?"))[0].memory.text == "The archive is in Turin."
+    run(memory.close())
+
+
+def test_the_first_embedder_of_a_memory_says_what_it_cut_and_what_it_refused(tmp_path: Path) -> None:
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
+    run(memory.remember_many(["a long text", "a bad one", "short", "?!"]))
+    done = run(memory.reembed(Detailed()))
+    assert (done.embedded, done.truncated, done.without, done.already) == (2, 1, 2, False)
+    assert (run(memory.reembed()).without, run(memory.pending())) == (1, 1)
     run(memory.close())
 
 
@@ -364,9 +404,57 @@ def test_a_text_that_always_fails_does_not_keep_the_others_waiting(tmp_path: Pat
     words_only = LongTermMemory(store)
     run(words_only.remember_many([f"note {n}" for n in range(20)] + ["poison"] + [f"more {n}" for n in range(20)]))
     again = LongTermMemory(store, embedder=Model())
-    assert run(again.flush()) == 40
+    assert run(again.flush()).embedded == 40
     assert run(again.pending()) == 1
     run(again.close())
+
+
+def test_flushing_says_of_each_text_that_was_cut_how_much_its_vector_holds(tmp_path: Path) -> None:
+    model = Detailed()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    short, long, other = run(memory.remember_many(["a tale", "a long tale", "a longer tale"]))
+    assert long.kept is None
+    model.fails = None
+    done = run(memory.flush())
+    assert (done.embedded, done.truncated, done.waiting) == (3, 2, ())
+    assert {line.id: (line.kept, line.total) for line in done.lines} == {long.id: (3, 9), other.id: (3, 9)}
+    assert str(done.lines[0]) == "stored, truncated (kept 3 of 9 tokens)"
+    assert vector_of(memory, short.id) is not None
+    assert run(memory.flush()) == Flushed()
+    run(memory.close())
+
+
+def test_flushing_says_of_each_text_that_still_waits_why(tmp_path: Path) -> None:
+    model = Detailed()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    bad, poison, _, _ = run(memory.remember_many(["a bad one", "poison itself", "one", "?!"]))
+    model.fails = None
+    done = run(memory.flush())
+    assert (done.embedded, done.without, done.truncated) == (1, 1, 0)
+    assert {line.id: line.deferred for line in done.waiting} == {
+        bad.id: "the embedder refused it: not this one",
+        poison.id: "the embedder failed: cannot read poison itself",
+    }
+    assert run(memory.pending()) == 2
+    run(memory.close())
+
+
+@pytest.mark.parametrize("road", ["the next write", "closing"])
+def test_what_is_cut_where_nobody_reads_a_line_is_in_the_log(
+    tmp_path: Path, road: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Detailed()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    run(memory.remember_many(["a long tale of Turin", "a long tale of Milan"]))
+    model.fails = None
+    if road == "the next write":
+        run(memory.remember("short"))
+    run(memory.close(wait=60))
+    assert "2 texts that waited were cut: the beginning alone is in the vector" in caplog.text
+    assert "Turin" not in caplog.text
 
 
 def test_flushing_gives_up_where_one_text_after_the_other_fails(tmp_path: Path) -> None:
@@ -376,7 +464,7 @@ def test_flushing_gives_up_where_one_text_after_the_other_fails(tmp_path: Path) 
     run(memory.remember_many(["x", *(f"poison {number:03}" for number in range(100))]))
     model.fails = None
     model.asked.clear()
-    assert run(memory.flush()) == 1
+    assert run(memory.flush()).embedded == 1
     alone = {text for text in model.asked if model.asked.count(text) > 2}
     assert len(alone) <= 2 * 16
     assert run(memory.pending()) == 100
@@ -389,7 +477,7 @@ def test_flushing_stops_soon_when_the_embedder_is_down() -> None:
     model.fails = "gone"
     run(memory.remember_many([f"note {n}" for n in range(600)]))
     model.asked.clear()
-    assert run(memory.flush()) == 0
+    assert run(memory.flush()).embedded == 0
     assert len(model.asked) == 256 + 1
     assert "gone" in memory.embedding.problem
 
@@ -418,15 +506,15 @@ def test_who_watches_the_store_sees_no_search_in_a_write(tmp_path: Path) -> None
 
 def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() -> None:
     model = Model()
-    model.hangs = True
+    model.late = True
     now = [0.0]
-    settings = EmbeddingSettings(write_patience=0.02, per_text=0, rest=30)
+    settings = EmbeddingSettings(write_patience=DEADLINE, per_text=0, rest=30)
     embedding = Embedding(open_store("numpy:"), model, settings=settings, clock=lambda: now[0])
     assert "no answer within" in run(embedding.vectors(["one"])).deferred
     asked = len(model.asked)
     assert "left alone" in run(embedding.vectors(["two"])).deferred
     assert len(model.asked) == asked
-    model.hangs, now[0] = False, 31.0
+    model.late, now[0] = False, 31.0
     assert run(embedding.vectors(["three"])).deferred is None
 
 
@@ -435,7 +523,7 @@ def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of
     returned: list[bool] = []
 
     def hung(texts: list[str]) -> Any:
-        returned.append(over.wait(10))
+        returned.append(over.wait(600))
         return [[1.0]] * len(texts)
 
     memory = opened(tmp_path, FunctionEmbedder(hung, fingerprint="hung/1"), write_patience=0.05, per_text=0.0)
@@ -449,12 +537,12 @@ def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of
 
 def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
     model = Model()
-    memory = opened(tmp_path, model, question_patience=0.02)
+    memory = opened(tmp_path, model, question_patience=DEADLINE)
     run(memory.remember("The archive is in Turin."))
-    model.hangs = True
+    model.late = True
     found = run(memory.recall("Where is the archive?"))
     assert found[0].memory.text == "The archive is in Turin."
-    assert any("words alone" in note and "no answer within 0.02 s" in note for note in found.notes)
+    assert any("words alone" in note and "no answer within 600 s" in note for note in found.notes)
     run(memory.close())
 
 
@@ -466,14 +554,14 @@ def test_flushing_is_patient() -> None:
     model.hangs = True
     run(memory.remember("one"))
 
-    async def later() -> int:
+    async def later() -> Flushed:
         flushing = asyncio.ensure_future(memory.flush())
         await asyncio.sleep(0.1)
         assert not flushing.done()
         model.hangs = False
         return await flushing
 
-    assert run(later()) == 1
+    assert run(later()).embedded == 1
 
 
 @pytest.mark.parametrize("name", ["write_patience", "per_text", "question_patience", "rest"])
@@ -489,6 +577,28 @@ def test_an_unknown_way_with_mismatches_is_an_argument_error() -> None:
 
 
 # --- closing
+
+
+def test_an_embedding_that_begins_at_the_moment_of_closing_is_not_waited_for() -> None:
+    under_way = UnderWay()
+
+    class Meanwhile(threading.Condition):
+        """Lets another thread end the waiting just before the embedding is noted as one that waits."""
+
+        def __enter__(self) -> bool:
+            if not under_way.closing:
+                under_way.closing = True
+                under_way.hurry()
+            return super().__enter__()
+
+    under_way._changed = Meanwhile()
+
+    async def begun() -> None:
+        async with under_way.embedding(DEADLINE):
+            await asyncio.sleep(5)
+
+    with pytest.raises(TimeoutError):
+        run(begun())
 
 
 def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) -> None:
@@ -508,7 +618,7 @@ def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) ->
     model.hangs = False
     again = opened(tmp_path, model)
     assert run(again.count()) == 4
-    assert run(again.flush()) == 3
+    assert run(again.flush()).embedded == 3
     run(again.close())
     with pytest.raises(StoreClosed):
         run(again.remember("too late"))
@@ -583,6 +693,27 @@ def test_closing_waits_for_what_is_about_to_be_stored(tmp_path: Path, monkeypatc
     run(again.close())
 
 
+@pytest.mark.parametrize("wait", [0, DEADLINE])
+def test_closing_leaves_the_only_thread_to_what_is_being_stored(tmp_path: Path, wait: float) -> None:
+    model = Model()
+    memory = opened(tmp_path, model)
+    run(memory.remember("first"))
+    model.hangs = True
+
+    async def closed() -> Any:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        writing = asyncio.ensure_future(memory.remember("under way"))
+        await until(lambda: "under way" in model.asked)
+        closing = asyncio.ensure_future(memory.close(wait=wait))
+        await asyncio.sleep(0.05)
+        model.hangs = False
+        async with asyncio.timeout(60):
+            await closing
+        return await writing
+
+    assert run(closed()).outcome == "stored"
+
+
 def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model)
@@ -620,10 +751,10 @@ def test_what_waits_is_counted_and_embedded_by_namespace(tmp_path: Path) -> None
     for namespace, count in (("a", 2), ("b", 3)):
         run(memory.remember_many([f"note {number}" for number in range(count)], namespace=namespace))
     assert [run(memory.pending(namespace=one)) for one in ("a", "b", "c", None)] == [2, 3, 0, 5]
-    assert run(memory.flush()) == 0
+    assert run(memory.flush()).embedded == 0
     assert "down" in (memory.embedding.problem or "")
     model.fails = None
-    assert run(memory.flush(namespace="a")) == 2
+    assert run(memory.flush(namespace="a")).embedded == 2
     assert [run(memory.pending(namespace=one)) for one in ("a", "b", None)] == [0, 3, 3]
     assert memory.embedding.problem is None
     run(memory.close())

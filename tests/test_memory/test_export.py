@@ -1,6 +1,5 @@
 """Export and import: complete, always the same bytes, all of it or nothing."""
 
-import asyncio
 import concurrent.futures
 import gzip
 import json
@@ -8,7 +7,7 @@ import os
 import stat
 import tracemalloc
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -16,43 +15,16 @@ import pytest
 from memory.codec import to_entry, to_metadata
 from memory.errors import ArgumentError, DuplicateKey, UnreadableExport
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
-from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
+from memory.messages import DocumentBlock, Message, TextBlock, ToolResultBlock
 from memory.opening import open_memory
 from memory.portable import reading, room
-from memory.portable.manifest import hasher
 from memory.rag.knowledge_base import KnowledgeBase
-from memory.records import Memory, Outcome, Source, Trust
+from memory.records import Memory, Outcome, Trust
 from memory.runtime import run_sync
+from memory.storage.retention import Retention
 from memory.write.policies import Action, Decision, Extractor, Fact, Judge, MinimumLength, NearDuplicates, NoSecrets
+from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 from vectorstore.engines import sqlite_store
-
-
-class Ticking:
-    """A clock that moves a second at each look."""
-
-    def __init__(self):
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self):
-        self.now += timedelta(seconds=1)
-        return self.now
-
-
-class Toy:
-    """An embedder whose vectors differ from text to text."""
-
-    dimension = 8
-
-    def __init__(self, fingerprint="toy/1"):
-        self.fingerprint = fingerprint
-
-    async def embed(self, texts, kind="document"):
-        rows = [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), 8)
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
 
 
 @pytest.fixture
@@ -66,59 +38,6 @@ def opened(tmp_path):
     yield open_one
     for one in memories:
         run(one.close())
-
-
-def filled(memory, tmp_path):
-    """Something of everything that a memory can hold."""
-    east = timezone(timedelta(hours=5, minutes=30))
-    first = run(memory.remember(Memory("I live in Lisbon.", kind="fact", tags=("home", "town"), importance=0.5)))
-    run(memory.correct(first.id, "I live in Porto.", valid_from=datetime(2025, 3, 1, tzinfo=east)))
-    run(memory.correct(first.id, "I live in Coimbra."))
-    run(memory.pin(first.id))
-    full = Memory(
-        'quotes " and \\ and \u2028 and é 記憶',
-        kind="event",
-        speaker="Ann",
-        role="user",
-        source=Source(session="s", sequence=1, title="T", heading=("a", "b")),
-        scopes={"project": "x"},
-        key="my key",
-        occurred_at=datetime(1, 1, 1, tzinfo=UTC),
-        expires_at=datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
-        metadata={"n": 1, "f": 1.0, "deep": {"list": [True, None, {"x": "y"}]}},
-        caption="a picture",
-        derived_from=(first.id,),
-    )
-    run(memory.remember(full))
-    a, b = (run(memory.remember(text)).id for text in ("one of two", "two of two"))
-    run(memory.merge([a, b], "both in one"))
-    undone = run(memory.remember("said by mistake"))
-    run(memory.undo(undone.operation))
-    gone = run(memory.remember("to be forgotten: 44173921-zebra")).id
-    run(memory.forget([gone]))
-    call = ToolCallBlock(id="1", name="save", arguments={"x": [1]})
-    result = ToolResultBlock(call_id="1", content=(TextBlock(text="saved"),))
-    file = DocumentBlock(media_type="application/pdf", data=bytes(range(256)))
-    run(
-        memory.remember_turn(
-            "session",
-            [Message.user("What is up?"), Message.assistant([call]), Message.tool([result]), Message.user([file])],
-        )
-    )
-    run(memory.conversations.append("another", [Message.system("be kind")]))
-    (tmp_path / "notes").mkdir(exist_ok=True)
-    (tmp_path / "notes" / "tower.md").write_text("# The tower\n\nIt has 291 steps.\n\n# The bridge\n\nIt is long.\n")
-    run(KnowledgeBase(memory, collection="guide").ingest(tmp_path / "notes"))
-    return first.id
-
-
-def exported(memory, path, **options):
-    run(memory.export(path, **options))
-    return path.read_bytes()
-
-
-def items(data):
-    return [json.loads(line) for line in data.splitlines()]
 
 
 def everything(memory, namespace=""):
@@ -185,7 +104,7 @@ def test_lines_stand_in_the_order_that_is_documented(opened, tmp_path):
     filled(memory, tmp_path)
     run(KnowledgeBase(memory, collection="another").ingest(tmp_path / "notes"))
     lines = items(exported(memory, tmp_path / "a.jsonl"))[1:]
-    kinds = ["memory", "passage", "version", "message", "operation", "document", "forgotten"]
+    kinds = ["memory", "passage", "version", "message", "session", "operation", "document", "forgotten"]
     assert [one["type"] for one in lines] == sorted((one["type"] for one in lines), key=kinds.index)
     by = {
         "memory": ("id",),
@@ -262,6 +181,33 @@ def test_what_is_changed_after_an_import_goes_on_as_before(opened, tmp_path):
     assert sequence == 5
 
 
+def test_numbers_of_messages_are_never_given_twice_in_the_other_file_either(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.conversations.append("s", [Message.user("one"), Message.user("two")]))
+    run(memory.conversations.clear("s"))
+    run(memory.conversations.append("t", [Message.user("three"), Message.user("four")]))
+    run(memory.conversations.delete("t", [1]))
+    first = exported(memory, tmp_path / "a.jsonl")
+    assert [one for one in items(first) if one["type"] == "session"] == [{"type": "session", "session": "s", "next": 3}]
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert (report.taken["session"], run(other.import_(tmp_path / "a.jsonl", trust="user")).left["session"]) == (1, 1)
+    assert exported(other, tmp_path / "b.jsonl") == first
+    assert run(other.conversations.append("s", [Message.user("five")])) == [3]
+    assert run(other.conversations.append("t", [Message.user("six")])) == [3]
+
+
+def test_what_a_retention_hides_and_memory_lacks_is_carried_and_remembered_there(opened, tmp_path):
+    memory = opened("m.db", retention=Retention(messages=1, unremembered="keep"))
+    run(memory.conversations.append("s", [Message.user("My sister is called Ida.")]))
+    run(memory.conversations.append("s", [Message.user("How are you?")]))
+    assert len(run(memory.conversations.load("s"))) == 1
+    exported(memory, tmp_path / "a.jsonl")
+    other = opened("n.db")
+    run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    run(other.complete())
+    assert texts(other) == ["How are you?", "My sister is called Ida."]
+
+
 def test_the_file_is_for_its_owner_alone_and_nothing_is_overwritten(opened, tmp_path):
     memory = opened()
     umask = os.umask(0)
@@ -304,7 +250,7 @@ def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tm
     assert report.pending == 1
     assert any("made anew" in note for note in report.notes)
     assert run(other.pending()) == 1
-    assert run(other.flush()) == 1
+    assert run(other.flush()).embedded == 1
 
 
 def test_without_vectors_they_are_made_anew(opened, tmp_path):
@@ -312,6 +258,7 @@ def test_without_vectors_they_are_made_anew(opened, tmp_path):
     run(memory.remember("a fact"))
     data = exported(memory, tmp_path / "a.jsonl", vectors=False)
     assert b'"vector":' not in data
+    assert (items(data)[0]["space"], items(data)[0]["probes"]) == (None, None)
     report = run(other.import_(tmp_path / "a.jsonl"))
     assert (report.pending, report.notes != ()) == (1, True)
 
@@ -372,11 +319,13 @@ def test_tags_scopes_and_filters_limit_it_to_what_belongs_to_them(opened, tmp_pa
     assert chosen[0]["selection"] == {"where": None, "scopes": None, "tags": ["home"]}
     assert {one["id"] for one in chosen[1:] if one["type"] in ("memory", "version")} == {id}
     assert [one["version"] for one in chosen if one["type"] == "version"] == [1, 2]
-    assert {change["id"] for one in chosen if one["type"] == "operation" for change in one["changes"]} == {id}
+    done = [one["changes"] for one in chosen if one["type"] == "operation"]
+    assert {change["id"] for changes in done for change in changes} == {id}
+    assert all(done)
     assert not any(one["type"] in ("message", "document", "forgotten") for one in chosen)
     assert len(items(exported(memory, tmp_path / "b.jsonl", scopes={"project": "x"}))) > 1
     said = items(exported(memory, tmp_path / "c.jsonl", where={"session": "session"}))
-    assert [one["sequence"] for one in said if one["type"] == "message"] == [1, 4]  # the others are no memories
+    assert [one["sequence"] for one in said if one["type"] == "message"] == [1, 3, 4]  # the call is no memory
 
 
 def test_a_part_never_replaces_everything(opened, tmp_path):
@@ -428,6 +377,8 @@ def test_replace_takes_the_place_of_all_that_is_here_and_of_nothing_else(opened,
     exported(memory, tmp_path / "a.jsonl")
     filled(other, tmp_path)
     run(other.remember("only here"))
+    (tmp_path / "only here.md").write_text("A document that the file does not have.")
+    run(KnowledgeBase(other, collection="guide").ingest(tmp_path / "only here.md"))
     run(other.remember("of somebody else", namespace="b"))
     report = run(other.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
     assert report.removed > 5
@@ -462,6 +413,24 @@ def test_a_dry_run_leaves_an_empty_memory_empty(opened, tmp_path, mode):
     planned = run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user", dry_run=True))
     assert exported(other, tmp_path / "after.jsonl") == before
     assert planned.lines == run(other.import_(tmp_path / "a.jsonl", mode=mode, trust="user")).lines
+
+
+@pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
+def test_a_dry_run_foresees_what_was_taken_out_and_forgotten_on_either_side(opened, tmp_path, mode):
+    memory = opened()
+    run(memory.remember_many([Memory("gone here", id="here"), Memory("gone there", id="there")]))
+    filled(memory, tmp_path)
+    run(KnowledgeBase(memory, collection="guide", namespace="b").ingest(tmp_path / "notes"))
+    run(memory.remember(Memory("still here", id="there"), namespace="b"))
+    run(memory.forget(["there"]))
+    exported(memory, tmp_path / "a.jsonl")
+    run(memory.forget(["here"]))
+    run(KnowledgeBase(memory, collection="guide").remove("tower.md"))
+    for namespace in ("", "b"):
+        planned = run(memory.import_(tmp_path / "a.jsonl", mode=mode, namespace=namespace, trust="user", dry_run=True))
+        done = run(memory.import_(tmp_path / "a.jsonl", mode=mode, namespace=namespace, trust="user"))
+        assert (planned.lines, planned.taken, planned.left) == (done.lines, done.taken, done.left)
+        assert planned.removed == done.removed
 
 
 def test_an_unknown_mode_is_refused(opened, tmp_path):
@@ -520,6 +489,18 @@ def test_what_was_undone_here_stays_undone(opened, tmp_path):
     assert run(memory.list()).memories == ()
 
 
+def test_the_past_of_what_was_undone_there_is_not_put_behind_what_is_here(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db")
+    said = run(memory.remember("I live in Lisbon."))
+    exported(memory, tmp_path / "live.jsonl")
+    run(memory.undo(said.operation))
+    exported(memory, tmp_path / "undone.jsonl")
+    run(other.import_(tmp_path / "live.jsonl", trust="user"))
+    report = run(other.import_(tmp_path / "undone.jsonl", mode="upsert", trust="user"))
+    assert (report.lines, report.left["version"]) == ((), 1)
+    assert [one.text for one in run(other.history(said.id))] == ["I live in Lisbon."]
+
+
 def test_what_was_undone_and_then_forgotten_does_not_come_back_as_an_old_version(opened, tmp_path):
     memory = opened()
     said = run(memory.remember("the code is 44173921-zebra"))
@@ -538,6 +519,7 @@ def test_a_strangers_file_is_trusted_as_a_document_and_brings_no_history(opened,
     assert not report.trusted
     entries = [*other.store.scan(namespace=store_namespace("", CONVERSATION))]
     assert {entry.metadata["trust"] for entry in entries} == {"document"}
+    assert {entry.metadata["operation"] for entry in entries} == {report.operation}
     assert not any(entry.metadata.get("pinned") for entry in entries)
     assert run(other.conversations.sessions()) == []
     assert report.left["message"] > 0
@@ -553,14 +535,8 @@ def test_the_memorys_own_export_is_believed_and_an_edited_one_is_not(opened, tmp
         assert run(memory.import_(tmp_path / "a.jsonl", mode="replace")).trusted
         assert run(memory.get(["x"]))[0].trust is Trust.USER
     assert not run(memory.import_(tmp_path / "a.jsonl", namespace="b")).trusted
-    manifest, *rest = data.splitlines(keepends=True)
-    changed = [line.replace(b"mine", b"evil") for line in rest]
-    digest = hasher()
-    for line in changed:
-        digest.update(line)
-    header = json.loads(manifest)
-    forged = manifest.replace(header["hash"].encode(), digest.hexdigest().encode())
-    (tmp_path / "forged.jsonl").write_bytes(forged + b"".join(changed))
+    changed = [line.replace(b"mine", b"evil") for line in data.splitlines(keepends=True)]
+    (tmp_path / "forged.jsonl").write_bytes(b"".join(sealed(changed)))
     report = run(memory.import_(tmp_path / "forged.jsonl", mode="upsert"))
     assert not report.trusted
     assert [line.reason for line in report.lines] == ["what is here is trusted more"]
@@ -572,8 +548,10 @@ def test_the_caller_says_how_far_a_file_is_trusted_and_no_item_is_trusted_more(o
     memory, other = opened("m.db"), opened("n.db")
     for trust in Trust:
         run(memory.remember(Memory(f"by a {trust}", trust=trust)))
+    run(memory.conversations.append("s", [Message.user("hello")]))
     exported(memory, tmp_path / "a.jsonl")
-    run(other.import_(tmp_path / "a.jsonl", trust=ceiling))
+    report = run(other.import_(tmp_path / "a.jsonl", trust=ceiling))
+    assert report.trusted is bool(run(other.conversations.sessions())) is (ceiling is Trust.USER)
     order = list(Trust)
     found = {one.text: one.trust for one in run(other.list())}
     assert found == {f"by a {trust}": max(trust, ceiling, key=order.index) for trust in order}
@@ -627,19 +605,6 @@ def valid(opened, tmp_path):
     memory = opened("source.db")
     filled(memory, tmp_path)
     return exported(memory, tmp_path / "good.jsonl").splitlines(keepends=True)
-
-
-def sealed(lines):
-    """The lines with a first one that fits them, as somebody who edits a file would make it."""
-    digest = hasher()
-    for line in lines[1:]:
-        digest.update(line)
-    header = json.loads(lines[0])
-    header["hash"] = digest.hexdigest()
-    header["counts"] = {
-        kind: sum(json.loads(line).get("type") == kind for line in lines[1:]) for kind in header["counts"]
-    }
-    return [json.dumps(header).encode() + b"\n", *lines[1:]]
 
 
 SAID = {
@@ -895,6 +860,17 @@ def test_facts_of_a_strangers_file_are_asked_for_once_and_those_that_it_brings_a
             assert texts(other) == []
 
 
+def test_what_was_remembered_together_with_the_source_of_a_fact_is_not_asked_for_facts_again(opened, tmp_path):
+    asked = []
+    memory = opened("m.db", policies=[Extractor(dogs)])
+    run(memory.remember_many([Memory(text, kind="turn") for text in ("I have a dog Rex", "I have a cat.")]))
+    run(memory.remember(Memory("It rains.", kind="turn")))
+    exported(memory, tmp_path / "a.jsonl")
+    other = opened("n.db", policies=[Extractor(lambda turn: asked.append(turn.text) or [])])
+    run(other.import_(tmp_path / "a.jsonl"))
+    assert asked == ["It rains."]
+
+
 def test_the_memorys_own_export_is_not_looked_through_for_facts(opened, tmp_path):
     asked = []
     memory = opened(policies=[Extractor(lambda turn: asked.append(turn.text))])
@@ -1004,6 +980,17 @@ def test_a_key_that_is_here_is_the_same_memory_whatever_its_id(opened, tmp_path)
     assert run(other.count()) == 2
 
 
+def test_what_a_file_corrects_keeps_the_key_that_it_has_here(opened, tmp_path):
+    memory = opened()
+    id = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
+    lines = exported(memory, tmp_path / "a.jsonl", vectors=False).splitlines(keepends=True)
+    without = [line.replace(b"Wu", b"Li").replace(b'"key": "dentist", ', b"") for line in lines]
+    (tmp_path / "b.jsonl").write_bytes(b"".join(sealed(without)))
+    run(memory.import_(tmp_path / "b.jsonl", mode="upsert", trust="user"))
+    (there,) = run(memory.get([id]))
+    assert (there.text, there.key) == ("My dentist is Dr. Li.", "dentist")
+
+
 def test_a_key_of_a_strangers_file_names_nothing_here(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember(Memory("Pay to account 1.", key="account")))
@@ -1038,6 +1025,17 @@ def test_a_document_that_is_here_gets_no_second_passages(opened, tmp_path):
         reasons = {line.reason for line in report.lines if line.id.startswith("c") and "document" in line.reason}
         assert any("its document is here already" in reason for reason in reasons)
         assert other.store.count(namespace=store_namespace("", "documents", "guide")) == before
+
+
+def test_a_document_that_is_here_under_another_name_is_not_there_twice(opened, tmp_path):
+    memory = opened()
+    filled(memory, tmp_path)
+    lines = exported(memory, tmp_path / "a.jsonl").splitlines(keepends=True)
+    renamed = [line.replace(b'"source": "tower.md", "location"', b'"source": "t.md", "location"') for line in lines]
+    (tmp_path / "b.jsonl").write_bytes(b"".join(sealed(renamed)))
+    report = run(memory.import_(tmp_path / "b.jsonl", trust="user"))
+    assert (report.left["document"], report.taken) == (1, {})
+    assert [one.source for one in run(KnowledgeBase(memory, collection="guide").documents())] == ["tower.md"]
 
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])
@@ -1161,6 +1159,12 @@ def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, m
     for count in (12, 48):
         memory, other = (opened(f"{name}{count}.db", embedder=None, choose_local=False) for name in "mn")
         run(memory.remember_many(f"{n} " + ("y" * 200 + " ") * 500 for n in range(count)))
+        for n in range(count):  # a long session, and each of its messages carries something
+            run(
+                memory.conversations.append(
+                    "s", [Message.user([DocumentBlock(media_type="application/pdf", data=bytes([n]) * 100_000)])]
+                )
+            )
         path = tmp_path / f"{count}.jsonl"
         most[count] = [peak(memory.export(path)), peak(other.import_(path)), peak(other.import_(path, mode="replace"))]
     assert all(large < 1.5 * small for small, large in zip(most[12], most[48], strict=True)), most

@@ -8,6 +8,7 @@ import pytest
 from memory.errors import CannotUndo, NotTrusted
 from memory.lanes import ARCHIVE, store_namespace
 from memory.long_term import LongTermMemory
+from memory.messages import Message
 from memory.records import Memory, Outcome, Trust
 from vectorstore import open_store
 
@@ -106,3 +107,145 @@ def test_what_was_done_before_can_be_undone_once_it_is_back(memory):
     run(memory.restore_forgotten(receipt.operation))
     run(memory.undo(corrected.operation))
     assert [one.text for one in run(memory.list())] == ["the first thing"]
+
+
+def test_taken_back_it_is_mentioned_again_by_what_was_made_of_it(memory):
+    a, b, c = (remembered(memory, text) for text in ("the first thing", "the second thing", "the third thing"))
+    both = remembered(memory, "from all", derived_from=(a, b, c))
+    run(memory.correct(both, "from all of them"))
+    (answer,) = run(memory.remember_turn("s", [Message.assistant("I used it.")], used=[a, b]))
+    receipts = [run(memory.forget([one], grace=WEEK)) for one in (a, b)]
+    assert run(memory.get([both]))[0].derived_from == (c,)
+    assert "used" not in run(memory.get([answer.id]))[0].metadata
+    run(memory.restore_forgotten(receipts[0].operation))
+    assert [one.derived_from for one in run(memory.history(both))] == [(a, c), (a, c)]
+    assert run(memory.get([answer.id]))[0].metadata["used"] == [a]
+    run(memory.restore_forgotten(receipts[1].operation))
+    assert run(memory.get([both]))[0].derived_from == (a, b, c)
+
+
+def test_what_is_gone_for_good_by_then_is_not_mentioned_again_and_what_was_made_of_it_may_be_gone(memory):
+    a, b, c = (remembered(memory, text) for text in ("the first thing", "the second thing", "the third thing"))
+    both = remembered(memory, "from all", derived_from=(a, b, c))
+    other = remembered(memory, "from two", derived_from=(a, c))
+    receipt = run(memory.forget([a, b], grace=WEEK))
+    final = run(memory.forget([a, other]))
+    run(memory.restore_forgotten(receipt.operation))
+    assert run(memory.get([both]))[0].derived_from == (b, c)
+    assert run(memory.get([other])) == [None]
+    assert run(memory.verify_forgotten(final)).gone
+
+
+def test_more_than_a_page_of_what_stays_loses_the_mention_and_gets_it_back(memory):
+    a, b = remembered(memory, "the first thing"), remembered(memory, "the second thing")
+    made = [one.id for one in run(memory.remember_many(Memory(f"no. {n}", derived_from=(a, b)) for n in range(300)))]
+    receipt = run(memory.forget([a], grace=WEEK))
+    assert {one.derived_from for one in run(memory.get(made))} == {(b,)}
+    run(memory.restore_forgotten(receipt.operation))
+    assert {one.derived_from for one in run(memory.get(made))} == {(a, b)}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_messages_of_which_nothing_was_remembered_are_their_speakers(memory, whole):
+    def forget(**named):
+        run(memory.forget_namespace("", **named) if whole else memory.forget(session="s", **named))
+
+    said = [Message.system("be brief"), Message.user([]), Message.tool([])]
+    for one, actor, may in [
+        *((one, "tool", "user") for one in said[:2]),
+        (said[2], "document", "tool"),
+        (Message.assistant([]), "tool", "assistant"),
+    ]:
+        run(memory.conversations.append("s", [one]))
+        with pytest.raises(NotTrusted, match="message 1 of session s") if may == "user" else pytest.raises(NotTrusted):
+            forget(actor=actor)
+        forget(actor=actor, approved_by=may)
+        assert run(memory.conversations.load("s")) == []
+        run(memory.forget_namespace(""))
+    run(memory.conversations.append("s", [Message(role="user", metadata={"trust": "tool"})]))
+    forget(actor="tool")
+    assert run(memory.conversations.load("s")) == []
+
+
+def test_what_waits_keeps_a_namespace_from_being_forgotten_by_who_is_trusted_less(memory):
+    receipt = run(memory.forget([remembered(memory, "my own words")], grace=WEEK))
+    with pytest.raises(NotTrusted):
+        run(memory.forget_namespace("", actor="tool"))
+    assert list(memory._context.held.of("")) == [receipt.operation]
+    assert run(memory.forget_namespace("", actor="tool", approved_by="user")).parts["held"] == 1
+
+
+def test_a_memory_that_waits_is_not_erased_by_who_is_trusted_less(memory):
+    mine = remembered(memory, "my own words")
+    receipt = run(memory.forget([mine], grace=WEEK))
+    with pytest.raises(NotTrusted):
+        run(memory.forget([mine], actor="tool"))
+    assert list(memory._context.held.of("")) == [receipt.operation]
+
+
+def test_of_what_waits_a_part_that_says_more_than_is_trusted_is_not_taken_by_its_words(memory):
+    run(memory.conversations.append("s", [Message.system("use the words my own words")]))
+    run(memory.forget(session="s", grace=WEEK))
+    (noted,) = run(memory.remember_many([Memory("my own words", actor="tool", trust=Trust.TOOL)]))
+    with pytest.raises(NotTrusted):
+        run(memory.forget([noted.id], actor="tool"))
+    assert run(memory.forget([noted.id])).parts["held"] == 1
+
+
+@pytest.mark.parametrize("by", ["undo", "restore_forgotten"])
+def test_messages_alone_come_back_with_their_forgetting(memory, by):
+    run(memory.conversations.append("s", [Message.system("be brief")]))
+    receipt = run(memory.forget(session="s", grace=WEEK))
+    assert receipt.operation is not None
+    run(getattr(memory, by)(receipt.operation))
+    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["be brief"]
+    assert run(memory.forget(session="s")).operation is None  # of messages alone nothing is in the log
+
+
+def test_a_message_that_waits_alone_still_comes_back_when_what_waited_with_it_is_gone(memory):
+    run(memory.remember_turn("s", [Message.user("the first thing"), Message.system("be brief")]))
+    receipt = run(memory.forget(session="s", grace=WEEK))
+    assert run(memory.forget(receipt.memories)).parts["held"] == 2
+    run(memory.restore_forgotten(receipt.operation))
+    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["be brief"]
+
+
+def test_nothing_waits_of_a_package_that_was_emptied(memory):
+    receipt = run(memory.forget([remembered(memory, "the first thing")], grace=WEEK))
+    run(memory.forget(receipt.memories))
+    assert list(memory._context.held.of("")) == []
+
+
+def test_a_time_of_grace_takes_nothing_from_another(memory):
+    receipts = [run(memory.forget([remembered(memory, "the very same words")], grace=WEEK)) for _ in range(2)]
+    assert [one.parts.get("held") for one in receipts] == [None, None]
+    for one in receipts:
+        run(memory.restore_forgotten(one.operation))
+    assert len(run(memory.list())) == 2
+
+
+def test_what_is_here_again_under_its_key_and_waits_too_goes_once(memory):
+    first = remembered(memory, "with a key", key="k")
+    receipt = run(memory.forget([first], grace=WEEK))
+    assert remembered(memory, "other words", key="k") == first
+    done = run(memory.forget([first]))
+    assert (done.memories, done.parts["held"], len(done.hashes)) == ((first,), 1, 2)
+    assert receipt.operation not in memory._context.held.of("")
+
+
+def test_what_somebody_forgot_who_is_trusted_more_is_not_brought_back_nor_what_is_theirs(memory):
+    mine, tools = remembered(memory, "my own words"), remembered(memory, "what a tool said", trust=Trust.TOOL)
+    by_me = run(memory.forget([tools], grace=WEEK))
+    by_tool = run(memory.forget([mine], actor="tool", approved_by="user", grace=WEEK))
+    for operation in (by_me.operation, by_tool.operation):
+        with pytest.raises(NotTrusted):
+            run(memory.restore_forgotten(operation, actor="tool"))
+        run(memory.restore_forgotten(operation, actor="tool", approved_by="user"))
+    assert len(run(memory.list())) == 2
+
+
+def test_a_namespace_is_forgotten_by_whom_its_owner_approves(memory):
+    remembered(memory, "my own words")
+    with pytest.raises(NotTrusted):
+        run(memory.forget_namespace("", actor="tool"))
+    assert len(run(memory.forget_namespace("", actor="tool", approved_by="user")).memories) == 1

@@ -226,6 +226,19 @@ def test_backups_are_not_removed_for_what_may_come_back(memory):
         run(memory.forget([first], grace=WEEK, remove_backups=True))
 
 
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_what_is_due_first_goes_first_at_its_moment(memory, clock, order):
+    first = {weeks: run(memory.remember(f"thing {weeks}")).id for weeks in order}
+    receipts = {weeks: run(memory.forget([first[weeks]], grace=weeks * WEEK)) for weeks in order}
+    clock.now += WEEK
+    run(memory.remember("any write"))
+    assert list(memory._context.held.of("")) == [receipts[2].operation]
+    run(memory.restore_forgotten(receipts[2].operation))
+    assert run(memory.get([first[1], first[2]]))[0] is None
+    clock.now += WEEK
+    assert memory.erase_due() == 0
+
+
 # --- the bytes, in a file
 
 

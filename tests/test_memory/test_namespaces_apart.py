@@ -1,9 +1,10 @@
 """Two namespaces never meet: the same calls give the same bytes whether another namespace is empty, full or at work.
 
-Each script is drawn from a seed and covers every public call of the package that is about one namespace: the list of
-them is made from the face, so that a new one cannot be left out. It runs in two copies of one file (or two stores in
-memory): in one nothing else is there; in the other a second namespace was filled before, with the same ids, keys,
-sessions and documents, and goes on writing between the calls. Answers and error texts are compared.
+Each script makes every public call of the package that is about one namespace, in an order and with arguments that are
+drawn from a seed: the list of them is made from the face, so that a new one cannot be left out. It runs in two copies
+of one file (or two stores in memory): in one nothing else is there; in the other a second namespace was filled before,
+with the same ids, keys, sessions and documents, and goes on writing between the calls. Answers and error texts are
+compared; then everything that is left is looked at, taken back and made anew, and that is compared, too.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import random
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,17 +26,24 @@ import pytest
 import memory as memory_face
 from memory import (
     Conversation,
+    EmbedderError,
+    EmbeddingSettings,
     FixedWindow,
     HashingEmbedder,
+    InMemoryHistory,
     KnowledgeBase,
     LongTermMemory,
     Memory,
     MemoryLayerError,
     Message,
+    NearDuplicates,
+    Retention,
     ShortTermMemory,
+    SqliteHistory,
     Summary,
     SummaryWindow,
     evaluate,
+    window_of,
 )
 from memory.embedders.space import embedder_space
 from memory.portable.report import Mode
@@ -42,37 +51,63 @@ from memory.storage.rows import ThreadedHistory
 from vectorstore import VectorStoreError, open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
-OTHER = "other"
-WORDS = [
-    "garden",
-    "piano",
-    "bridge",
-    "letter",
-    "winter",
-    "candle",
-    "harbour",
-    "bicycle",
-    "lantern",
-    "orchard",
-    "violin",
-    "market",
-]
-IDS = [f"m{number}" for number in range(8)]
+WORDS = ["garden", "piano", "bridge", "harbour", "lantern", "market"]
+IDS = ["m0", "m1", "m2", "m3", "m4", "f1", "f2"]
 SESSIONS = ("monday", "tuesday")
-STEPS = 60
+KEYS = ("first", "second", "third")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the two namespaces are called, and how the memory is set."""
+
+    mine: str
+    other: str
+    retention: Retention | None = None
+    near: bool = False
+    cache_bytes: int = 0
+
+
+SETTINGS = [
+    Setting("mine", "mine2"),
+    Setting("", "mine", near=True, cache_bytes=2**20),
+    Setting("Mine", "mine/conversation", Retention(messages=4, idle=timedelta(minutes=40), unremembered="keep")),
+]
+
+
+class Unreliable:
+    """An embedder that does not answer while it *fails*."""
+
+    def __init__(self) -> None:
+        self.fails = False
+        self._embedder = HashingEmbedder(dimension=32)
+        self.fingerprint, self.dimension = self._embedder.fingerprint, 32
+
+    async def embed(self, texts: list[str], kind: Any = "document") -> Any:
+        if self.fails:
+            raise EmbedderError("no answer")
+        return await self._embedder.embed(texts, kind)
 
 
 class World:
     """A memory whose clock and ids are counted apart for each namespace, so that both worlds count alike."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, setting: Setting) -> None:
         self.side, self.minute = "", 0
+        self.fails = not setting.cache_bytes  # a text that was embedded once needs no embedder, whoever had it embedded
         self._counts: dict[tuple[str, str], int] = {}
-        embedder = HashingEmbedder(dimension=32)
+        self.embedder = Unreliable()
+        clock = lambda: NOW + timedelta(minutes=self.minute)  # noqa: E731 - as a clock is given
+        store = open_store(url, space=embedder_space(self.embedder))
+        database = getattr(store, "database", None)
+        kept = {"clock": clock, "retention": setting.retention}
         self.memory = LongTermMemory(
-            open_store(url, space=embedder_space(embedder)),
-            embedder=embedder,
-            clock=lambda: NOW + timedelta(minutes=self.minute),
+            store,
+            history=InMemoryHistory(**kept) if database is None else SqliteHistory(database, **kept),
+            embedder=self.embedder,
+            policies=[NearDuplicates()] if setting.near else (),
+            embedding_settings=EmbeddingSettings(cache_bytes=setting.cache_bytes),
+            clock=clock,
             ids=lambda: f"i{self._next('id')}",
             operation_ids=lambda: f"o{self._next('operation')}",
             zone=UTC,
@@ -85,10 +120,12 @@ class World:
 
     def of(self, namespace: str, minute: int) -> LongTermMemory:
         self.side, self.minute = namespace, minute
+        self.embedder.fails = self.fails and minute % 4 == 3
         return self.memory
 
 
 Call = Callable[[LongTermMemory, str], Awaitable[Any]]
+Named = tuple[str, Call]
 
 
 async def summed_up(where: Any, *place: str) -> object:
@@ -103,27 +140,30 @@ def sentence(rng: random.Random) -> str:
     return f"The {rng.choice(WORDS)} stands near the {rng.choice(WORDS)} of {rng.choice(('Ana', 'Ben'))}."
 
 
-def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
-    """Return one call with its arguments: the name of the method, and what to do with a memory in a namespace."""
+def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
+    """Return every call with arguments: the name of the method, and what to do with a memory in a namespace."""
     id, more = rng.choice(IDS), rng.sample(IDS, 2)
     text, word, session = sentence(rng), rng.choice(WORDS), rng.choice(SESSIONS)
     said = [Message.user(text), Message.assistant(f"I see: {word}.")]
     day, operation = NOW + timedelta(hours=rng.randint(-3, 3)), f"o{rng.randint(1, 40)}"
-    sweeping = rng.random() < 0.1
+    vectors = rng.random() < 0.3
     item = Memory(text, id=id, tags=(word,), scopes={"user": rng.choice(("ana", "ben"))}, session=session)
-    keyed = Memory(text, key=rng.choice(("first", "second")), importance=rng.random())
+    keyed = Memory(text, key=rng.choice(KEYS), importance=rng.random())
+    made = Memory(f"Of that: {text}", derived_from=more[:1])
 
     def knowledge(memory: LongTermMemory, namespace: str) -> KnowledgeBase:
         return KnowledgeBase(memory, namespace=namespace)
 
+    def policy() -> SummaryWindow:
+        return SummaryWindow(FixedWindow(messages=2), lambda so_far, given: f"{so_far} {given[-1].text}")
+
     def window(memory: LongTermMemory, namespace: str) -> ShortTermMemory:
-        summed_up = SummaryWindow(FixedWindow(messages=2), lambda so_far, given: f"{so_far} {given[-1].text}")
-        return ShortTermMemory(memory.conversations, policy=summed_up, session=session, namespace=namespace)
+        return ShortTermMemory(memory.conversations, policy=policy(), session=session, namespace=namespace)
 
     async def exported(memory: LongTermMemory, namespace: str) -> tuple[object, bytes]:
         with suppress(FileNotFoundError):
             file.unlink()
-        report = await memory.export(file, namespace=namespace, vectors=sweeping)
+        report = await memory.export(file, namespace=namespace, vectors=vectors)
         return report, file.read_bytes()
 
     async def imported(memory: LongTermMemory, namespace: str) -> tuple[object, object]:
@@ -139,10 +179,11 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         return receipt, replace(proof, files=())  # the two files have different names
 
     file, mode = documents.with_name("export.jsonl"), rng.choice(get_args(Mode))
-    calls: list[tuple[str, Call]] = [
+    elsewhere = documents.with_name("elsewhere.jsonl")
+    return [
         ("LongTermMemory.remember", lambda m, n: m.remember(item, namespace=n)),
         ("LongTermMemory.remember", lambda m, n: m.remember(keyed, namespace=n)),
-        ("LongTermMemory.remember_many", lambda m, n: m.remember_many([text, item, keyed], namespace=n)),
+        ("LongTermMemory.remember_many", lambda m, n: m.remember_many([text, item, keyed, made], namespace=n)),
         ("LongTermMemory.remember_turn", lambda m, n: m.remember_turn(session, said, namespace=n)),
         ("LongTermMemory.recall", lambda m, n: m.recall(f"Where is the {word}?", namespace=n, explain=True)),
         (
@@ -182,10 +223,11 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("LongTermMemory.forget", lambda m, n: m.forget(session=session, namespace=n, grace=timedelta(days=1))),
         ("LongTermMemory.verify_forgotten", forgotten_and_proved),
         ("LongTermMemory.restore_forgotten", lambda m, n: m.restore_forgotten(operation, namespace=n)),
-        ("LongTermMemory.forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=not sweeping)),
+        ("LongTermMemory.forget_namespace", lambda m, n: m.forget_namespace(n, dry_run=True)),
         ("evaluate", lambda m, n: evaluate(m, namespace=n, questions=4, k=2)),
         ("LongTermMemory.export", exported),
         ("LongTermMemory.import_", imported),
+        ("LongTermMemory.import_", lambda m, n: m.import_(elsewhere, mode=mode, namespace=n)),
         ("KnowledgeBase.ingest", lambda m, n: knowledge(m, n).ingest([documents])),
         ("KnowledgeBase.documents", lambda m, n: knowledge(m, n).documents()),
         ("KnowledgeBase.retrieve", lambda m, n: knowledge(m, n).retrieve(f"Where is the {word}?", neighbours=1)),
@@ -204,10 +246,68 @@ def drawn(rng: random.Random, documents: Path) -> tuple[str, Call]:
         ("Conversation.load", lambda m, n: Conversation(m.conversations, session, n).load(after=1)),
         ("Conversation.summary", lambda m, n: Conversation(m.conversations, session, n).summary("tale")),
         ("Conversation.keep_summary", lambda m, n: summed_up(Conversation(m.conversations, session, n))),
+        ("SummaryWindow.window", lambda m, n: policy().window(Conversation(m.conversations, session, n))),
+        ("window_of", lambda m, n: window_of(policy(), Conversation(m.conversations, session, n))),
         ("history.replace", lambda m, n: m.conversations.replace(session, said, namespace=n)),
         ("history.delete", lambda m, n: m.conversations.delete(session, [1, 2], namespace=n)),
     ]
-    return rng.choice(calls)
+
+
+def script_of(rng: random.Random, documents: Path) -> list[Named]:
+    """Return every call, in some order, each with arguments of its own; there is something to call them about."""
+    items = [Memory(sentence(rng), id=id, tags=(rng.choice(WORDS),)) for id in IDS[:5]]
+    first: list[Named] = [
+        ("LongTermMemory.remember_many", lambda m, n: m.remember_many(items, namespace=n)),
+        ("LongTermMemory.pin", lambda m, n: m.pin(IDS[:3], namespace=n)),
+        ("LongTermMemory.import_", lambda m, n: m.import_(documents.with_name("elsewhere.jsonl"), namespace=n)),
+    ]
+    order = list(range(len(calls_drawn(rng, documents))))
+    rng.shuffle(order)
+    return [*first, *(calls_drawn(rng, documents)[place] for place in order)]
+
+
+def looking(documents: Path) -> list[Named]:
+    """Return calls that look at all that there may be and change none of it."""
+    looks: list[Named] = [
+        ("operations", lambda m, n: m.operations(limit=999, namespace=n)),
+        ("list", lambda m, n: m.list(limit=999, namespace=n)),
+        ("known", lambda m, n: m.list(limit=999, known_at=NOW + timedelta(minutes=30), namespace=n)),
+        ("stats", lambda m, n: m.stats(namespace=n)),
+        ("pinned", lambda m, n: m.pinned(namespace=n)),
+        ("pending", lambda m, n: m.pending(namespace=n)),
+        ("sessions", lambda m, n: m.conversations.sessions(namespace=n)),
+        ("documents", lambda m, n: KnowledgeBase(m, namespace=n).documents()),
+        ("dry run", lambda m, n: m.forget_namespace(n, dry_run=True)),
+    ]
+    for one in SESSIONS:
+        looks.append(("load", lambda m, n, one=one: m.conversations.load(one, namespace=n)))
+        for told in ("tale", "summary"):
+            looks.append(("summary", lambda m, n, one=one, told=told: m.conversations.summary(one, told, namespace=n)))
+    looks += [("history", lambda m, n, id=id: m.history(id, namespace=n)) for id in IDS]
+    looks += [("recall", lambda m, n, word=word: m.recall(word, 99, explain=True, namespace=n)) for word in WORDS[:3]]
+    return looks
+
+
+def ending(documents: Path) -> list[Named]:
+    """Return calls that take back and bring back what can be, make it anew, and forget it: in the end, everything."""
+    texts = [f"The {word} stands near the {word} of Ana." for word in WORDS]
+
+    def ingest(again: bool) -> Call:
+        return lambda m, n: KnowledgeBase(m, namespace=n).ingest([documents], again=again)
+
+    calls: list[Named] = []
+    calls += [("undo", lambda m, n, at=at: m.undo(f"o{at}", namespace=n)) for at in range(60, 0, -3)]
+    calls += [("restore", lambda m, n, at=at: m.restore_forgotten(f"o{at}", namespace=n)) for at in range(60, 0, -2)]
+    calls += [("by key", lambda m, n, key=key: m.remember(Memory(texts[0], key=key), namespace=n)) for key in KEYS]
+    calls += [("by id", lambda m, n, id=id: m.remember(Memory(texts[1], id=id), namespace=n)) for id in IDS]
+    calls += [("ingest", ingest(False)), ("ingest", ingest(True))]
+    calls += [("forget", lambda m, n, id=id: m.forget([id], namespace=n)) for id in IDS]
+    calls += [("forget", lambda m, n, one=one: m.forget(session=one, namespace=n)) for one in SESSIONS]
+    calls += [
+        ("remember", lambda m, n: m.remember_many(texts, namespace=n)),
+        ("flush", lambda m, n: m.flush(namespace=n)),
+    ]
+    return [*calls, *looking(documents)[:9], ("gone", lambda m, n: m.forget_namespace(n)), *looking(documents)[:9]]
 
 
 async def answered(call: Call, memory: LongTermMemory, namespace: str) -> str:
@@ -218,50 +318,74 @@ async def answered(call: Call, memory: LongTermMemory, namespace: str) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-async def played(world: World, script: Sequence[tuple[str, Call]], meanwhile: Sequence[Call]) -> list[str]:
-    """Run *script* in the namespace "mine"; before it and between its calls, *meanwhile* in the other."""
-    busy = iter(meanwhile)
-    for call in [*zip(range(STEPS), busy, strict=False)]:
-        await answered(call[1], world.of(OTHER, 0), OTHER)
+async def played(world: World, setting: Setting, mine: Sequence[Named], other: Sequence[Sequence[Named]]) -> list[str]:
+    """Make the calls of *mine* in one namespace; of the *other* ones some come before, some between, some after."""
+    before, between, after = other
     said = []
-    for minute, (name, call) in enumerate(script):
-        said.append(f"{name}: {await answered(call, world.of('mine', minute), 'mine')}")
-        for other in [*zip(range(1), busy, strict=False)]:
-            await answered(other[1], world.of(OTHER, minute), OTHER)
+    for _, call in before:
+        await answered(call, world.of(setting.other, 0), setting.other)
+    for minute, (one, beside) in enumerate(zip_longest(mine, between)):
+        if beside is not None:
+            await answered(beside[1], world.of(setting.other, minute), setting.other)
+        if one is not None:
+            said.append(f"{one[0]}: {await answered(one[1], world.of(setting.mine, minute), setting.mine)}")
+    for _, call in after:
+        await answered(call, world.of(setting.other, len(mine)), setting.other)
     return said
 
 
 @pytest.fixture(params=["numpy", "sqlite"])
-def worlds(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[World, World]]:
+def worlds(request: pytest.FixtureRequest, tmp_path: Path, setting: Setting) -> Iterator[tuple[World, World]]:
     if request.param == "numpy":
-        yield World("numpy:"), World("numpy:")
+        yield World("numpy:", setting), World("numpy:", setting)
         return
     first, second = tmp_path / "first.db", tmp_path / "second.db"
-    asyncio.run(World(f"sqlite:///{first}").memory.close())
+    asyncio.run(World(f"sqlite:///{first}", setting).memory.close())
     shutil.copy(first, second)  # one key, so that the ids made of it are the same
-    pair = World(f"sqlite:///{first}"), World(f"sqlite:///{second}")
+    pair = World(f"sqlite:///{first}", setting), World(f"sqlite:///{second}", setting)
     yield pair
     for one in pair:
         asyncio.run(one.memory.close())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    """A folder of documents, and beside it an export of another memory, with the same keys under other ids."""
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    text = "# Harbour\n\nThe lantern hangs over the harbour.\n\n# Market\n\nThe market opens.\n"
+    (folder / "notes.md").write_text(text)
+    asyncio.run(exported_elsewhere(tmp_path / "elsewhere.jsonl"))
+    return folder
+
+
+async def exported_elsewhere(path: Path) -> None:
+    async with LongTermMemory(open_store("numpy:"), clock=lambda: NOW, zone=UTC) as memory:
+        await memory.remember_turn("monday", [Message.user("The kite flies."), Message.assistant("High.")])
+        await memory.remember(Memory("The kite is red.", id="f1", key="first"))
+        await memory.remember(Memory("The kite is old.", id="f2", key="third"))
+        await memory.correct("f2", "The kite is new.")
+        await memory.forget([(await memory.remember(Memory("The kite is lost.", id="m3"))).id])
+        await memory.export(path)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.other)
 def test_what_another_namespace_holds_or_does_changes_no_answer(
-    worlds: tuple[World, World], tmp_path: Path, seed: int
+    worlds: tuple[World, World], setting: Setting, documents: Path
 ) -> None:
-    documents = tmp_path / "documents"
-    documents.mkdir()
-    (documents / "notes.md").write_text(
-        "# Harbour\n\nThe lantern hangs over the harbour.\n\n# Market\n\nThe market opens.\n"
-    )
-    alone, beside = worlds
-    rng = random.Random(seed)
-    script = [drawn(rng, documents) for _ in range(STEPS)]
-    busy = [drawn(rng, documents)[1] for _ in range(2 * STEPS)]
-    said = asyncio.run(played(alone, script, ()))
-    assert sum("Error" not in one and "NoSuchMemory" not in one for one in said) > STEPS / 3
-    for place, (one, other) in enumerate(zip(said, asyncio.run(played(beside, script, busy)), strict=True)):
-        assert one == other, f"seed {seed}, call {place}"
+    rng = random.Random(seed := SETTINGS.index(setting))
+    script = [*script_of(rng, documents), *script_of(rng, documents)]
+    other = (script_of(rng, documents), script_of(rng, documents), ending(documents))
+    looks = [*looking(documents), *ending(documents)]
+
+    async def told(world: World, others: Sequence[Sequence[Named]]) -> list[str]:
+        said = await played(world, setting, script, others)
+        return [*said, *await played(world, setting, looks, ((), (), ()))]
+
+    alone, beside = (asyncio.run(told(*one)) for one in zip(worlds, (((), (), ()), other), strict=True))
+    assert sum("Error" not in one and "NoSuchMemory" not in one for one in alone) > len(alone) / 3
+    for place, (one, same) in enumerate(zip(alone, beside, strict=True)):
+        assert one == same, f"seed {seed}, call {place}"
 
 
 OF_THE_FILE = {
@@ -300,8 +424,7 @@ def _takes_namespace(one: Callable[..., Any]) -> bool:
 
 
 def uncovered(face: Mapping[str, object], documents: Path) -> set[str]:
-    rng = random.Random(0)
-    return calls_of(face) - {drawn(rng, documents)[0] for _ in range(5000)} - set(OF_THE_FILE)
+    return calls_of(face) - {name for name, _ in calls_drawn(random.Random(0), documents)} - set(OF_THE_FILE)
 
 
 FACE = {name: getattr(memory_face, name) for name in memory_face.__all__}

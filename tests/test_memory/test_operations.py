@@ -65,6 +65,24 @@ def test_one_memory_has_its_own_operations_and_one_namespace_too(log: Operations
     assert log.get("other", "a") is None
 
 
+def test_what_came_later_is_told_by_memory_with_the_change_of_that_one_alone(log: Operations) -> None:
+    """Other memories and other namespaces are not in it, nor is what came before."""
+    first, pinned = Change("m", 1), Change("m", 2, old={"pinned": None}, new={"pinned": True})
+    log.add("", operation("before", first, Change("n", 1)))
+    log.add("", operation("it", first, Change("n", 1), Change("o", 1)))
+    log.add("", operation("b", pinned, Change("p", 1)))
+    log.add("else", operation("d", Change("m", 3)))
+    log.add("", operation("c", Change("n", None, gone=True), Change("m", 3), at=NOW - timedelta(days=400)))
+    log.undone("", "b", "c")
+    later = log.later("", "it")
+    assert {id: [one.id for one in those] for id, those in later.items()} == {"m": ["c", "b"], "n": ["c"]}
+    assert [one.changes for one in later["m"]] == [(Change("m", 3),), (pinned,)]
+    assert later["m"][1].undone_by == "c"
+    assert dict(log.later("", "c")) == {}
+    with pytest.raises(ArgumentError, match="d"):
+        log.later("", "d")
+
+
 def test_what_was_taken_back_says_by_what(log: Operations) -> None:
     log.add("", operation("a", Change("m", 1)))
     log.undone("", "a", "b")

@@ -204,6 +204,37 @@ def test_where_an_embedder_fails_on_some_only_the_waiting_differs(items, policie
     assert state(many) == state(single)
 
 
+def test_what_is_known_already_has_its_facts_made_no_second_time():
+    memory = opened(["facts"], None)
+    item = Memory("I like green tea.", key="tea")
+    (first,) = run_sync(memory.remember_many([item]))
+    assert [made.outcome for made in first.made] == ["stored", "stored"]
+    many = run_sync(memory.remember_many([item, item]))
+    assert [(one.outcome, one.made) for one in (*many, run_sync(memory.remember(item)))] == [("duplicate", ())] * 3
+    assert run_sync(memory.count()) == 3
+
+
+def test_what_comes_from_an_item_of_the_same_batch_is_trusted_as_what_is_stored_of_it():
+    """Also where that one is named by its key, and where it is not stored, since it is there already."""
+    memory = opened([], None)
+    keyed = run_sync(memory.remember(Memory("Rain comes.", key="rain"))).id
+    run_sync(memory.forget([keyed]))
+    run_sync(memory.remember(Memory("Snow comes.", id="snow")))
+    lines = run_sync(
+        memory.remember_many(
+            [
+                Memory("Rain comes.", key="rain", actor="tool"),
+                Memory("Take a coat.", derived_from=(keyed,)),
+                Memory("Snow comes.", id="snow", actor="tool"),
+                Memory("Take boots.", derived_from=("snow",)),
+            ]
+        )
+    )
+    assert [line.outcome for line in lines] == ["stored", "stored", "duplicate", "stored"]
+    coat, boots = run_sync(memory.get([lines[1].id, lines[3].id]))
+    assert (coat.trust, boots.trust) == ("tool", "user")
+
+
 def test_items_stream_in_bounded_batches():
     taken, held = [], []
 
@@ -247,7 +278,7 @@ class Telling(Letters):
 
 
 class Slow(WrapperStore):
-    """A store that stores nothing until something has happened, or ten seconds have gone by."""
+    """A store that stores nothing until something has happened, or a minute has gone by."""
 
     def __init__(self, wrapped, wanted):
         super().__init__(wrapped)
@@ -256,7 +287,7 @@ class Slow(WrapperStore):
 
     def upsert(self, entries, **options):
         self.begun.set()
-        self.waited.append(self.wanted.wait(10))
+        self.waited.append(self.wanted.wait(60))
         count = super().upsert(entries, **options)
         self.stored.set()
         return count
@@ -269,6 +300,34 @@ def test_while_one_batch_of_a_list_is_stored_the_next_is_embedded(monkeypatch):
     reports = run_sync(LongTermMemory(store, embedder=Telling(asked)).remember_many(["a", "b"]))
     assert store.waited == [True, True]
     assert [one.deferred for one in reports] == [None, None]
+
+
+class LookedAt(WrapperStore):
+    """A store that stores the first batch a little late, so that whoever does not wait for it reads before it."""
+
+    def __init__(self, wrapped):
+        super().__init__(wrapped)
+        self.storing, self.looked = threading.Event(), threading.Event()
+
+    def upsert(self, entries, **options):
+        self.storing.set()
+        self.looked.wait(0.3)
+        return super().upsert(entries, **options)
+
+    def get(self, ids, **options):
+        found = super().get(ids, **options)
+        if self.storing.is_set():
+            self.looked.set()
+        return found
+
+
+def test_what_comes_from_an_item_of_the_batch_before_waits_until_that_is_stored(monkeypatch, tmp_path):
+    monkeypatch.setattr(remembering, "BATCH", 1)
+    memory = LongTermMemory(LookedAt(open_store(f"sqlite:///{tmp_path / 'm.db'}")))
+    source = Memory("Snow comes.", actor="tool", id="snow")
+    lines = run_sync(memory.remember_many([source, Memory("Take boots.", derived_from=("snow",))]))
+    assert run_sync(memory.get([lines[1].id]))[0].trust == "tool"
+    run_sync(memory.close())
 
 
 @pytest.mark.parametrize("kind", [list, iter])
@@ -302,13 +361,13 @@ def test_a_call_that_is_cancelled_stores_no_batch_that_it_had_not_begun_to_store
 
     async def cancelled():
         writing = asyncio.create_task(memory.remember_many(["a", "b", "c"]))
-        assert await asyncio.to_thread(asked.wait, 10)
-        assert await asyncio.to_thread(store.begun.wait, 10)  # else "a" too would be one that had not begun
+        assert await asyncio.to_thread(asked.wait, 60)
+        assert await asyncio.to_thread(store.begun.wait, 60)  # else "a" too would be one that had not begun
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writing
         stop.set()
-        assert await asyncio.to_thread(store.stored.wait, 10)
+        assert await asyncio.to_thread(store.stored.wait, 60)
         return await memory.list()
 
     assert [one.text for one in run_sync(cancelled())] == ["a"]

@@ -25,6 +25,7 @@ from memory import run_sync as run
 from memory.messages import TextBlock
 from memory.secret_checks import card, luhn, password_value, seed_words, wallet_key
 from memory.secret_kinds import SECRET_KINDS
+from memory.write.policies import no_secrets
 from vectorstore import open_store
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
@@ -172,21 +173,32 @@ def test_every_text_of_a_memory_is_looked_through():
         "plain",
         caption=f"a photo of {KEY}",
         tags=("x", KEY),
-        metadata={"password": "x9y8z7", "nested": {"list": ["fine", {"note": f"see {KEY}"}]}, KEY: 1},
+        metadata={"password": "x9y8z7", "nested": {"list": ["fine", {"note": f"see {KEY}"}], KEY: 2}, KEY: 1},
         source=Source(document="a.md", title=f"on {KEY}", heading=("One", KEY)),
     )
     decision = NoSecrets().decide(memory)
-    assert decision.spans == 7
+    assert decision.spans == 8
     assert KEY not in repr(decision)
     assert "x9y8z7" not in repr(decision)
     assert decision.memory.metadata["nested"]["list"][0] == "fine"
 
 
-@pytest.mark.parametrize("field", ["key", "session", "speaker"])
+@pytest.mark.parametrize("field", ["id", "key", "session", "speaker", "kind", "role"])
 def test_a_secret_in_what_names_a_memory_refuses_it(field):
     decision = NoSecrets().decide(Memory("plain", **{field: KEY}))
     assert (decision.action, decision.reason) == ("reject", "secret: GitHub token")
-    assert NoSecrets().decide(Memory("plain", scopes={"project": KEY})).action == "reject"
+    for scopes in ({"project": KEY}, {KEY: "project"}):
+        assert NoSecrets().decide(Memory("plain", scopes=scopes)).action == "reject"
+
+
+def test_names_in_which_nothing_was_found_are_remembered_in_bounded_number(monkeypatch):
+    monkeypatch.setattr(no_secrets, "_REMEMBERED", 3)
+    policy = NoSecrets()
+    for number in range(20):
+        assert policy.decide(Memory("plain", speaker=f"Ann {number}")).action == "accept"
+        assert len(policy._harmless) <= 3
+    assert policy.decide(Memory("plain", speaker=KEY)).action == "reject"
+    assert policy.decide(Memory("plain", speaker=KEY)).action == "reject"  # what was found is not taken for harmless
 
 
 def test_reject_refuses_the_whole_memory():
@@ -214,9 +226,9 @@ def test_no_byte_of_a_secret_is_kept_by_any_way_in(tmp_path, action):
         Message.assistant(f"Your key {KEY} works."),
     ]
     turn = run(memory.remember_turn("s", said))
-    reports += [turn[0], turn[3]]
+    reports += [turn[0], turn[2], turn[3]]
     assert {report.outcome for report in reports} == {"redacted" if action == "redact" else "rejected"}
-    assert turn[2].spans == 1
+    assert turn[2].spans == (4 if action == "redact" else 0)  # three in what was asked, one in what was answered
     if action == "redact":
         assert run(memory.correct(kept.id, f"The key of the house is {KEY}.")).spans == 1
     report = run(KnowledgeBase(memory).ingest(notes))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from memory import (
+    ArgumentError,
     HashingEmbedder,
     LongTermMemory,
     Memory,
@@ -43,7 +44,8 @@ def test_only_what_a_person_marked_is_kept_whole_by_the_policy():
     memory = LongTermMemory(open_store("numpy:"), policies=[NoSecrets()])
     marked = run(memory.remember(Memory(SECRET, sensitive=True)))
     tool = run(memory.remember(Memory(SECRET, sensitive=True, actor="tool")))
-    assert (marked.outcome, tool.outcome) == ("stored", "redacted")
+    quoted = run(memory.remember(Memory(SECRET, sensitive=True, trust="document")))  # the user notes what a page says
+    assert [one.outcome for one in (marked, tool, quoted)] == ["stored", "redacted", "redacted"]
 
 
 @pytest.mark.parametrize(("remote", "sent"), [(None, False), (True, False), (False, True)])
@@ -65,10 +67,10 @@ def test_what_waits_for_a_vector_is_not_sent_later_either(url):
     before = LongTermMemory(store)
     run(before.remember(Memory(SECRET, sensitive=True)))
     run(before.remember("The safe is green."))
-    assert run(before.flush()) == 0
+    assert run(before.flush()).embedded == 0
     embedder = Asked(remote=True)
     after = LongTermMemory(store, embedder=embedder)
-    assert run(after.flush()) == 1
+    assert run(after.flush()).embedded == 1
     assert "The safe is green." in embedder.texts
     assert SECRET not in embedder.texts
     assert run(after.pending()) == 0
@@ -83,6 +85,41 @@ def test_a_correction_of_what_is_sensitive_is_sensitive(url):
     assert report.deferred == "sensitive: not sent to a remote embedder"
     assert embedder.texts == []
     assert run(memory.get([id]))[0].sensitive
+    run(memory.close())
+
+
+@pytest.mark.parametrize("how", ["correct", "merge"])
+@pytest.mark.parametrize("actor", ["user", "tool"])
+def test_a_secret_may_be_put_in_the_place_of_other_words_and_marked(url, how, actor):
+    embedder = Asked(remote=True)
+    memory = LongTermMemory(open_store(url), embedder=embedder, policies=[NoSecrets()])
+    ids = [run(memory.remember(text)).id for text in ("The safe is green.", "The safe is old.")]
+    options = {"sensitive": True, "actor": actor, "approved_by": "user"}
+    if how == "correct":
+        report = run(memory.correct(ids[0], SECRET, **options))
+    else:
+        report = run(memory.merge(ids, SECRET, **options))
+    assert SECRET not in embedder.texts
+    assert report.deferred == "sensitive: not sent to a remote embedder"
+    (now,) = run(memory.get([ids[0]]))
+    assert (now.sensitive, report.outcome) == (True, "stored" if actor == "user" else "redacted")
+    assert ("48213" in now.text) is (actor == "user")
+    run(memory.undo(report.operation))
+    assert not run(memory.get([ids[0]]))[0].sensitive
+    run(memory.close())
+
+
+def test_the_same_words_can_be_marked_afterwards(url):
+    memory = LongTermMemory(open_store(url))
+    id = run(memory.remember(SECRET)).id
+    assert run(memory.correct(id, SECRET, sensitive=True)).outcome == "stored"
+    assert run(memory.get([id]))[0].sensitive
+    assert run(memory.correct(id, SECRET)).outcome == "duplicate"
+    for bad in (1, None, "yes"):
+        with pytest.raises(ArgumentError, match="sensitive"):
+            run(memory.correct(id, SECRET, sensitive=bad))
+        with pytest.raises(ArgumentError, match="sensitive"):
+            run(memory.merge([id, run(memory.remember("other")).id], SECRET, sensitive=bad))
     run(memory.close())
 
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -72,6 +72,18 @@ def test_sessions_are_listed_with_the_one_used_last_first(history):
     assert infos[0].first_at < infos[1].first_at < infos[0].last_at
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_sessions_used_at_the_same_time_are_listed_by_their_ids(kind, tmp_path):
+    def clock():
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    with closing(Database(tmp_path / "m.db")) as database:
+        history = InMemoryHistory(clock=clock) if kind == "memory" else SqliteHistory(database, clock=clock)
+        for session in "bca":
+            asyncio.run(history.append(session, said("x")))
+        assert [info.session for info in asyncio.run(history.sessions())] == ["a", "b", "c"]
+
+
 def test_a_row_waits_until_its_memory_is_settled(history):
     history.rows.append("s", said("a", "b", "c"), namespace="n", memories=[None, "id-b", ""])
     waiting = history.rows.unsettled(10)
@@ -97,6 +109,12 @@ def test_replacing_keeps_the_memory_of_a_message_that_stays(history):
     stored = asyncio.run(history.load("s"))
     assert [(one.message.text, one.memory) for one in stored] == [("a", "id-a"), ("new", None), ("a", None)]
     assert [row.sequence for row in history.rows.unsettled(10)] == [4, 5]
+
+
+def test_equal_messages_that_stay_keep_their_memories_in_order(history):
+    history.rows.append("s", said("yes", "yes", "no"), memories=["first", "second", "third"])
+    history.rows.replace("s", said("yes", "yes"))
+    assert [one.memory for one in asyncio.run(history.load("s"))] == ["first", "second"]
 
 
 def test_rows_are_found_by_their_place(history):
@@ -142,33 +160,34 @@ def test_history_survives_the_file_being_closed(tmp_path):
 class Halting(list[Message]):
     """A list that lets others go first before it is read for the second time, which is when it is stored."""
 
-    def __init__(self, messages: list[Message], turn: threading.Event) -> None:
+    def __init__(self, messages: list[Message], begun: threading.Event, turn: threading.Event) -> None:
         super().__init__(messages)
-        self._turn, self._read = turn, 0
+        self._begun, self._turn, self._read = begun, turn, 0
 
     def __iter__(self) -> Iterator[Message]:
         self._read += 1
         if self._read == 2:
-            self._turn.wait(0.2)
+            self._begun.set()
+            self._turn.wait(0.2)  # where all is well nobody can go first, so that this is waited for
         return super().__iter__()
 
 
 def test_a_writer_in_the_middle_of_its_work_shares_no_number_with_another():
     rows = InMemoryHistory().rows
-    gone_first = threading.Event()
+    begun, gone_first = threading.Event(), threading.Event()
     given = {}
 
     def slow():
-        given["slow"] = rows.append("s", Halting(said("a", "b"), gone_first))
+        given["slow"] = rows.append("s", Halting(said("a", "b"), begun, gone_first))
 
     def quick():
+        assert begun.wait(60)
         given["quick"] = rows.append("s", said("c", "d"))
         gone_first.set()
 
     threads = [threading.Thread(target=slow), threading.Thread(target=quick)]
-    threads[0].start()
-    time.sleep(0.05)  # so that the slow one is the first to begin
-    threads[1].start()
+    for thread in threads:
+        thread.start()
     for thread in threads:
         thread.join()
     assert sorted(given["slow"] + given["quick"]) == [1, 2, 3, 4]
@@ -209,7 +228,7 @@ def test_a_killed_process_leaves_what_was_acknowledged_and_nothing_half(tmp_path
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert (run.returncode, run.stdout) == (9, "stored\n"), run.stderr
     database = Database(path)

@@ -96,6 +96,18 @@ def silent_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("🙂", 4),
         ("\n\n    x", 4),
         ("\ud800", 2),
+        ("a" * 60, 20),
+        ("A" * 60, 48),
+        ("!" * 60, 60),
+        ("7" * 60, 60),
+        (" " * 60, 15),
+        ("\n" * 60, 60),
+        ("é" * 60, 120),
+        ("д" * 60, 40),
+        ("ع" * 60, 75),
+        ("क" * 60, 100),
+        ("語" * 60, 120),
+        ("🙂" * 60, 240),
     ],
 )
 def test_the_estimate_adds_up_words_signs_digits_and_other_letters(text: str, tokens: int) -> None:
@@ -148,7 +160,7 @@ def test_counting_goes_on_when_the_limit_is_over_and_not_when_the_fetch_is(
     over = threading.Event()
 
     def fetch(encoding: str, outcome: list[object]) -> None:
-        over.wait(5)
+        over.wait(600)
         outcome.append("it came after all")
 
     monkeypatch.setattr(tiktoken_counter, "_fetch", fetch)
@@ -189,11 +201,13 @@ def test_the_fallback_uses_the_exact_counter_where_it_loads(monkeypatch: pytest.
 
 
 def test_offline_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tiktoken_counter, "_fetch", None)  # reaching it would fail with another error
+    fetched: list[str] = []
+    monkeypatch.setattr(tiktoken_counter, "_fetch", lambda encoding, outcome: fetched.append(encoding))
     with pytest.raises(TokenizerUnavailable, match="offline"):
         TiktokenCounter(offline=True, cache=tmp_path).count("words")
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path)
     assert not default_counter(offline=True).exact
+    assert fetched == []
 
 
 def test_offline_a_damaged_cache_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -294,6 +308,8 @@ def test_documents_count_by_bytes_and_plain_text_by_its_words() -> None:
     plain = DocumentBlock(media_type="text/plain", data="drei grüne Wörter".encode())
     assert message_tokens(Message.user([pdf]), Words()) == MESSAGE_OVERHEAD + 2
     assert message_tokens(Message.user([plain]), Words()) == MESSAGE_OVERHEAD + 3
+    other = DocumentBlock(media_type="text/plain", data="drei grüne Wörter".encode("latin-1"))
+    assert message_tokens(Message.user([other]), Words()) == MESSAGE_OVERHEAD + 3
 
 
 @pytest.mark.parametrize(
@@ -352,7 +368,7 @@ IMAGES = {
     "gif": gif,
     "jpeg": jpeg,
     "webp_lossy": lambda w, h: webp(b"VP8 ", b"\0\0\0\x9d\x01\x2a" + struct.pack("<HH", w, h)),
-    "webp_lossless": lambda w, h: webp(b"VP8L", b"\x2f" + struct.pack("<I", (w - 1) | (h - 1) << 14)),
+    "webp_lossless": lambda w, h: webp(b"VP8L", b"\x2f" + struct.pack("<I", (w - 1) | (h - 1) << 14 | 1 << 28)),
     "webp_extended": lambda w, h: webp(
         b"VP8X", bytes(4) + (w - 1).to_bytes(3, "little") + (h - 1).to_bytes(3, "little")
     ),

@@ -201,6 +201,15 @@ def test_a_policy_sees_each_result_alone_and_makes_no_facts_of_it(make: Storing)
     assert [len(one.made) for one in reports] == [1, 0, 0, 0]
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_nothing_is_made_of_a_result_that_is_remembered_by_itself(make: Storing, many: bool) -> None:
+    memory = make(policies=[Extractor(lambda turn: [Memory(text="They go to Trondheim.")])])
+    item = Memory(text="Sleet in Trondheim.", kind="turn", role="tool", trust=Trust.TOOL, actor="tool")
+    (report,) = run(memory.remember_many([item])) if many else [run(memory.remember(item))]
+    assert (report.outcome, report.made) == ("stored", ())
+    assert [one.text for one in run(memory.list())] == ["Sleet in Trondheim."]
+
+
 def test_a_result_is_no_part_of_a_turns_length(make: Storing) -> None:
     memory = make(policies=[MinimumLength(40, of="turn")])
     said = [Message.user("Hm?"), tool(answers("1", "page", "many words " * 9)), Message.assistant("Yes.")]

@@ -66,6 +66,13 @@ def test_a_result_whose_call_was_answered_already_is_on_its_own() -> None:
     assert groups(repeated) == [tuple(repeated[:2]), (USER,), tuple(repeated[3:])]
 
 
+def test_only_an_assistant_calls_and_only_a_tool_answers() -> None:
+    quoted = [Message.user(called("a").blocks), answered("a")]
+    assert groups(quoted) == [(quoted[0],), (quoted[1],)]
+    pasted = [called("a"), Message.user(answered("a").blocks), ANSWER]
+    assert groups(pasted) == [(pasted[0],), (pasted[1],), (ANSWER,)]
+
+
 @given(
     st.lists(st.sampled_from([USER, ANSWER, *(make(id) for make in (called, answered) for id in "abc")]), max_size=25)
 )

@@ -212,6 +212,15 @@ def test_what_is_done_again_can_be_undone_again(memory):
     assert not get(memory, one).pinned
 
 
+def test_the_log_names_what_took_each_operation_back_however_often_it_was_done_again(memory):
+    report = run_sync(memory.remember("Ana lives in Porto."))
+    chain = [report.operation]
+    for _ in range(4):
+        chain.append(run_sync(memory.undo(chain[-1])).id)
+    named = {one.id: one.undone_by for one in run_sync(memory.operations())}
+    assert [named[one] for one in chain] == [None, chain[2], None, chain[4], None]
+
+
 def test_erasure_is_final(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     correction = run_sync(memory.correct(one, "I live in Porto.")).operation

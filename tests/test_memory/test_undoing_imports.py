@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory import CannotUndo, KnowledgeBase, LongTermMemory, Memory, run_sync
+from memory.lanes import ARCHIVE, store_namespace
 from vectorstore import open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -183,3 +185,35 @@ def test_an_import_in_the_place_of_everything_is_final_and_says_so(memory, their
     with pytest.raises(CannotUndo, match="what was here before it is gone for good"):
         run_sync(memory.undo(imported))
     assert [one.text for one in run_sync(memory.list())] == ["Ana lives in Porto."]
+
+
+def test_taking_back_looks_through_archive_and_log_once_however_many_memories_there_are(
+    theirs, memory, tmp_path, monkeypatch
+):
+    """Neither is asked for each memory: what an import brought may be a hundred thousand."""
+    asked = Counter()
+
+    def count(owner, name):
+        method = getattr(owner, name)
+
+        def counted(self, *arguments, **options):
+            asked[name] += name != "scan" or options["namespace"] == store_namespace("", ARCHIVE)
+            return method(self, *arguments, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(type(memory.store), "scan")
+    for name in ("get", "list", "later"):
+        count(type(memory._context.operations), name)
+    counts = []
+    for many in (3, 30):
+        for number in range(many):
+            id = run_sync(theirs.remember(f"Ana lives in town {number} of {many}.")).id
+            run_sync(theirs.correct(id, f"Ana lives in village {number} of {many}."))
+        operation = taken(memory, theirs, tmp_path / f"{many}.jsonl")
+        asked.clear()
+        undone = run_sync(memory.undo(operation))
+        run_sync(memory.undo(undone.id))
+        counts.append(dict(asked))
+        assert len(undone.changes) == many
+    assert counts[0] == counts[1]

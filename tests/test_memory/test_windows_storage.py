@@ -261,7 +261,7 @@ def test_a_kill_within_replacing_or_clearing_leaves_all_as_it_was(tmp_path: Path
     with Database(tmp_path / "m.db") as database:
         summed_up(SqliteHistory(database))
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "m.db"), what]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 9, run.stderr
     with Database(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
@@ -312,7 +312,7 @@ def test_processes_at_once_keep_the_limit_and_share_no_number(tmp_path: Path) ->
         subprocess.Popen([*command, name], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for name in "ab"
     ]
-    told = [child.communicate(timeout=120) for child in children]
+    told = [child.communicate(timeout=300) for child in children]
     assert [child.returncode for child in children] == [0, 0], told
     numbers = [int(line) for out, _ in told for line in out.split()]
     assert sorted(numbers) == list(range(1, 61))

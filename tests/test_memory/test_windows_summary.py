@@ -307,6 +307,27 @@ def test_a_function_that_fails_later_leaves_the_summary_that_there_was(history: 
     assert (shown(again), again.notes) == (("a b c", "de"), ())
 
 
+def test_a_later_part_that_fails_leaves_what_was_noted_before(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory.policies.summary._PART", 2)
+    said(history, *"abcde")
+
+    def summarise(so_far: str, messages: Sequence[Message]) -> str:
+        if so_far:
+            raise OSError("away")
+        return "word " * 500
+
+    found = window(history, SummaryWindow(FixedWindow(messages=1), summarise, limit=20))
+    assert [note.partition(" (")[0] for note in found.notes] == [
+        "the summary was cut to 20 tokens",
+        "the summary could not be made",
+    ]
+
+
+def test_half_a_character_in_a_summary_does_not_spoil_it(history: Any) -> None:
+    said(history, *"abc")
+    assert shown(window(history, SummaryWindow(FixedWindow(messages=1), lambda *_: "a \ud83d b")))[0] == "a ? b"
+
+
 @pytest.mark.parametrize("answer", ["", "  ", None, 7])
 def test_an_answer_that_is_no_text_is_a_failure(history: Any, answer: Any) -> None:
     said(history, *"abc")
@@ -331,7 +352,7 @@ def test_a_plain_function_that_never_answers_is_given_up_and_not_waited_for(hist
     returned: list[bool] = []
 
     def summarise(so_far: str, messages: Sequence[Message]) -> str:
-        returned.append(over.wait(10))
+        returned.append(over.wait(600))
         return "too late"
 
     said(history, *"abc")
@@ -366,11 +387,14 @@ def test_a_cancelled_window_keeps_nothing(history: Any) -> None:
 def test_a_summary_that_is_too_long_is_cut_at_a_word_and_the_window_says_so(history: Any) -> None:
     said(history, *"abc")
     counter = EstimatingCounter()
-    found = window(history, SummaryWindow(FixedWindow(messages=1), lambda *_: "word " * 500, limit=20))
+    found = window(history, SummaryWindow(FixedWindow(messages=1), lambda *_: "wonderful " * 500, limit=20))
     text, _ = shown(found)
-    assert 0 < counter.count(text) <= 20
-    assert set(text.split()) == {"word"}
+    assert text == " ".join(["wonderful"] * 6)
+    assert counter.count(f"{text} won") <= 20  # there was room for a piece of a word
     assert found.notes == ("the summary was cut to 20 tokens",)
+    whole = SummaryWindow(FixedWindow(messages=1), lambda *_: "wonderful " * 7, limit=21, name="other")
+    assert shown(window(history, whole))[0] == " ".join(["wonderful"] * 7)
+    assert window(history, whole).notes == ()
 
 
 def test_a_long_conversation_is_summed_up_in_parts_that_are_kept(history: Any) -> None:
@@ -435,6 +459,49 @@ def test_a_conversation_that_keeps_changing_is_shown_without_a_summary(history: 
     found = window(history, SummaryWindow(FixedWindow(messages=2), summarise))
     assert shown(found) == ("", "gh")
     assert "kept changing" in found.notes[0]
+
+
+class Contested(InMemoryHistory):
+    """A history in which another is first, *refusals* times before each summary that is kept."""
+
+    refusals, refused = 0, 0
+
+    async def keep_summary(self, *arguments: Any, **options: Any) -> bool:
+        self.refused += 1
+        if self.refused <= self.refusals:
+            return False
+        self.refused = 0
+        return await super().keep_summary(*arguments, **options)
+
+
+def test_a_conversation_that_keeps_changing_keeps_the_summary_that_there_was() -> None:
+    history, policy = Contested(), SummaryWindow(FixedWindow(messages=2), Telling())
+    said(history, *"abcd")
+    assert shown(window(history, policy)) == ("a b", "cd")
+    said(history, *"ef")
+    history.refusals = 10**9
+    found = window(history, policy)
+    assert (shown(found), found.dropped) == (("a b", "ef"), 4)
+    assert found.notes == ("the conversation kept changing; 2 messages left out and not summed up",)
+
+
+def test_each_part_of_a_long_conversation_may_be_refused_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory.policies.summary._PART", 2)
+    history = Contested()
+    history.refusals = 2
+    said(history, *"abcdefgh")
+    found = window(history, SummaryWindow(FixedWindow(messages=2), Telling()))
+    assert (shown(found), found.notes) == (("a b c d e f", "gh"), ())
+
+
+def test_a_group_that_is_longer_than_a_part_is_one(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory.policies.summary._PART", 2)
+    call = Message.assistant([ToolCallBlock(id="1", name="look")])
+    result = Message.tool([ToolResultBlock(call_id="1")])
+    asyncio.run(history.append("s", [call, result, result, Message.user("a")]))
+    telling = Telling()
+    window(history, SummaryWindow(FixedWindow(messages=1), telling))
+    assert telling.asked == [("", "assistant tool tool")]
 
 
 def test_the_summary_goes_when_a_message_in_it_is_erased_and_is_made_anew(history: Any) -> None:

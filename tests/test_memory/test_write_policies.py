@@ -1,5 +1,7 @@
 """Write policies: each one's decision, how they go together on an item and on a turn, and what a failing one costs."""
 
+import asyncio
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -21,13 +23,14 @@ from memory import (
     NotTrusted,
     Outcome,
     RejectedText,
+    SecretKind,
     StoreAlways,
     Trust,
     TurnDecision,
     run_sync,
 )
 from memory.lanes import ARCHIVE, store_namespace
-from memory.write.judging import Rules, judge
+from memory.write.judging import Rules, judge, judge_turn
 from memory.write.looking import StoredMemories
 from memory.write.policies import Action, TurnPolicy
 from vectorstore import open_store
@@ -128,6 +131,15 @@ def test_a_redacted_memory_is_reported_as_such():
     )
 
 
+def test_what_several_policies_did_is_all_told_and_a_rejection_tells_why_alone():
+    first = Says(Action.REDACT, "secret", Memory("my key is ***"), spans=2)
+    again = Says(Action.REDACT, "name", Memory("the key is ***"))  # one that counts nothing took one at least
+    found = judged(Memory("my key is abc"), first, again)
+    assert (found.spans, found.reason) == (3, "secret; name")
+    refused = judged(Memory("my key is abc"), first, Says(Action.REJECT), MinimumLength(1))
+    assert (refused.memory, refused.reason) == (None, "rejected")
+
+
 def test_a_rerouted_memory_is_stored_as_another_kind():
     found = judged(Memory("x"), Says(Action.REROUTE, "small talk", Memory("x", kind="note")))
     assert (found.memory.kind, found.outcome) == ("note", Outcome.STORED)
@@ -147,6 +159,24 @@ def test_no_policy_raises_trust_or_takes_the_mark_of_what_is_sensitive_away():
         Says(Action.TRANSFORM, "", Memory("y", trust=Trust.USER, actor="user")),
     )
     assert (found.memory.trust, found.memory.actor, found.memory.sensitive) == (Trust.TOOL, "tool", True)
+
+
+def test_no_policy_changes_the_id_or_the_key_of_the_caller_so_that_repeating_is_safe(make):
+    memory = make(Judge(lambda one: Memory("Dog: Rex", id="theirs", key="other")))
+    first = run_sync(memory.remember(Memory("My dog is Rex.", key="dog")))
+    again = run_sync(memory.remember(Memory("My dog is Rex.", key="dog")))
+    assert (again.outcome, again.id, run_sync(memory.count())) == ("duplicate", first.id, 1)
+    assert run_sync(memory.get([first.id]))[0].key == "dog"
+    assert run_sync(memory.remember(Memory("My dog is Max.", id="mine"))).id == "mine"
+    assert run_sync(memory.remember("My dog is Tom.")).id not in ("mine", "theirs")
+
+
+def test_a_fact_gets_an_id_of_its_own_whatever_its_maker_says(make):
+    named = Memory("Rex is a dog.", id="theirs")
+    memory = make(Extractor(lambda whole: [named]), Judge(lambda one: replace(one, id="other")))
+    (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    assert report.made[0].stored
+    assert {report.id, report.made[0].id}.isdisjoint({"theirs", "other", ""})
 
 
 @pytest.mark.parametrize("bad", [{"characters": 0}, {"characters": 5, "of": "word"}])
@@ -180,12 +210,64 @@ def test_a_policy_s_own_word_on_its_failing_counts_first():
     assert judged(Memory("x"), Judge(fails, on_failure="store"), on_failure="reject").memory == Memory("x")
 
 
+def test_what_the_screen_for_secrets_fails_on_is_not_kept():
+    def broken(value):
+        raise OSError("no checksum")
+
+    screen = NoSecrets(also=[SecretKind("badge", "BADGE-[0-9]+", check=broken)])
+    found = judged(Memory("Mine is BADGE-204871."), screen)
+    assert (found.memory, found.reason) == (None, "NoSecrets failed (no checksum); not kept")
+
+
 def test_a_failing_judge_never_loses_what_was_said(make):
     memory = make(Judge(lambda one: 1 / 0), on_policy_failure="reject")
     reports = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "Noted.")))
     assert [report.outcome for report in reports] == ["rejected", "rejected"]
     assert all("division by zero" in report.reason for report in reports)
     assert [one.message.text for one in run_sync(memory.conversations.load("s"))] == ["My dog is Rex.", "Noted."]
+
+
+@pytest.mark.parametrize("kind", ["plain", "coroutine", "awaitable"])
+@pytest.mark.parametrize("made", ["judge", "judge of turns", "extractor"])
+def test_a_function_that_never_answers_has_failed_after_a_while_and_holds_up_nothing(make, kind, made):
+    never, daemons = threading.Event(), []
+
+    def plain(given):
+        daemons.append(threading.current_thread().daemon)
+        never.wait(60)
+
+    async def coroutine(given):
+        await asyncio.sleep(60)
+
+    function = {"plain": plain, "coroutine": coroutine, "awaitable": lambda given: coroutine(given)}[kind]
+    policies = {
+        "judge": Judge(function, patience=0.05),
+        "judge of turns": Judge(function, of="turn", patience=0.05),
+        "extractor": Extractor(function, patience=0.05, keep=False),
+    }
+    memory = make(policies[made])
+    try:
+        (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    finally:
+        never.set()
+    assert (report.outcome, texts(memory)) == ("stored", ["My dog is Rex."])
+    assert report.reason == f"{made.split()[0].title()} failed (no answer within 0.05 seconds); kept as it was"
+    assert all(daemons)  # the end of the program does not wait for it
+
+
+def test_a_function_s_own_time_out_is_told_as_its_own_and_one_without_a_limit_is_waited_for():
+    def away(memory):
+        raise TimeoutError("the model is away")
+
+    assert judged(Memory("x"), Judge(away)).reason.startswith("Judge failed (the model is away)")
+    assert judged(Memory("x"), Judge(lambda memory: False, patience=None)).memory is None
+
+
+@pytest.mark.parametrize("patience", [0, -1, True, "5", float("nan"), float("inf")])
+def test_a_patience_that_is_none_is_refused(patience):
+    for policy in (Judge, Extractor):
+        with pytest.raises(ArgumentError, match="patience"):
+            policy(lambda given: True, patience=patience)
 
 
 def test_an_unknown_way_to_fail_is_refused():
@@ -215,6 +297,8 @@ def test_a_judge_keeps_leaves_out_or_rewords(verdict, text):
     for function in (lambda memory: verdict, later):
         found = judged(Memory("My dog is Rex."), Judge(function))
         assert (found.memory.text if found.memory else None) == text
+        if text not in (None, "My dog is Rex."):
+            assert (found.outcome, found.reason) == ("stored", "distilled")
 
 
 @pytest.mark.parametrize(
@@ -225,6 +309,7 @@ def test_a_judge_keeps_leaves_out_or_rewords(verdict, text):
         ([True, False], ["My dog is Rex."]),
         ("The user's dog is Rex.", ["The user's dog is Rex."]),
         ([True], ["My dog is Rex.", "A fine name."]),  # too few words: a failure
+        (TurnDecision((Decision(Action.REJECT), Decision(Action.ACCEPT))), ["A fine name."]),
     ],
 )
 def test_a_judge_of_turns_keeps_both_one_a_distilled_text_or_nothing(make, verdict, stored):
@@ -240,6 +325,16 @@ def test_a_judge_of_turns_keeps_both_one_a_distilled_text_or_nothing(make, verdi
     assert texts(memory) == stored
     assert len(reports) == 2
     assert len(run_sync(memory.conversations.load("s"))) == 2
+
+
+def test_a_judge_of_turns_rewords_one_item_in_its_place(make):
+    judge_of_one = Judge(lambda whole: "Dog: Rex", of="turn")
+    assert run_sync(judge_of_one.decide(Memory("My dog is Rex."))).memory.text == "Dog: Rex"
+    memory = make(judge_of_one)
+    report = run_sync(memory.remember(Memory("My dog is Rex.", kind="note")))
+    assert (report.outcome, report.reason, report.made) == ("stored", "distilled", ())
+    (kept,) = run_sync(memory.get([report.id]))
+    assert (kept.text, kept.kind, kept.derived_from) == ("Dog: Rex", "note", ())
 
 
 def test_a_distilled_text_comes_from_both_and_is_trusted_as_the_lesser(make):
@@ -276,6 +371,66 @@ def test_facts_are_stored_beside_the_turn_each_with_its_source(make):
     assert len({report.operation for report in (question, answer, *question.made)}) == 1
 
 
+def test_what_is_made_has_of_its_sources_what_they_agree_in_and_is_as_careful_as_each():
+    said = [
+        Memory("My dog is Rex.", speaker="Ana", scopes={"user": "ann", "project": "atlas"}, occurred_at=NOW),
+        Memory("Noted.", scopes={"user": "ann", "project": "borea"}, occurred_at=NOW + timedelta(hours=1)),
+    ]
+    said[0], said[1] = replace(said[0], sensitive=True), replace(said[1], trust=Trust.ASSISTANT, actor="assistant")
+    facts = [Fact("own", (0,)), "both", Fact(Memory("rumour", trust=Trust.TOOL), (0,)), Fact("theirs", (1,))]
+    policy = Extractor(lambda whole: facts, kinds=["fact"])
+    _, made = run_sync(judge_turn(said, Rules((policy,))))
+    own, both, rumour, theirs = (one.memory for one in made)
+    assert (own.speaker, own.scopes, own.occurred_at) == ("Ana", said[0].scopes, NOW)
+    assert (both.speaker, both.scopes, both.occurred_at) == (None, {"user": "ann"}, NOW + timedelta(hours=1))
+    assert [one.sensitive for one in (own, both, rumour, theirs)] == [True, True, True, False]
+    assert [one.trust for one in (own, both, rumour, theirs)] == ["user", "assistant", "tool", "assistant"]
+    assert [one.actor for one in (own, both, rumour, theirs)] == ["user", "assistant", "user", "assistant"]
+
+
+class Makes:
+    """A policy of a stranger's that makes *memories* of each turn, and notes what it was asked."""
+
+    def __init__(self, *memories, places=(0,)):
+        self.made = tuple((memory, places) for memory in memories)
+        self.asked = []
+
+    def decide(self, memory):
+        return Decision(Action.ACCEPT)
+
+    def decide_turn(self, whole):
+        self.asked.append(whole.text)
+        return TurnDecision(tuple(Decision(Action.ACCEPT) for _ in whole.memories), self.made)
+
+
+def test_what_is_made_of_nothing_is_a_failure_and_nothing_is_made_where_nothing_may_be():
+    own, made = run_sync(judge(Memory("x"), Rules((Makes(Memory("from nowhere"), places=()),))))
+    assert (made, "Makes failed" in own.reason, own.memory) == ([], True, Memory("x"))
+    assert run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),), making=False)))[1] == []
+    assert [one.memory.text for one in run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),))))[1]] == ["a fact"]
+
+
+def test_nobody_is_asked_about_a_turn_of_which_nothing_is_left():
+    policy = Makes()
+    judged(Memory("ok"), MinimumLength(3), policy)
+    assert policy.asked == []
+
+
+def test_a_few_are_judged_at_once_and_no_more():
+    now, most = [0], [0]
+
+    async def count(memory):
+        now[0] += 1
+        most[0] = max(most[0], now[0])
+        await asyncio.sleep(0)
+        now[0] -= 1
+        return True
+
+    memory = LongTermMemory(open_store("numpy:"), policies=[Judge(count)])
+    assert len(run_sync(memory.remember_many(f"number {i}" for i in range(40)))) == 40
+    assert most == [8]
+
+
 def test_a_fact_goes_with_what_it_was_found_in(make):
     memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,))]))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
@@ -295,6 +450,13 @@ def test_with_facts_alone_the_words_stay_in_history_unless_nothing_was_found(mak
     (other,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
     assert other.outcome == "stored"
     assert texts(memory) == ["Rex is a dog.", "I like tea."]
+
+
+def test_with_facts_alone_what_no_fact_came_from_is_kept(make):
+    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,))], keep=False))
+    question, answer = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
+    assert (question.outcome, answer.outcome) == ("rejected", "stored")
+    assert sorted(texts(memory)) == ["A fine name.", "Rex is a dog."]
 
 
 @pytest.mark.parametrize("facts", [[5], [Fact("x", (7,))], [""], 5])
@@ -346,6 +508,15 @@ def test_a_near_duplicate_is_stored_with_the_link(make, embedder):
     (kept,) = run_sync(memory.get([again.id]))
     assert kept.metadata["near"] == first.id
     assert str(again).startswith(f"stored, near-duplicate of {first.id}")
+
+
+@pytest.mark.parametrize(("words", "near"), [(0.5, True), (0.51, False)])
+def test_what_is_as_like_as_asked_for_is_near_and_keeps_its_own_metadata(make, words, near):
+    memory = make(NearDuplicates(words=words))
+    first = run_sync(memory.remember("The cat sat."))
+    report = run_sync(memory.remember(Memory("The cat ran.", metadata={"mood": "glad"})))  # two words of four
+    (kept,) = run_sync(memory.get([report.id]))
+    assert kept.metadata == ({"mood": "glad", "near": first.id} if near else {"mood": "glad"})
 
 
 def test_what_adds_no_word_can_be_folded_and_what_does_never_is(make):

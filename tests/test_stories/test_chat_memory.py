@@ -29,7 +29,7 @@ def program(path, code):
     """Run *code* in a process of its own; what it prints as JSON comes back."""
     source = textwrap.dedent(PRELUDE) + textwrap.dedent(code)
     done = subprocess.run(
-        [sys.executable, "-c", source, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", source, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

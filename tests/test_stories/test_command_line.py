@@ -37,7 +37,7 @@ def mneme(path: Path, *arguments: object, text: str = "", **more: str) -> subpro
         input=text,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -200,7 +200,7 @@ def test_a_chat_stays_open_while_another_process_ingests_and_each_sees_the_other
             def said(line: str) -> dict:
                 talk.stdin.write(line + "\n")
                 talk.stdin.flush()
-                return json.loads(answers.get(timeout=60))
+                return json.loads(answers.get(timeout=300))
 
             assert said("My boat is called Andorinha.")["error"] is None
             ingested: Queue[dict] = Queue()
@@ -218,7 +218,7 @@ def test_a_chat_stays_open_while_another_process_ingests_and_each_sees_the_other
             answered(path, "remember", "The spare key of the boat hangs in the kitchen.")
             assert "kitchen" in said("Where does the spare key of the boat hang?")["answer"]
         finally:
-            _, problems = talk.communicate(timeout=60)
+            _, problems = talk.communicate(timeout=300)
     assert (talk.returncode, problems) == (0, "")
     assert answered(path, "doctor")["fine"]
 

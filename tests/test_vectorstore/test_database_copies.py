@@ -80,7 +80,7 @@ def everything(path):
 
 @pytest.fixture
 def database(tmp_path):
-    with Database(tmp_path / "m.db", components=[Notes()], busy_timeout=5) as opened:
+    with Database(tmp_path / "m.db", components=[Notes()], busy_timeout=300) as opened:
         add(opened, *(f"note {i:05} " + "x" * 300 for i in range(400)))
         yield opened
 
@@ -113,30 +113,35 @@ def test_a_backup_holds_what_is_only_in_the_log_and_nothing_uncommitted(database
         with database.write() as connection:
             connection.execute("INSERT INTO notes (text) VALUES ('not yet')")
             entered.set()
-            leave.wait(30)
+            leave.wait(600)
 
     thread = threading.Thread(target=write)
     thread.start()
-    entered.wait(30)
-    database.backup(tmp_path / "b.db")
-    leave.set()
-    thread.join()
+    assert entered.wait(300)
+    try:
+        database.backup(tmp_path / "b.db")
+    finally:
+        leave.set()
+        thread.join()
     assert list(database.backups()) == [str(tmp_path / "b.db")]  # recorded with the commit that was under way
     with Database(tmp_path / "b.db", create=False) as copy:
         assert texts(copy)[-1] == "committed"
 
 
 def test_a_backup_while_others_write_is_one_state(database, tmp_path):
-    stop = threading.Event()
+    written, stop = threading.Event(), threading.Event()
 
     def write():
         while not stop.is_set():
             add(database, "one of two", "two of two")
+            written.set()
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
         for i in range(5):
+            assert written.wait(300)
+            written.clear()
             database.backup(tmp_path / f"b{i}.db")
     finally:
         stop.set()

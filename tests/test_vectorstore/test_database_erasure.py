@@ -19,7 +19,7 @@ SECRET = b"the canary sings at four"
 
 @pytest.fixture
 def database(tmp_path):
-    with Database(tmp_path / "m.db", busy_timeout=5) as opened:
+    with Database(tmp_path / "m.db", busy_timeout=300) as opened:
         with opened.write() as connection:
             connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
             for i in range(200):
@@ -59,11 +59,11 @@ def reader_elsewhere(database):
         with database.read() as connection:
             connection.execute("SELECT count(*) FROM t").fetchall()
             entered.set()
-            leave.wait(30)
+            leave.wait(600)
 
     thread = threading.Thread(target=read)
     thread.start()
-    entered.wait(30)
+    assert entered.wait(300)
     try:
         yield
     finally:

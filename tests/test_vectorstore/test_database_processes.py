@@ -45,7 +45,7 @@ def start(program: str, path: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str], said: str = "") -> str:
-    out, errors = process.communicate(said, timeout=60)
+    out, errors = process.communicate(said, timeout=300)
     assert process.returncode == 0, errors
     return out.strip()
 
@@ -62,6 +62,7 @@ def count(path: Path) -> int:
 
 def test_processes_that_race_for_the_creation_share_one_file(tmp_path):
     program = """
+print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(5):
     with Database(path.with_name(f"{turn}.db"), components=[Rows()]) as database:
@@ -70,7 +71,11 @@ for turn in range(5):
         print(database.identity)
 """
     processes = [start(program, tmp_path / "m.db") for _ in range(4)]
-    identities = {finish(process, "go\n") for process in processes}
+    assert [process.stdout.readline() for process in processes] == ["ready\n"] * 4
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    identities = {finish(process) for process in processes}
     assert len(identities) == 1, "one of them worked on a file of its own"
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{turn}.db" for turn in range(5)]
     assert [count(tmp_path / f"{turn}.db") for turn in range(5)] == [4] * 5
@@ -78,7 +83,7 @@ for turn in range(5):
 
 def test_writers_in_several_processes_lose_nothing(tmp_path):
     program = """
-with Database(path, components=[Rows()], busy_timeout=30) as database:
+with Database(path, components=[Rows()], busy_timeout=300) as database:
     for _ in range(30):
         with database.write() as connection:
             connection.execute("INSERT INTO t (b) VALUES (1), (2)")
@@ -150,7 +155,7 @@ Database(path, components=[Rows()])
     for step in ("_flush", "_put", "flush_folder"):
         path = tmp_path / step / "m.db"
         process = start(program, path, step)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
         assert process.returncode == -signal.SIGKILL
         assert path.exists() == (step == "flush_folder")
         with Database(path) as database:

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
 import apsw
@@ -76,8 +77,8 @@ def pipe(path: Path) -> None:
 
 
 def socket_file(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as server, chdir(path.parent):  # a socket's whole path may be too long for it
+        server.bind(path.name)
 
 
 def our_id_without_tables(path: Path) -> None:

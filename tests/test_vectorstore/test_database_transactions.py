@@ -16,7 +16,7 @@ from vectorstore.sqlite import Database
 
 @pytest.fixture
 def database(tmp_path):
-    with Database(tmp_path / "m.db", busy_timeout=5) as opened:
+    with Database(tmp_path / "m.db", busy_timeout=300) as opened:
         with opened.write() as connection:
             connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
         yield opened
@@ -45,7 +45,7 @@ def in_thread(function, *arguments):
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(30)
+    thread.join(300)
     return results[0]
 
 
@@ -353,17 +353,17 @@ def test_closing_waits_for_a_reader(database, tmp_path):
     def read():
         with database.read():
             entered.set()
-            leave.wait(30)
+            leave.wait(600)
 
     reader, closer = threading.Thread(target=read), threading.Thread(target=database.close)
     reader.start()
-    entered.wait(30)
+    assert entered.wait(300)
     closer.start()
     closer.join(0.1)
     assert closer.is_alive()
     leave.set()
-    closer.join(30)
-    reader.join(30)
+    closer.join(300)
+    reader.join(300)
     assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
 
 
@@ -374,14 +374,14 @@ def test_closing_waits_for_a_reader_no_longer_than_the_busy_timeout(tmp_path):
     def read():
         with database.read() as connection:
             entered.set()
-            leave.wait(30)
+            leave.wait(600)
             connection.execute("SELECT * FROM components").fetchall()
         return "read to the end"
 
     results = []
     thread = threading.Thread(target=lambda: results.append(read()))
     thread.start()
-    entered.wait(30)
+    assert entered.wait(300)
     database.close()
     assert (tmp_path / "m.db-wal").exists(), "the reader still holds it"
     leave.set()

@@ -250,7 +250,7 @@ def test_a_process_that_dies_half_way_leaves_the_earlier_one(tmp_path: Path) -> 
     path = saved(tmp_path / "pets")
     before = path.read_bytes()
     root = str(Path(__file__).resolve().parents[2])
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], env={"PYTHONPATH": root}, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], env={"PYTHONPATH": root}, timeout=300, check=False)
     assert done.returncode == 9
     assert path.read_bytes() == before
     assert NumpyStore.open(path).get(["e1"]) != [None]

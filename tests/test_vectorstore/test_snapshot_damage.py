@@ -5,6 +5,7 @@ import os
 import random
 import socket
 from collections.abc import Callable
+from contextlib import chdir
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -108,8 +109,8 @@ def make_npz(path: Path) -> None:
 
 
 def make_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as listening, chdir(path.parent):  # a whole path may be too long for it
+        listening.bind(path.name)
 
 
 def make_link(path: Path) -> None:

@@ -150,7 +150,7 @@ store.commit_space(space)
 
 def in_another_process(path: Path, what: str) -> int:
     command = [sys.executable, "-c", SWITCH, str(path), what]
-    return subprocess.run(command, check=False, timeout=60, env={"PYTHONPATH": str(ROOT)}).returncode
+    return subprocess.run(command, check=False, timeout=300, env={"PYTHONPATH": str(ROOT)}).returncode
 
 
 def test_a_switch_by_another_process_is_noticed(store: SqliteStore, path: Path) -> None:
@@ -241,7 +241,7 @@ def test_nothing_written_while_a_space_is_filled_is_lost_or_has_the_vector_of_an
             with suppress(SpaceNotReady):
                 store.commit_space(NEW)
                 switched = True
-        writer.join(timeout=60)
+        writer.join(timeout=300)
         assert (failures, writer.is_alive()) == ([], False)
         everything = list(store.scan())
         assert {kept.id for kept in everything} == {*names, *(f"new{turn}" for turn in range(1, 15))}

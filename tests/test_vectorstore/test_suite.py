@@ -42,7 +42,7 @@ def test_the_suite_says_that_it_needs_pytest() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
         env=_environment(),
     )
     assert done.stdout.strip() == "vectorstore.testing needs the extra 'dev': pip install 'mneme[dev]'"
@@ -64,7 +64,7 @@ def test_a_user_s_store_is_tested_by_name_and_its_faults_are_found(tmp_path: Pat
         str(tests),
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=_environment()
+        command, capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path, env=_environment()
     )
     failed = {
         line.split("::")[2].split("[")[0].split(" ")[0]

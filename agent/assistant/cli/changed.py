@@ -12,6 +12,7 @@ from agent.assistant.cli.inputs import given_text
 from agent.assistant.cli.named import moment_named
 from agent.assistant.cli.opened import opened_memory
 from agent.assistant.cli.output import minute, note, print_json, say
+from agent.assistant.cli.sensitive import AllowSensitive, is_sensitive, marked_already
 from agent.assistant.cli.shapes import report_json
 
 if TYPE_CHECKING:
@@ -125,17 +126,20 @@ def merge(
     context: typer.Context,
     ids: _Ids,
     text: Annotated[str, typer.Option("--text", metavar="TEXT", help="What they say together; '-' reads it.")],
+    allow_sensitive: AllowSensitive = False,
     json: _Json = False,
 ) -> None:
     """Make one memory of several.
 
-    The first says TEXT and keeps its id, the others go to the archive and are found no more.
+    The first says TEXT and keeps its id, the others go to the archive and are found no more. What looks like a secret
+    is asked about as by `remember`, unless one of them is marked already.
     """
     words = given_text(text, name="--text", what="what they say together")
     from memory import run_sync
 
     with opened_memory(context) as place:
-        report = run_sync(place.memory.merge(ids, words, namespace=place.namespace))
+        marked = marked_already(place, ids) or is_sensitive(words, allowed=allow_sensitive)
+        report = run_sync(place.memory.merge(ids, words, sensitive=marked, namespace=place.namespace))
     if json:
         print_json({**report_json(report), "merged": ids[1:]})
         return

@@ -47,7 +47,8 @@ def export(
         )
     if json:
         counts = dict(report.counts)
-        print_json({"path": report.path, "counts": counts, "hash": report.hash, "vectors": report.vectors})
+        told = {"path": report.path, "counts": counts, "hash": report.hash, "vectors": report.vectors}
+        print_json({**told, "operation": report.operation})
         return
     say(f"wrote {counted(sum(report.counts.values()), 'item')} to {report.path}")
     for kind, count in report.counts.items():

@@ -65,7 +65,7 @@ def let_reader_go() -> None:
 def say_wrong_usage(error: Exception, command: str) -> int:
     """Say in one line what is wrong with the words of *command*; return the exit code."""
     message = str(error.format_message() if hasattr(error, "format_message") else error)
-    message = one_line(message.replace("Invalid value for ", "", 1)).rstrip(".")
+    message = one_line(message.replace("Invalid value for ", "", 1).replace("Value error, ", "", 1)).rstrip(".")
     option = getattr(error, "option_name", None)
     hint = f"{option} goes before the command" if option in BEFORE_THE_COMMAND else f"see {command} --help"
     note(f"mneme: {message} ({hint})")

@@ -16,7 +16,7 @@ from agent.assistant.cli.progress import progress
 from agent.assistant.cli.shapes import report_json
 
 if TYPE_CHECKING:
-    from memory import ImportReport
+    from memory import Flushed, ImportReport
 
 _SHOWN = 20
 
@@ -44,13 +44,16 @@ def import_(
     otherwise. What was forgotten here does not come back. The same file again adds nothing; one that was broken off is
     finished by importing it again.
     """
-    from memory import run_sync
+    if not file.is_file():  # before a memory file is made for it
+        raise typer.BadParameter(f"{file} is no file", param_hint="FILE")
+    if mode == "replace" and not dry_run:
+        may_ask(yes=yes)
+    from memory import Flushed, run_sync
 
     options: dict[str, Any] = {"mode": mode, "trust": trust}
     with opened_memory(context, create=not dry_run) as place:
         memory, options = place.memory, {**options, "namespace": place.namespace}
         if mode == "replace" and not dry_run:
-            may_ask(yes=yes)
             plan = run_sync(memory.import_(file, **options, dry_run=True))
             question = f"{counted(plan.removed, 'entry', 'entries')} will be gone, and the file in their place. Go on?"
             if plan.removed and not yes and not confirmed(question):
@@ -60,14 +63,15 @@ def import_(
             report = run_sync(
                 memory.import_(file, **options, dry_run=dry_run, on_progress=lambda done, total: shown(done, total, ""))
             )
-        embedded = 0 if dry_run or not report.pending else run_sync(memory.flush(namespace=place.namespace))
+        to_embed = report.pending and not dry_run
+        embedded = run_sync(memory.flush(namespace=place.namespace)) if to_embed else Flushed()
     if json:
         print_json(_shape(report, embedded))
     else:
         _say(report, embedded)
 
 
-def _shape(report: ImportReport, embedded: int) -> dict[str, Any]:
+def _shape(report: ImportReport, embedded: Flushed) -> dict[str, Any]:
     lines = [
         {
             "line": one.line,
@@ -87,14 +91,15 @@ def _shape(report: ImportReport, embedded: int) -> dict[str, Any]:
         "left": dict(report.left),
         "trusted": report.trusted,
         "removed": report.removed,
-        "embedded": embedded,
+        "embedded": embedded.embedded,
+        "truncated": embedded.truncated,
         "dry_run": report.dry_run,
         "operation": report.operation,
         "notes": list(report.notes),
     }
 
 
-def _say(report: ImportReport, embedded: int) -> None:
+def _say(report: ImportReport, embedded: Flushed) -> None:
     counts = Counter(str(one.outcome) for one in report.lines)
     done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
     say(f"{'would import' if report.dry_run else 'imported'} memories and passages: {done}")
@@ -104,8 +109,9 @@ def _say(report: ImportReport, embedded: int) -> None:
         say(f"  {kind}: {count}")
     if report.removed:
         say(f"  removed before: {report.removed}")
-    if embedded:
-        say(f"  embedded: {embedded}")
+    if embedded.embedded:
+        cut = f", {embedded.truncated} of them cut" if embedded.truncated else ""
+        say(f"  embedded: {embedded.embedded}{cut}")
     told = [one for one in report.lines if one.reason]
     for one in told[:_SHOWN]:
         note(f"  line {one.line}: {one.id}: {one.outcome}: {one.reason}")

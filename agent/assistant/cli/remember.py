@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from agent.assistant.cli.failures import FAILED, USAGE, reported
-from agent.assistant.cli.inputs import confirmed, given_text
+from agent.assistant.cli.failures import USAGE, reported
+from agent.assistant.cli.inputs import given_text
 from agent.assistant.cli.named import moment_named, scopes_named
 from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import note, print_json, say
+from agent.assistant.cli.output import print_json, say
+from agent.assistant.cli.sensitive import AllowSensitive, is_sensitive
 from agent.assistant.cli.shapes import report_json
 
 
@@ -38,9 +38,7 @@ def remember(
     key: Annotated[
         str | None, typer.Option(metavar="KEY", help="A name of your own that makes repeating safe.")
     ] = None,
-    allow_sensitive: Annotated[
-        bool, typer.Option("--allow-sensitive", help="Keep it even if it looks like a secret, marked as sensitive.")
-    ] = False,
+    allow_sensitive: AllowSensitive = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Keep TEXT in the memory.
@@ -62,7 +60,7 @@ def remember(
         importance=importance,
         pinned=pin,
         key=key,
-        sensitive=_is_sensitive(words, allowed=allow_sensitive),
+        sensitive=is_sensitive(words, allowed=allow_sensitive),
     )
     with opened_memory(context, create=True) as place:
         report = run_sync(place.memory.remember(item, namespace=place.namespace))
@@ -74,22 +72,6 @@ def remember(
             say(_line(made.id, str(made)))
     if report.outcome is Outcome.REJECTED:
         raise typer.Exit(USAGE)
-
-
-def _is_sensitive(words: str, *, allowed: bool) -> bool:
-    """Whether *words* hold a secret that is to be kept; where nobody said so and nobody can be asked, it raises."""
-    from memory import secret_spans
-
-    kinds = ", ".join(dict.fromkeys(span.kind for span in secret_spans(words)))
-    if not kinds or allowed:
-        return bool(kinds)
-    if not sys.stdin.isatty():
-        problem = f"this looks like a secret ({kinds}); needed to keep it, marked, where there is no terminal to ask on"
-        raise typer.BadParameter(problem, param_hint="--allow-sensitive")
-    if not confirmed(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?"):
-        note("mneme: nothing was kept")
-        raise typer.Exit(FAILED)
-    return True
 
 
 def _line(id: str, report: str) -> str:

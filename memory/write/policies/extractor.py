@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from memory.errors import ArgumentError
 from memory.records import Memory
 from memory.write.checking import names, whole
-from memory.write.policies.calling import called
+from memory.write.policies.calling import PATIENCE, called, checked_function, checked_patience
 from memory.write.policies.protocol import Action, Decision, OnFailure, Turn, TurnDecision, accepted
 
 
@@ -32,7 +32,7 @@ class Extractor:
 
     Each fact has ``derived_from``, and the source, time and scopes of what it was found in. With *keep* off the words
     themselves stay in history only, wherever a fact was found; where none was, they are kept. A function that fails
-    changes nothing but the report (*on_failure* as for a judge). Corrected words are looked through
+    changes nothing but the report (*on_failure* and *patience* as for a judge). Corrected words are looked through
     again, and so is what is imported without its facts.
     """
 
@@ -45,13 +45,14 @@ class Extractor:
         keep: bool = True,
         kinds: Iterable[str] = ("turn",),
         on_failure: OnFailure | None = None,
+        patience: float | None = PATIENCE,
     ) -> None:
-        if not callable(function):
-            raise ArgumentError("function", function, "something to call with a turn is needed")
+        checked_function(function, "a turn")
         self._function = function
         self._keep = keep
         self._kinds = frozenset(names(kinds, "kinds"))
         self.on_failure = on_failure
+        self._patience = checked_patience(patience)
 
     def decide(self, memory: Memory) -> Decision:
         """Accept: without a way to store facts beside it, nothing is extracted."""
@@ -61,7 +62,7 @@ class Extractor:
         """Ask for the facts, unless nothing of the turn is of the kinds to look at."""
         if not any(memory.kind in self._kinds for memory in turn.memories):
             return TurnDecision(accepted(turn))
-        made = tuple(self._made(turn, fact) for fact in await called(self._function, turn) or ())
+        made = tuple(self._made(turn, fact) for fact in await called(self._function, turn, self._patience) or ())
         if self._keep or not made:
             return TurnDecision(accepted(turn), made)
         used = {place for _, places in made for place in places}
@@ -79,4 +80,4 @@ class Extractor:
         places = tuple(dict.fromkeys(whole(place, "places") for place in found.places)) or range(len(turn.memories))
         if max(places) >= len(turn.memories):
             raise ArgumentError("places", found.places, f"places below {len(turn.memories)} are needed")
-        return replace(memory, id=""), tuple(places)
+        return memory, tuple(places)

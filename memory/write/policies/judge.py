@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from memory.errors import ArgumentError
 from memory.records import Memory
-from memory.write.policies.calling import called
+from memory.write.policies.calling import PATIENCE, called, checked_function, checked_patience
 from memory.write.policies.protocol import Action, Decision, OnFailure, Turn, TurnDecision, accepted
 
 Verdict: TypeAlias = bool | str | Memory | Decision | None
@@ -26,8 +26,9 @@ class Judge:
     """Asks *function* what becomes of each memory, or (*of* "turn") of prompt and answer together.
 
     *function* may be a coroutine; a plain one runs in a thread. *reason* is what the report of a rejected one says.
-    When it fails, *on_failure* decides: "store" keeps the memory as it was, "reject" does not; None leaves it to the
-    memory's own setting. Either way the report says so, and history keeps what was said.
+    When it fails, or has not answered after *patience* seconds, *on_failure* decides: "store" keeps the memory as it
+    was, "reject" does not; None leaves it to the memory's own setting. Either way the report says so, and history keeps
+    what was said.
     """
 
     def __init__(
@@ -38,15 +39,16 @@ class Judge:
         of: Literal["item", "turn"] = "item",
         reason: str = "judged not worth keeping",
         on_failure: OnFailure | None = None,
+        patience: float | None = PATIENCE,
     ) -> None:
-        if not callable(function):
-            raise ArgumentError("function", function, "something to call with a memory is needed")
+        checked_function(function, "a memory")
         if of not in ("item", "turn"):
             raise ArgumentError("of", of, 'one of "item", "turn" is needed')
         self._function = function
         self._of = of
         self._reason = reason
         self.on_failure = on_failure
+        self._patience = checked_patience(patience)
 
     def __repr__(self) -> str:
         return f"Judge({self._reason})"
@@ -55,13 +57,13 @@ class Judge:
         """Ask about one memory; of a judge of turns, as a turn of one."""
         if self._of == "turn":
             return (await self.decide_turn(Turn((memory,)))).decisions[0]
-        return self._read(memory, await called(self._function, memory))
+        return self._read(memory, await called(self._function, memory, self._patience))
 
     async def decide_turn(self, turn: Turn) -> TurnDecision:
         """Ask about prompt and answer together, or about each."""
         if self._of == "item":
             return TurnDecision(tuple([await self.decide(memory) for memory in turn.memories]))
-        verdict = await called(self._function, turn)
+        verdict = await called(self._function, turn, self._patience)
         if isinstance(verdict, TurnDecision):
             return verdict
         if isinstance(verdict, str):

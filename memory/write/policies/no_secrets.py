@@ -16,7 +16,7 @@ from memory.secret_finding import replaced, secret_spans
 from memory.secret_kinds import SECRET_KINDS, SecretKind
 from memory.write.policies.protocol import Action, Decision, OnFailure
 
-_NAMES: Final = ("key", "session", "speaker", "kind", "role")
+_NAMES: Final = ("id", "key", "session", "speaker", "kind", "role")
 _REMEMBERED: Final = 1_000
 """Names in which nothing was found: those of speakers and sessions come again and again."""
 
@@ -27,9 +27,9 @@ class NoSecrets:
 
     *kinds* are the secrets to look for, *also* one's own beside the list.
 
-    Looked through are text, caption, tags, metadata and title. A secret in what names a memory (key, session, speaker,
-    scopes) refuses it, since a name with a hole is another name. What the user marked ``sensitive`` is kept whole: it
-    was asked about. Conversation history is kept without them, too.
+    Looked through are text, caption, tags, metadata and title. A secret in what names a memory (id, key, session,
+    speaker, scopes, kind, role) refuses it, since a name with a hole is another name. What the user marked
+    ``sensitive`` is kept whole: it was asked about. Conversation history is kept without them, too.
     """
 
     action: Literal["redact", "reject"] = "redact"

@@ -1,0 +1,135 @@
+"""Each command in one namespace prints the same whether another namespace of the file is empty or full.
+
+The commands are those of the tree, so that a new one cannot be left out. Two files are copies of one; in the second the
+namespace that is meant where none is named holds the same ids, keys, sessions and documents, too. Ids that are drawn
+and times are masked.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from agent.assistant.cli.app import app, run
+from memory import KnowledgeBase, LongTermMemory, Memory, Message, open_memory, run_sync
+
+MINE, OTHER = "ana", ""
+_DRAWN = re.compile(r"\b[0-9a-hjkmnp-tv-z]{16}\b|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?|\b\d\d:\d\d\b")
+
+COMMANDS = {
+    "ask": ["ask", "Where is the key of the shed?"],
+    "chat": ["chat", "--session", "monday"],
+    "correct": ["correct", "m1", "The key of the shed is in the blue jar."],
+    "documents": ["documents"],
+    "eval": ["eval", "--questions", "5"],
+    "export": ["export", "export.jsonl"],
+    "forget": ["forget", "m2", "--yes"],
+    "import": ["import", "elsewhere.jsonl"],
+    "ingest": ["ingest", "notes"],
+    "memories": ["memories"],
+    "memories disable": ["memories", "disable", "m1"],
+    "memories enable": ["memories", "enable", "m3"],
+    "memories end": ["memories", "end", "m1", "--at", "2026-01-01"],
+    "memories expire": ["memories", "expire", "m1", "--at", "2030-01-01"],
+    "memories history": ["memories", "history", "m3"],
+    "memories importance": ["memories", "importance", "m1", "--set", "0.5"],
+    "memories list": ["memories", "list", "--json"],
+    "memories merge": ["memories", "merge", "m1", "m2", "--text", "Both keys are in the jar."],
+    "memories operations": ["memories", "operations"],
+    "memories pin": ["memories", "pin", "m1"],
+    "memories show": ["memories", "show", "m1", "--json"],
+    "memories stats": ["memories", "stats", "--json"],
+    "memories tag": ["memories", "tag", "m1", "--tag", "keys"],
+    "memories unpin": ["memories", "unpin", "m2"],
+    "memories untag": ["memories", "untag", "m1", "--tag", "house"],
+    "recall": ["recall", "Where is the key of the shed?", "--json", "--explain"],
+    "remember": ["remember", "The bin is emptied on Friday.", "--json"],
+    "sessions": ["sessions"],
+    "sessions list": ["sessions", "list", "--json"],
+    "sessions show": ["sessions", "show", "monday"],
+    "undo": ["undo", "--yes"],
+    "why-not": ["why-not", "Where is the key of the shed?", "m3"],
+}
+OF_THE_FILE = {
+    "config": "what is set",
+    "doctor": "the owner's: what works here, and the file as a whole",
+    "reembed": "vectors are the file's",
+}
+"""Commands that are not about one namespace, each with the reason."""
+
+
+async def filled(memory: LongTermMemory, namespace: str, notes: Path, *, here: str) -> None:
+    """Let *namespace* hold some of everything; *here* is where its keys are."""
+    said = [Message.user(f"The key of the cellar is in the {here}."), Message.assistant("I shall keep that in mind.")]
+    await memory.remember_turn("monday", said, namespace=namespace)
+    items = [f"The key of the shed is in the {here}.", f"The key of the attic is in the {here}.", "The bin is green."]
+    made = [Memory(text, id=f"m{place}", tags=("house",)) for place, text in enumerate(items, start=1)]
+    await memory.remember_many([*made, Memory("The shed is red.", key="shed")], namespace=namespace)
+    await memory.correct("m3", "The bin is black.", namespace=namespace)
+    await memory.disable("m3", namespace=namespace)
+    await memory.pin("m2", namespace=namespace)
+    more = [
+        f"The bicycle in the hall has a bell from the {here}. It was repaired by Ben in winter.",
+        f"Ben plays the violin at the market. The {here} of the violin is lined with velvet.",
+        f"A lantern hangs over the harbour. Its {here} is filled with oil by the ferryman.",
+        f"The piano was tuned in spring. The tuner keeps his forks in a {here} of oak.",
+        f"The kettle whistles in the kitchen. Tea and sugar stand beside the {here}.",
+        f"The ladder leans on the orchard wall. Apples are carried down in a {here}.",
+    ]
+    await memory.remember_many(more, namespace=namespace)
+    await KnowledgeBase(memory, namespace=namespace).ingest([notes])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return a folder in whose memory only one namespace is, and one in whose memory another is too."""
+    alone, beside = tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("beside")
+    (alone / "notes").mkdir()
+    (alone / "notes" / "house.md").write_text("# House\n\nThe shed stands behind the house. It has one key.\n")
+    memory = open_memory(alone / "m.db")
+    run_sync(filled(memory, MINE, alone / "notes", here="jar"))
+    run_sync(memory.close())
+    shutil.copytree(alone, beside, dirs_exist_ok=True)
+    memory = open_memory(beside / "m.db")
+    run_sync(filled(memory, OTHER, beside / "notes", here="drawer"))
+    run_sync(memory.export(alone / "elsewhere.jsonl", namespace=OTHER))
+    run_sync(memory.close())
+    shutil.copy(alone / "elsewhere.jsonl", beside)
+    return alone, beside
+
+
+def names_of(command: object, before: str = "") -> set[str]:
+    """Return the names of all commands below *command*."""
+    found: set[str] = set()
+    for name, one in getattr(command, "commands", {}).items():
+        found |= {f"{before}{name}"} | names_of(one, f"{before}{name} ")
+    return found
+
+
+def test_every_command_is_tried_or_is_not_about_one_namespace() -> None:
+    assert names_of(get_command(app)) == {*COMMANDS, *OF_THE_FILE}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_another_namespace_holds_changes_no_line(
+    name: str, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    printed = []
+    for folder in files:
+        here = tmp_path / "here"
+        shutil.copytree(folder, here)
+        monkeypatch.chdir(here)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Where is the key of the cellar?\n")))
+        code = run(["--memory", str(here / "m.db"), "--namespace", MINE, "--offline", *COMMANDS[name]])
+        shown = capsys.readouterr()
+        left = [path.read_text() for path in here.glob("export.jsonl")]
+        printed.append((code, *(_DRAWN.sub("…", text) for text in (shown.out, shown.err, *left))))
+        shutil.rmtree(here)
+    assert printed[0][0] == 0, printed[0]
+    assert printed[0] == printed[1]

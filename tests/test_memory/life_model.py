@@ -1,0 +1,239 @@
+"""What a memory should be, in plain Python: the model that ``test_life`` holds a real one against.
+
+It knows no archive and no versions in place. What there is now, and what held at a time, it tells by playing the
+operations that stand, in their order; what was known at a time, from a list of periods that is only ever appended to.
+Two ids are one memory's two lives where it was undone and its key used anew; marks are kept for each life apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+CONTENT = ("text", "valid_from", "valid_to", "derived_from")
+MARKS = ("pinned", "disabled", "tags", "importance", "expires_at")
+HIDING = ("disabled", "expires_at")
+State = dict[str, Any]
+
+
+@dataclass
+class Deed:
+    """An operation: what it set of each memory (None: the memory went), and which it took back."""
+
+    id: str
+    kind: str
+    at: datetime
+    effects: dict[str, State | None]
+    undoes: Deed | None = None
+
+    @property
+    def root(self) -> Deed:
+        return self if self.undoes is None else self.undoes.root
+
+    def touches(self, memory: str) -> set[str]:
+        effect = self.root.effects[memory]
+        return {"*"} if effect is None or "life" in effect else set(effect)
+
+
+@dataclass
+class Period:
+    """A time, by the clock, in which something was known."""
+
+    memory: str
+    life: int
+    deed: Deed
+    content: State
+    recorded: datetime
+    retired: datetime | None = None
+
+
+@dataclass
+class Model:
+    """What should be."""
+
+    deeds: list[Deed] = field(default_factory=list)
+    periods: list[Period] = field(default_factory=list)
+    marks: dict[tuple[str, int], State] = field(default_factory=dict)
+    said: dict[str, list[tuple[str, str, datetime]]] = field(default_factory=dict)
+    """By session: what was said, each with its memory and when."""
+    gone: set[str] = field(default_factory=set)
+    """Texts that were forgotten."""
+    lives: int = 0
+
+    def fresh(self, text: str, **fields: Any) -> State:
+        """Return what a memory has that is new."""
+        self.lives += 1
+        empty: State = {"valid_from": None, "valid_to": None, "derived_from": (), "pinned": False, "disabled": False}
+        return {"text": text, "life": self.lives, **empty, "tags": (), "importance": None, "expires_at": None, **fields}
+
+    def standing(self) -> list[Deed]:
+        """The operations that stand: those that were not taken back, or were done again; in their first order."""
+        toggles = [one.root.id for one in self.deeds if one.undoes is not None]
+        return [one for one in self.deeds if one.undoes is None and toggles.count(one.id) % 2 == 0]
+
+    def now(self) -> dict[str, State]:
+        """What there is, by id."""
+        state: dict[str, State] = {}
+        for deed in self.standing():
+            for memory, effect in deed.effects.items():
+                if effect is None:
+                    state.pop(memory, None)
+                else:
+                    state[memory] = {**state.get(memory, {}), **effect}
+        return state
+
+    def held(self, at: datetime, now: datetime) -> list[tuple[str, str]]:
+        """What is held today to have been so at a time."""
+        open_: dict[str, tuple[datetime, State]] = {}
+        spans: list[tuple[str, datetime, datetime | None, State]] = []
+        for deed in self.standing():
+            begins = [
+                effect["valid_from"] or deed.at for effect in deed.effects.values() if effect and "text" in effect
+            ]
+            for memory, effect in deed.effects.items():
+                if deed.kind == "forget":
+                    open_.pop(memory, None)
+                    spans = [span for span in spans if span[0] != memory]
+                    continue
+                if effect is not None and "text" not in effect:
+                    if memory in open_:
+                        open_[memory] = (open_[memory][0], {**open_[memory][1], **effect})
+                    continue
+                begin = begins[0]
+                if effect is not None and deed.kind == "end":
+                    begin = effect["valid_from"] or open_[memory][0]
+                old: State = {}
+                if memory in open_:
+                    start, old = open_.pop(memory)
+                    spans.append((memory, start, begin, old))
+                if effect is not None and deed.kind == "remember":
+                    open_[memory] = (effect["valid_from"] or FIRST, effect)
+                elif effect is not None:
+                    open_[memory] = (begin, {**old, **effect})
+        spans += [(memory, start, None, old) for memory, (start, old) in open_.items()]
+        return sorted(
+            (memory, old["text"])
+            for memory, start, stop, old in spans
+            if start <= at
+            and (stop is None or at < stop)
+            and (old["valid_to"] is None or at < old["valid_to"])
+            and self.shown(memory, old["life"], now)
+        )
+
+    def known(self, at: datetime, held: datetime, now: datetime) -> list[tuple[str, str]]:
+        """What was known at a time to hold at another one."""
+        return sorted(
+            (one.memory, one.content["text"])
+            for one in self.periods
+            if one.recorded <= at
+            and (one.retired is None or at < one.retired)
+            and valid(one.content, held)
+            and self.shown(one.memory, one.life, now)
+        )
+
+    def present(self, now: datetime) -> list[tuple[str, str]]:
+        """What answers today."""
+        return sorted(
+            (one, state["text"])
+            for one, state in self.now().items()
+            if valid(state, now) and self.shown(one, state["life"], now)
+        )
+
+    def shown(self, memory: str, life: int, now: datetime) -> bool:
+        marks = self.marks[memory, life]
+        return not marks["disabled"] and (marks["expires_at"] is None or marks["expires_at"] > now)
+
+    def in_the_way(self, deed: Deed) -> bool:
+        """Whether a deed cannot be taken back."""
+        later = self.deeds[self.deeds.index(deed) + 1 :]
+        if deed.kind == "forget" or self.undone(deed):
+            return True
+        for memory in deed.root.effects:
+            if any(one.kind == "forget" and memory in one.effects for one in later):
+                return True
+            on = [one for one in later if memory in one.root.effects]
+            odd = {one.root.id: one for one in on if sum(other.root is one.root for other in on) % 2}
+            mine = deed.touches(memory)
+            for one in odd.values():
+                if "*" in mine | one.touches(memory) or mine & one.touches(memory):
+                    return True
+        return False
+
+    def undone(self, deed: Deed) -> bool:
+        """Whether an operation that takes *deed* back stands."""
+        return any(one.undoes is deed and not self.undone(one) for one in self.deeds)
+
+    def record(self, deed: Deed, before: dict[str, State]) -> None:
+        """Put *deed* at the end, and write down what is known from now on."""
+        self.deeds.append(deed)
+        after = self.now()
+        for memory in deed.root.effects:
+            old, new = before.get(memory), after.get(memory)
+            if not (old is not None and new is not None and deed.root.kind == "mark"):
+                for period in self.periods:
+                    if period.memory == memory and period.retired is None:
+                        period.retired = deed.at
+                if new is not None:
+                    content = {name: new[name] for name in CONTENT}
+                    self.periods.append(Period(memory, new["life"], deed, content, deed.at))
+            if new is not None:
+                self._remark(memory, old, new)
+
+    def _remark(self, memory: str, old: State | None, new: State) -> None:
+        """What hides a memory hides those of its versions too that had what it had."""
+        self.marks.setdefault((memory, new["life"]), {name: new[name] for name in HIDING})
+        for name in HIDING if old is not None and old["life"] == new["life"] else ():
+            for (other, _), marks in self.marks.items():
+                if old is not None and other == memory and marks[name] == old[name]:
+                    marks[name] = new[name]
+
+    def leaning_on(self, memory: str) -> list[str]:
+        """What there is that was made of a memory alone, and of that alone."""
+        return self._made_of(memory, {one: {*state["derived_from"]} for one, state in self.now().items()})
+
+    def derived_from(self, memory: str) -> list[str]:
+        """The same with what only old versions are left of, by whatever they were ever made of."""
+        there = self.now()
+        parents = {one: {*state["derived_from"]} for one, state in there.items()}
+        for period in self.periods:
+            if period.memory not in there:
+                parents.setdefault(period.memory, set()).update(period.content["derived_from"])
+        return self._made_of(memory, parents)
+
+    def _made_of(self, memory: str, parents: dict[str, set[str]]) -> list[str]:
+        gone = {memory}
+        while more := {one for one, of in parents.items() if of and of <= gone} - gone:
+            gone |= more
+        return sorted(gone - {memory})
+
+    def merged_into(self, memory: str) -> list[str]:
+        """What was merged into a memory, and into that, and is not there any more."""
+        found: list[str] = []
+        left = [memory]
+        while left:
+            one = left.pop()
+            for period in self.periods:
+                if period.memory == one and period.deed.kind == "merge" and next(iter(period.deed.effects)) == one:
+                    gone = [other for other in period.deed.effects if other != one and other not in self.now()]
+                    left += [other for other in gone if other not in found]
+                    found += [other for other in gone if other not in found]
+        return found
+
+    def forget(self, deed: Deed) -> None:
+        """Let what *deed* names be gone, with every word and mention of it."""
+        gone = set(deed.effects)
+        self.gone |= {one.content["text"] for one in self.periods if one.memory in gone}
+        self.periods = [one for one in self.periods if one.memory not in gone]
+        self.said = {session: [one for one in said if one[0] not in gone] for session, said in self.said.items()}
+        effects = [effect for one in self.deeds for effect in one.effects.values() if effect is not None]
+        for state in (*effects, *(one.content for one in self.periods)):
+            if "derived_from" in state:
+                state["derived_from"] = tuple(one for one in state["derived_from"] if one not in gone)
+        self.deeds.append(deed)
+
+
+def valid(content: State, at: datetime) -> bool:
+    start, stop = content["valid_from"], content["valid_to"]
+    return (start is None or start <= at) and (stop is None or at < stop)

@@ -1,0 +1,176 @@
+"""What history holds and memory lacks is remembered as it would have been when it was said: facts, links, turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory import Extractor, Fact, ImageBlock, Judge, LongTermMemory, Memory, Message, NearDuplicates, Trust, run_sync
+from memory.write.turns import memory_of
+from vectorstore import open_store
+
+Make = Callable[..., LongTermMemory]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Asked:
+    """An embedder that notes what it was given."""
+
+    remote = False
+    fingerprint = "asked/4"
+    dimension = 4
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def embed(self, texts, kind="document"):
+        self.texts += texts
+        return np.full((len(texts), 4), 0.5, np.float32)
+
+
+@pytest.fixture(params=["numpy:", "sqlite"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    made: list[LongTermMemory] = []
+
+    def memory(*policies: object, **options: object) -> LongTermMemory:
+        url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path / f'{len(made)}.db'}"
+        made.append(LongTermMemory(open_store(url), policies=policies, **options))
+        return made[-1]
+
+    yield memory
+    for one in made:
+        run_sync(one.close())
+
+
+def lost(memory: LongTermMemory, *said: str, session: str = "s") -> None:
+    """Put messages into history alone: the user's and the assistant's in turn."""
+    messages = [Message.user(text) if place % 2 == 0 else Message.assistant(text) for place, text in enumerate(said)]
+    run_sync(memory.conversations.append(session, messages))
+
+
+def by_text(memory: LongTermMemory) -> dict[str, Memory]:
+    return {one.text: one for one in run_sync(memory.list())}
+
+
+def test_facts_are_found_in_what_was_lost_each_with_its_source(make: Make) -> None:
+    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,)), "They met."]))
+    lost(memory, "My dog is Rex.", "A fine name.")
+    assert run_sync(memory.complete()) == 2
+    there = by_text(memory)
+    question, answer = there["My dog is Rex."], there["A fine name."]
+    own, both = there["Rex is a dog."], there["They met."]
+    assert (own.derived_from, own.trust, own.actor) == ((question.id,), Trust.USER, "user")
+    assert (both.derived_from, both.trust) == ((question.id, answer.id), Trust.ASSISTANT)
+    assert (own.session, own.source.session, own.source.sequence) == ("s", "s", 1)
+    (operation,) = run_sync(memory.operations())
+    assert {change.id for change in operation.changes} == {one.id for one in there.values()}
+    assert (operation.kind, operation.actor, operation.id) == ("remember", "assistant", own.operation)
+    run_sync(memory.undo(operation.id))
+    assert by_text(memory) == {}
+
+
+def test_where_facts_alone_are_kept_they_are_made_once(make: Make) -> None:
+    asked = []
+    memory = make(Extractor(lambda whole: asked.append(whole.text) or ["Rex is a dog."], keep=False))
+    lost(memory, "My dog is Rex.")
+    assert [run_sync(memory.complete()), run_sync(memory.complete())] == [0, 0]
+    assert (list(by_text(memory)), asked) == (["Rex is a dog."], ["My dog is Rex."])
+
+
+def test_what_was_lost_is_linked_to_what_it_nearly_repeats_and_no_embedder_is_asked(make: Make) -> None:
+    embedder = Asked()
+    memory = make(NearDuplicates(), embedder=embedder)
+    first = run_sync(memory.remember(Memory("The plumber comes on Friday.", kind="turn", role="user")))
+    embedder.texts.clear()
+    lost(memory, "the plumber comes on Friday", "Good.", "My dog is called Rex.", "So I hear.", "My dog is called rex!")
+    assert run_sync(memory.complete()) == 5
+    assert embedder.texts == []
+    there = by_text(memory)
+    assert there["the plumber comes on Friday"].metadata == {"near": first.id}
+    assert there["My dog is called rex!"].metadata == {"near": there["My dog is called Rex."].id}
+    assert there["Good."].metadata == {}
+    assert run_sync(memory.pending()) == 5
+
+
+def test_prompt_and_answer_are_judged_together_whatever_was_said_elsewhere_meanwhile(make: Make) -> None:
+    turns = []
+    memory = make(Judge(lambda whole: turns.append([one.text for one in whole.memories]) or True, of="turn"))
+    for text, session in (("q1", "a"), ("p1", "b")):
+        lost(memory, text, session=session)
+    run_sync(memory.conversations.append("a", [Message.assistant("a1"), Message.user("q2")]))
+    run_sync(memory.conversations.append("b", [Message.assistant("b1")]))
+    run_sync(memory.conversations.append("a", [Message.user("x1")], namespace="x"))
+    run_sync(memory.conversations.append("a", [Message.assistant("a2")]))
+    assert run_sync(memory.complete()) == 7
+    assert sorted(turns) == [["p1", "b1"], ["q1", "a1"], ["q2", "a2"], ["x1"]]
+
+
+def test_no_turn_is_cut_by_the_end_of_a_batch(make: Make) -> None:
+    turns = []
+    memory = make(Judge(lambda whole: turns.append(len(whole.memories)) or True, of="turn"))
+    run_sync(memory.conversations.append("s", [Message.user(f"message {i}") for i in range(256)]))
+    run_sync(memory.conversations.append("s", [Message.assistant("an answer")]))
+    assert run_sync(memory.complete()) == 257
+    assert sorted(turns)[-2:] == [1, 2]
+    assert len(turns) == 256
+
+
+def test_a_turn_longer_than_a_batch_is_completed_all_the_same(make: Make) -> None:
+    memory = make()
+    said = [Message.user("Tell me all."), *(Message.assistant(f"part {i}") for i in range(299))]
+    run_sync(memory.conversations.append("s", said))
+    assert (run_sync(memory.complete()), run_sync(memory.count())) == (300, 300)
+
+
+def test_an_id_that_was_reserved_is_used(make: Make) -> None:
+    memory = make(Extractor(lambda whole: ["a fact"]))
+    memory.conversations.rows.append("s", [Message.user("said once")], memories=["reserved"])
+    assert run_sync(memory.complete()) == 1
+    there = by_text(memory)
+    assert (there["said once"].id, there["a fact"].derived_from) == ("reserved", ("reserved",))
+
+
+def test_what_was_written_before_the_note_of_it_is_not_judged_again(make: Make) -> None:
+    asked = []
+    memory = make(Extractor(lambda whole: asked.append(whole.text) or ["a fact"]))
+    memory.conversations.rows.append("s", [Message.user("said once")], memories=["reserved"])
+    run_sync(memory.remember(Memory("said once", id="reserved")))
+    assert run_sync(memory.complete()) == 0
+    assert (asked, list(by_text(memory))) == ([], ["said once"])
+    assert memory.conversations.rows.unsettled(10) == []
+    assert run_sync(memory.conversations.load("s"))[0].memory == "reserved"
+
+
+def test_what_is_forgotten_while_it_is_judged_stays_so_with_what_was_made_of_it(make: Make) -> None:
+    memory = make()
+
+    def facts(whole):
+        run_sync(memory.forget(session="s"))
+        return [Fact("Rex is a dog.", (0,)), "They met."]
+
+    judging = LongTermMemory(memory.store, history=memory.conversations, policies=[Extractor(facts)])
+    lost(memory, "My dog is Rex.", "A fine name.")
+    assert run_sync(judging.complete()) == 0
+    assert by_text(memory) == {}
+
+
+def test_the_words_of_a_picture_that_are_forgotten_while_it_is_judged_do_not_come_back(make: Make) -> None:
+    """The message has no words of its own, so that forgetting them leaves it in history."""
+    picture = Message(role="user", blocks=[ImageBlock(media_type="image/png", data=b"x", name="harbour.png")])
+    words = memory_of(picture, "s", NOW).text
+    memory = make(clock=lambda: NOW)
+    said = run_sync(memory.remember(words)).id
+
+    def facts(whole):
+        run_sync(judging.forget([said]))
+        return ["a fact"]
+
+    judging = LongTermMemory(memory.store, history=memory.conversations, policies=[Extractor(facts)], clock=lambda: NOW)
+    run_sync(memory.conversations.append("s", [picture]))
+    assert run_sync(judging.complete()) == 0
+    assert by_text(memory) == {}
+    assert len(run_sync(memory.conversations.load("s"))) == 1

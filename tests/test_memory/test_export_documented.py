@@ -1,0 +1,89 @@
+"""The manual's page on exports and what is written and read are one: each type of line, each field, the first line."""
+
+import json
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from memory.errors import UnreadableExport
+from memory.messages import Block, Message
+from memory.opening import open_memory
+from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
+
+PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+
+
+def named(row):
+    """The fields that a row of the page names: what is set as code and is a name."""
+    return re.findall(r"`([a-z_]+)`", row)
+
+
+def rows(table):
+    """The rows of the table whose first heading is *table*, by their first cell."""
+    body = re.search(rf"^\| {re.escape(table)} \|.*?\n\|---\|---\|\n(.*?)\n\n", PAGE, re.S | re.M)[1]
+    return {cells[1].strip(): cells[2] for cells in (line.split("|") for line in body.splitlines())}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("written")
+    memory = open_memory(folder / "m.db", clock=Ticking(), embedder=Toy())
+    filled(memory, folder)
+    data = exported(memory, folder / "a.jsonl")
+    yield folder, memory, data
+    run(memory.close())
+
+
+def fields_of(kind):
+    """The fields that the page gives a line of *kind*."""
+    inside, told = rows("in it"), named(rows("`type`")[f"`{kind}`"])
+    if kind in ("passage", "version"):
+        told = [one for one in told if one not in ("supersedes", "derived_from")] + named(rows("`type`")["`memory`"])
+    if kind in ("memory", "passage", "version"):
+        told += named(inside["a memory"])
+    return {"type", *told}
+
+
+def test_the_page_has_every_type_of_line_in_the_order_in_which_they_are_written(written):
+    kinds = [kind.strip("`") for kind in rows("`type`")]
+    order = list(dict.fromkeys(one["type"] for one in items(written[2])[1:]))
+    assert kinds == order
+
+
+def test_the_first_line_is_as_the_page_shows_it(written):
+    shown = json.loads(re.search(r"^```json\n(.*?)\n```", PAGE, re.S | re.M)[1])
+    manifest = items(written[2])[0]
+    assert list(shown) == list(manifest)
+    assert set(shown["counts"]) == set(manifest["counts"])
+    assert list(shown["space"]) == list(manifest["space"])
+    assert len(shown["probes"]) == len(manifest["probes"])
+
+
+@pytest.mark.parametrize("kind", [kind.strip("`") for kind in rows("`type`")])
+def test_a_line_has_the_fields_that_the_page_names_and_takes_no_other(written, kind):
+    folder, memory, data = written
+    lines = data.splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)
+    (folder / "odd.jsonl").write_bytes(
+        b"".join(sealed([*lines[:at], lines[at].replace(b"{", b'{"odd": 1, ', 1), *lines[at + 1 :]]))
+    )
+    with pytest.raises(UnreadableExport) as error:
+        run(memory.import_(folder / "odd.jsonl"))
+    known = re.search(r"only (.*) are fields", str(error.value))[1].split(", ")
+    assert set(known) == fields_of(kind)
+    assert {field for one in items(data) if one["type"] == kind for field in one} <= set(known)
+
+
+def test_what_is_inside_of_a_line_is_as_the_page_names_it(written):
+    inside, found = rows("in it"), items(written[2])
+    assert set(named(inside["`message`"])) == set(Message.model_fields)
+    blocks = [set(one.model_fields) - {"type"} for one in get_args(get_args(Block)[0])]
+    told = [set(named(part)[1:]) for part in inside["a block"].split("by it:")[1].split(". `data`")[0].split(";")]
+    assert told == blocks
+    assert {field for one in found for field in one.get("source", {}) if one["type"] != "document"} <= set(
+        named(inside["`source`"])
+    )
+    changes = [change for one in found if one["type"] == "operation" for change in one["changes"]]
+    assert {field for change in changes for field in change} == set(named(inside["`changes`"]))
