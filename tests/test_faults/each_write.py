@@ -111,7 +111,7 @@ class Bench:
             return found + [one for one in wrongly_logged(opened.memory) if not path.ahead or "written by" in one]
 
     def torn(self, path: WritePath, before: Rows, after: Rows) -> list[str]:
-        """Return what is left neither as it was before nor as it is after; of two files, one may be ahead."""
+        """Return what is left neither as it was before nor as it is after; of two files one is ahead."""
         left = self.rows()
         groups = path.together if path.steps else (tuple({*before, *left, *after} - {*path.beside}),)
         found = []
@@ -120,6 +120,8 @@ class Bench:
             if now not in (was, becomes):
                 changed = [name for name in sorted(names) if was[name] != now[name]]
                 found.append(f"neither nothing of it nor all is there: {', '.join(changed)} changed")
+        if self._apart and differing(left, after, path.beside + path.last):
+            found += [f"{name} changed before all else had" for name in path.last if left[name] != before[name]]
         return found
 
     def not_as(self, path: WritePath, after: Rows, whole: dict[str, Any]) -> list[str]:

@@ -12,12 +12,18 @@ from unittest import mock
 
 import pytest
 
+from memory import LongTermMemory, run_sync
 from memory.recall import following
+from memory.storage.sqlite import SqliteHistory
 from memory.write.context import WriteContext
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.each_write import Bench, killed_at_each_commit, wrong_when_ended, wrong_when_refused
+from tests.test_faults.statements import Disk, Statements
+from tests.test_faults.tried_on import HISTORY, turn
 from tests.test_faults.write_paths import APART, PATHS, WritePath
+from vectorstore import open_store
 from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore.sqlite import Database
 
 _MEMORY = Path("/dev/shm")
 each_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
@@ -56,6 +62,30 @@ def test_where_history_is_a_file_of_its_own_opening_completes_what_was_said_and_
     commits, wrong = wrong_when_ended(bench, path)
     assert wrong == []
     assert commits > 1
+
+
+def test_beside_a_store_in_memory_opening_remembers_what_was_said_and_not_yet_remembered(tmp_path: Path) -> None:
+    file, states = tmp_path / HISTORY, []
+    disk = Disk(file)
+
+    def committed(_: str) -> None:
+        states.append(tmp_path / str(len(states)))
+        disk.keep(states[-1])
+
+    def remembered(database: Database) -> list[str]:
+        memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))
+        memory.complete_now()
+        return sorted(one.text for one in run_sync(memory.list()))
+
+    with Statements() as statements, Database(file) as database:
+        memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))
+        statements.committed = committed
+        run_sync(memory.remember_turn("talk", turn("My dog is called Okapi", "I see")))
+    disk.close()
+    with Database(states[0] / HISTORY) as left:
+        assert remembered(left) == ["I see", "My dog is called Okapi"]
+    with Database(states[1] / HISTORY) as left:
+        assert remembered(left) == []  # it was remembered, by a store that is gone
 
 
 def test_a_process_that_is_killed_right_after_a_commit_leaves_what_its_files_held(

@@ -81,7 +81,7 @@ def kept(folder: Path, *, now: datetime = NOW, embedded: bool = True, kind: str 
     memory = LongTermMemory(
         store,
         embedder=embedder if embedded else None,
-        history=SqliteHistory(history, clock=lambda: now, retention=Retention(unremembered="keep", messages=4)),
+        history=SqliteHistory(history, clock=lambda: now, retention=Retention(unremembered="keep", messages=3)),
         policies=[NoSecrets(), Extractor(facts, kinds=("turn", "fact"))],
         clock=lambda: now,
         ids=names[0],

@@ -28,7 +28,8 @@ class WritePath:
 
     All that it writes is there or nothing, but for what stands *beside* (tables that are kept for speed alone). Where
     it goes in *steps*, stopping between them loses nothing, tables are written *together*, the log may be *ahead*, and
-    the same call (or *again*) makes the rest. After it none of the words *gone* are in any byte.
+    the same call (or *again*) makes the rest; of two files, the tables *last* are written after all else. After it none
+    of the words *gone* are in any byte.
     """
 
     name: str
@@ -37,6 +38,7 @@ class WritePath:
     steps: bool = False
     together: tuple[tuple[str, ...], ...] = ()
     ahead: bool = False
+    last: tuple[str, ...] = ()
     again: Call | None = None
     beside: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
@@ -220,22 +222,28 @@ PATHS = (
     WritePath("clear a session", lambda m, _: m.conversations.clear("talk")),
     WritePath("sum up", summed_up),
     WritePath(
-        "what recall derives", lambda m, _: m.recall("boat"), before=earlier(lambda m, _: m.remember("x")), steps=True
+        "what recall derives",
+        lambda m, _: m.recall("boat"),
+        before=earlier(lambda m, _: m.remember("x")),
+        steps=True,
+        together=(("recall_states", "recall_segments"),),
     ),
     WritePath("export", lambda m, f: m.export(f / "mine.jsonl")),
 )
 
 _BESIDE_HISTORY = ("complete", "forget", "forget for now", "take back a forgetting", "the end of a time of grace")
-_IMPORTS = ("import what is new", "import what is other", "import in the place of all")
+_IMPORTS = ("import what is new", "import what is other")
+_REPLACED = ("history_messages", "history_sessions", "history_bounds")
 _MESSAGES_FIRST = ("forget a conversation", "forget a namespace")
 """Once they are gone, the same call does not know of them any more: that they were forgotten is not noted."""
 APART = (
     WritePath(
         "remember a turn",
-        lambda m, _: m.remember_turn("talk", turn("My dog is called Okapi", "I see")),
+        lambda m, _: m.remember_turn("talk", turn("My dog is called Okapi", "I see") + turn("Is it old?", "It is")),
         again=lambda m, _: m.flush(),
     ),
     *(path for path in PATHS if path.name in _BESIDE_HISTORY + _IMPORTS),
+    *(replace(path, last=_REPLACED) for path in PATHS if path.name == "import in the place of all"),
     *(replace(path, beside=("tombstones",)) for path in PATHS if path.name in _MESSAGES_FIRST),
 )
 """Those that write conversations too, where these are in a file of their own."""

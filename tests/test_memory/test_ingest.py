@@ -15,6 +15,7 @@ from memory.embedders.probe import PROBES
 from memory.errors import ArgumentError, EmbedderError
 from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
+from memory.rag import ingest
 from memory.rag.knowledge_base import KnowledgeBase
 from memory.rag.loaders.protocol import Loaded
 from memory.rag.report import IngestAction
@@ -394,6 +395,29 @@ async def test_a_write_by_another_meanwhile_is_noticed_and_the_file_is_read_agai
     assert len(texts(memories[0])) == len(set(texts(memories[0])))
     for memory in memories:
         await memory.close()
+
+
+async def test_a_document_that_meets_what_another_wrote_is_left_as_it_was_and_then_written(memory, docs, monkeypatch):
+    knowledge, write, refused = KnowledgeBase(memory), ingest.write, []
+    await knowledge.ingest(docs / "a.md")
+    (docs / "a.md").write_text("# Apples\n\nApples are red or green.\n\n## Storage\n\nKeep them cool.\n")
+
+    def overtaken(collection, works):
+        if refused:
+            return write(collection, works)
+        (plan,) = [work.plan for work in works]
+        assert plan.new
+        memory.store.patch(
+            {one: memory.store.get([one], namespace=LANE)[0].metadata for one in plan.patched}, namespace=LANE
+        )
+        before = list(memory.store.scan(namespace=LANE))
+        refused.extend(write(collection, works))
+        assert list(memory.store.scan(namespace=LANE)) == before
+        return refused
+
+    monkeypatch.setattr(ingest, "write", overtaken)
+    assert actions(await knowledge.ingest(docs / "a.md")) == {"a.md": UPDATED}
+    assert refused == [None]
 
 
 async def test_a_document_that_others_keep_writing_fails_alone(tmp_path, docs):

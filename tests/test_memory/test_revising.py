@@ -26,7 +26,8 @@ from memory import (
     run_sync,
 )
 from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
-from vectorstore import Entry, RevisionConflict, open_store
+from vectorstore import BusyError, Entry, RevisionConflict, open_store
+from vectorstore.sqlite import Database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LANE = store_namespace("", CONVERSATION)
@@ -397,6 +398,26 @@ def test_what_is_corrected_while_it_is_merged_is_archived_as_it_was_corrected_an
     assert texts == ["I live by the river.", "I live by the sea."]
     run_sync(judging.undo(operation))
     assert [one.text for one in run_sync(memory.get(ids))] == ["I live in Lisbon.", "I live by the river."]
+
+
+def test_nobody_writes_between_reading_what_ends_and_writing_it(tmp_path):
+    with Database(tmp_path / "m.db") as others:
+        looked = []
+
+        def clock():
+            try:
+                with others.write(wait=False):
+                    looked.append("free")
+            except BusyError:
+                looked.append("busy")
+            return NOW
+
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), clock=clock)
+        one = run_sync(memory.remember("Ana likes tea.")).id
+        looked.clear()
+        run_sync(memory.end(one, NOW))
+        run_sync(memory.close())
+    assert set(looked) == {"busy"}
 
 
 def test_what_must_not_be_merged_is_refused_and_nothing_is_changed(memory):
