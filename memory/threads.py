@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
 
 
 async def in_thread(function: Callable[[], Any], *, name: str = "mneme-function") -> Any:
-    """Return what *function* returns in a thread of its own, called *name*; cancelled, leave the thread to itself."""
+    """Return what *function* returns in a thread of its own, called *name*; cancelled, leave the thread to itself.
+
+    A coroutine that it returns too late is closed, since nobody will await it.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
 
     def settle(value: Any, error: BaseException | None) -> None:
-        if not done.done():
+        if done.done():
+            _let_go(value)
+        else:
             done.set_result((value, error))
 
     def work() -> None:
@@ -32,12 +38,22 @@ async def in_thread(function: Callable[[], Any], *, name: str = "mneme-function"
         try:
             loop.call_soon_threadsafe(settle, value, failure)
         except RuntimeError:  # the loop has ended; nobody waits any more
-            return
+            _let_go(value)
 
     threading.Thread(target=work, name=name, daemon=True).start()
-    value, error = await done
+    try:
+        value, error = await done
+    except asyncio.CancelledError:
+        if not done.cancelled():  # it came together with the cancellation
+            _let_go(done.result()[0])
+        raise
     if isinstance(error, (SystemExit, KeyboardInterrupt, StopIteration)):
         raise RuntimeError(f"the function raised {type(error).__name__}") from error
     if error is not None:
         raise error
     return value
+
+
+def _let_go(value: Any) -> None:
+    if inspect.iscoroutine(value):
+        value.close()

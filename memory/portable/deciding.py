@@ -22,7 +22,6 @@ from memory.records import Memory, Outcome
 from memory.write.embedded import Embedded
 from memory.write.judging import Judged, Rules
 from memory.write.looking import StoredMemories
-from memory.write.policies import LookingPolicy
 from memory.write.road import Road
 from vectorstore import VectorStore, open_store
 
@@ -73,8 +72,7 @@ class Deciding:
         asked = await asyncio.to_thread(self._asked, batch)
         silent = replace(rules, making=False)
         past = [one for one in asked if one.kind != Item.MEMORY]
-        alone = replace(silent, policies=tuple(one for one in rules.policies if not isinstance(one, LookingPolicy)))
-        found = await self._apart([[one] for one in past], Road(context, self.course.namespace, alone))
+        found = await self._apart([[one] for one in past], Road(context, self.course.namespace, silent))
         items = [one for one in asked if one.kind == Item.MEMORY]
         turns = [list(turn) for _, turn in groupby(items, key=lambda one: one.turn)]
         found |= await (self._beside(batch, turns, silent) if rules.looking else self._apart(turns))

@@ -107,7 +107,7 @@ class Checked:
                 line = file.read(end - start)
                 if _mark(line) != self.marks[number - 1]:
                     raise UnreadableExport(str(self.path), number, "the file was changed while it was read")
-                yield number, _object(line, number, self.path, self.manifest)
+                yield number, _object(line, number, self.path)
 
 
 def checked_file(
@@ -126,7 +126,7 @@ def checked_file(
             continue
         digest.update(line)
         found.note(line)
-        given = _object(line, number, path, found.manifest)
+        given = _object(line, number, path)
         try:
             identity = _check(context, given, namespace, found, number)
         except ArgumentError as error:
@@ -167,15 +167,15 @@ def _mark(line: bytes) -> bytes:
     return blake2b(line, digest_size=8).digest()
 
 
-def _object(line: bytes, number: int, path: Path, manifest: Manifest) -> dict[str, Any]:
+def _object(line: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
         given = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise UnreadableExport(str(path), number, "the line is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableExport(str(path), number, "the line is not JSON") from error
-    if not isinstance(given, dict) or given.get("type") not in manifest.counts:
-        raise UnreadableExport(str(path), number, "the line has no type that the first line names")
+    if not isinstance(given, dict):
+        raise UnreadableExport(str(path), number, "the line is no JSON object")
     return given
 
 
@@ -183,7 +183,7 @@ def _check(
     context: WriteContext, given: dict[str, Any], namespace: str, found: Checked, number: int
 ) -> tuple[object, ...] | None:
     """Check one item as it will be taken, and note it; return what names it, if it may be there only once."""
-    kind, manifest = given["type"], found.manifest
+    kind, manifest = given.get("type"), found.manifest
     if kind in (Item.MEMORY, Item.PASSAGE, Item.VERSION):
         memory = memory_of(given)
         beside_of(given)
@@ -219,7 +219,7 @@ def _check(
         return kind, None if collection is None else _collection(given, namespace), id
     part = next((one for one in context.carried if one.line == kind), None)
     if part is None:
-        raise ArgumentError("item.type", kind, "a part of this memory that takes it is needed")
+        raise ArgumentError("item.type", kind, "a type of line that this memory takes is needed")
     return kind, *part.named(namespace, given)
 
 

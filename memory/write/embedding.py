@@ -141,7 +141,6 @@ class Embedding:
         except SpaceChanged as changed:
             if changed.recorded is not None:
                 store.set_space(changed.recorded)
-            self._trusted = None
         return self._store.space
 
     def still(self, made: Embedded) -> Embedded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import stat
 from collections.abc import Callable
@@ -78,6 +79,41 @@ def test_replacing_asks_and_a_dry_run_changes_nothing(mneme: Mneme, tmp_path: Pa
     assert texts(mneme, "n.db") == ["Only here."]
     assert mneme("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes", memory="n.db")[0] == 0
     assert texts(mneme, "n.db") == ["In the file."]
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", ["Only here."]), ("", ["Only here."]), ("y\n", ["In the file."])])
+def test_replacing_asks_on_a_terminal_and_only_a_yes_does_it(
+    mneme: Mneme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[str]
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    mneme("remember", "In the file.")
+    mneme("export", tmp_path / "a.jsonl")
+    mneme("remember", "Only here.", memory="n.db")
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    code, out, err = mneme("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
+    assert "1 entry will be gone, and the file in their place. Go on? [y/N]" in err
+    assert (code, bool(out)) == ((0, True) if answer == "y\n" else (1, False))
+    assert texts(mneme, "n.db") == left
+
+
+def test_an_import_without_vectors_is_embedded_at_once(mneme: Mneme, tmp_path: Path) -> None:
+    mneme("remember", "I live in Lisbon.")
+    mneme("export", tmp_path / "a.jsonl", "--no-vectors")
+    took = json.loads(mneme("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
+    assert (took["lines"][0]["pending"], took["embedded"]) == (True, 1)
+    assert json.loads(mneme("memories", "stats", "--json", memory="n.db")[1])["pending"] == 0
+
+
+def test_a_scope_and_a_filter_choose_what_is_exported(mneme: Mneme, tmp_path: Path) -> None:
+    mneme("remember", "Of the house.", "--scope", "project=house")
+    mneme("remember", "Of the garden.", "--scope", "project=garden", "--kind", "event")
+    for number, option in enumerate((["--scope", "project=house"], ["--where", '{"kind": "fact"}'])):
+        mneme("export", tmp_path / f"{number}.jsonl", *option)
+        mneme("import", tmp_path / f"{number}.jsonl", memory=f"{number}.db")
+        assert texts(mneme, f"{number}.db") == ["Of the house."]
 
 
 def test_a_file_that_is_not_right_is_one_line_on_standard_error(mneme: Mneme, tmp_path: Path) -> None:

@@ -398,6 +398,16 @@ def test_what_was_cut_is_told_by_place() -> None:
     assert made.part([0]).truncated == {}
 
 
+def test_what_is_told_of_a_text_stays_with_it_among_others_and_in_a_part() -> None:
+    made = run(Embedding(open_store("numpy:"), Detailed()).vectors(["a long one", "a bad one", "short"]))
+    among = made.among(5, [1, 3, 4], "not sent")
+    assert among.reasons == ("not sent", None, "not sent", None, None)
+    assert (among.truncated, list(among.refused)) == ({1: Truncation(3, 9)}, [3])
+    part = among.part([4, 3, 1])
+    assert (part.truncated, list(part.refused)) == ({2: Truncation(3, 9)}, [1])
+    assert [vector is None for vector in part.vectors] == [False, True, False]
+
+
 def test_a_text_that_always_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
     memory = open_memory(tmp_path / "m.db", embedder=None)
     store = memory.store
@@ -480,6 +490,9 @@ def test_flushing_stops_soon_when_the_embedder_is_down() -> None:
     assert run(memory.flush()).embedded == 0
     assert len(model.asked) == 256 + 1
     assert "gone" in memory.embedding.problem
+    model.fails = None
+    assert run(memory.remember("it is back")).deferred is None  # and a batch of what waits, not all of it
+    assert run(memory.pending()) == 600 - 256
 
 
 def test_what_a_strange_embedder_says_is_shown_without_keys() -> None:
@@ -489,6 +502,14 @@ def test_what_a_strange_embedder_says_is_shown_without_keys() -> None:
     deferred = run(memory.remember("one")).deferred
     assert "401" in deferred
     assert "secret" not in deferred
+
+    class Refusing(Model):
+        async def embed_detailed(self, texts: Sequence[str], kind: Any = "document") -> Embeddings:
+            return Embeddings(np.zeros((len(texts), 64), np.float32), {}, {0: "400 for Bearer sk-secret-0123456789"})
+
+    refused = run(LongTermMemory(open_store("numpy:"), embedder=Refusing()).remember("one")).deferred
+    assert "400" in refused
+    assert "secret" not in refused
 
 
 def test_who_watches_the_store_sees_no_search_in_a_write(tmp_path: Path) -> None:
@@ -516,6 +537,73 @@ def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() ->
     assert len(model.asked) == asked
     model.late, now[0] = False, 31.0
     assert run(embedding.vectors(["three"])).deferred is None
+
+
+def test_the_next_embedder_does_not_rest_for_the_one_before(tmp_path: Path) -> None:
+    model = Model()
+    memory = opened(tmp_path, model, write_patience=5.0)
+    run(memory.remember("one"))
+    memory.embedding._rests_until = float("inf")
+    assert "left alone" in run(memory.remember("two")).deferred
+    run(memory.reembed(Model("model/2")))
+    assert run(memory.remember("three")).deferred is None
+    run(memory.close())
+
+
+def test_a_write_waits_longer_for_more_texts() -> None:
+    class Slow(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            await asyncio.sleep(0.02)
+            return await super().embed(texts, kind)
+
+    settings = EmbeddingSettings(write_patience=0, per_text=60)
+    assert run(Embedding(open_store("numpy:"), Slow(), settings=settings).vectors(["one"])).deferred is None
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(TimeoutError("its own server is slow"), "its own server is slow"), (KeyError(), "KeyError")]
+)
+def test_what_an_embedder_raises_by_itself_is_its_failure_and_no_reason_to_leave_it_alone(
+    error: Exception, said: str
+) -> None:
+    class Raising(Model):
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            raise error
+
+    embedding = Embedding(open_store("numpy:"), Raising())
+    assert run(embedding.vectors(["one"])).deferred == f"the embedder failed: {said}"
+    assert not embedding.resting
+
+
+def test_a_question_that_an_embedder_fails_at_is_answered_by_words(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    run(memory.remember("The poison is in the cellar."))
+    run(memory.remember("The archive is in Turin."))
+    found = run(memory.recall("Where is the poison?"))
+    assert found[0].memory.text == "The poison is in the cellar."
+    assert any("words alone" in note and "cannot read" in note for note in found.notes)
+    run(memory.close())
+
+
+def test_a_question_before_there_is_a_vector_asks_nobody_and_says_so(tmp_path: Path) -> None:
+    model = Model()
+    model.fails = "down"
+    memory = opened(tmp_path, model)
+    run(memory.remember("The archive is in Turin."))
+    model.asked.clear()
+    found = run(memory.recall("Where is the archive?"))
+    assert (found[0].memory.text, model.asked) == ("The archive is in Turin.", [])
+    assert "searched by words alone: nothing has a vector yet" in found.notes
+    run(memory.close())
+
+
+def test_a_question_that_an_embedder_refuses_is_answered_by_words(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Detailed())
+    run(memory.remember("The archive is in Turin."))
+    found = run(memory.recall("Which bad archive?"))
+    assert found[0].memory.text == "The archive is in Turin."
+    assert any("words alone" in note and "refused: not this one" in note for note in found.notes)
+    run(memory.close())
 
 
 def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of_it(tmp_path: Path) -> None:
@@ -622,6 +710,15 @@ def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) ->
     run(again.close())
     with pytest.raises(StoreClosed):
         run(again.remember("too late"))
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_what_comes_while_a_memory_is_closed_waits_and_says_why(patient: bool) -> None:
+    embedding = Embedding(open_store("numpy:"), Model())
+    embedding.under_way.hurry()
+    assert (
+        run(embedding.vectors(["one"], patient=patient)).deferred == "the embedder failed: the memory is being closed"
+    )
 
 
 def test_closing_waits_as_long_as_it_is_told_for_vectors(tmp_path: Path) -> None:

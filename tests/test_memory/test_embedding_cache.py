@@ -279,6 +279,27 @@ def test_a_memory_can_keep_its_vectors_and_forgets_them_with_the_text(tmp_path: 
     run_sync(memory.close())
 
 
+def test_what_an_import_takes_the_place_of_is_let_go_by_the_cache_too(tmp_path: Path) -> None:
+    model = Model()
+    memory = open_memory(tmp_path / "m.db", embedder=model, embedding_settings=EmbeddingSettings(cache_bytes=10**6))
+    run_sync(memory.export(tmp_path / "empty.jsonl"))
+    run_sync(memory.remember("The canary sings in Turin."))
+    run_sync(memory.import_(tmp_path / "empty.jsonl", mode="replace"))
+    run_sync(memory.remember("The canary sings in Turin."))
+    assert len(model.asked) == 2
+    run_sync(memory.close())
+
+
+def test_the_embedder_that_a_memory_was_switched_to_is_asked_once_too(tmp_path: Path) -> None:
+    settings = EmbeddingSettings(cache_bytes=10**6)
+    memory = open_memory(tmp_path / "m.db", embedder=HashingEmbedder(dimension=32), embedding_settings=settings)
+    run_sync(memory.remember("The archive is in Turin."))
+    run_sync(memory.reembed(HashingEmbedder(dimension=64)))
+    assert isinstance(memory.embedder, CachedEmbedder)
+    assert memory.embedder.dimension == 64
+    run_sync(memory.close())
+
+
 def test_what_an_earlier_run_kept_is_forgotten_too_when_nothing_is_kept_any_more(tmp_path: Path) -> None:
     memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     report = run_sync(memory.remember("The canary sings."))

@@ -76,6 +76,7 @@ def test_export_import_and_export_again_give_the_same_bytes(opened, tmp_path):
     first = exported(memory, tmp_path / "a.jsonl")
     report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
     assert {line.outcome for line in report.lines} == {Outcome.STORED}
+    assert report.left == {}
     assert exported(other, tmp_path / "b.jsonl") == first
     assert everything(other) == everything(memory)
     assert other.store.verify() == []
@@ -253,6 +254,22 @@ def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tm
     assert run(other.flush()).embedded == 1
 
 
+def test_vectors_are_taken_no_longer_when_the_memory_is_switched_to_others_meanwhile(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_BATCH", 5)
+    memory, other = opened("m.db"), opened("n.db")
+    run(memory.remember_many([Memory(f"thing {n}", id=f"{n:02}") for n in range(20)]))
+    exported(memory, tmp_path / "a.jsonl")
+    run(other.remember(Memory("here", id="here")))
+
+    def switch(done, total):
+        if done > 5 and other.store.space.fingerprint == "toy/1":  # the log comes first, then five memories
+            run_sync(other.reembed(Toy("toy/2")))
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        report = run(other.import_(tmp_path / "a.jsonl", on_progress=lambda *at: pool.submit(switch, *at).result()))
+    assert [line.pending for line in report.lines] == [False] * 5 + [True] * 15
+
+
 def test_without_vectors_they_are_made_anew(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember("a fact"))
@@ -369,6 +386,29 @@ def test_upsert_corrects_and_keeps_the_old_version(opened, tmp_path):
     assert [one.text for one in run(other.history("x"))] == ["said there", "said here"]
     run(other.undo(report.operation))
     assert run(other.get(["x"]))[0].text == "said here"
+
+
+def test_upsert_corrects_what_differs_in_any_of_what_was_said(opened, tmp_path):
+    day = datetime(2026, 5, 1, tzinfo=UTC)
+    said = {
+        "text": "new",
+        "kind": "event",
+        "caption": "a gate",
+        "tags": ("a",),
+        "importance": 0.5,
+        "metadata": {"a": 1},
+    }
+    said |= {"valid_from": day, "valid_to": day, "expires_at": day}
+    memory, other = opened("m.db"), opened("n.db")
+    for field, value in said.items():
+        run(memory.remember(Memory(**{"text": "old", "id": field, field: value})))
+        run(other.remember(Memory("old", id=field)))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust="user"))
+    assert {line.id: line.reason for line in report.lines} == dict.fromkeys(said, "corrected by the file")
+    for field, value in said.items():
+        assert getattr(run(other.get([field]))[0], field) == value
+    assert run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust="user")).operation is None
 
 
 def test_replace_takes_the_place_of_all_that_is_here_and_of_nothing_else(opened, tmp_path):
@@ -759,9 +799,11 @@ def test_what_nearly_repeats_another_item_of_the_file_is_told_as_for_what_is_rem
         assert planned.lines == report.lines
         assert len(texts(other)) == 2 - fold
         assert fold or run(other.get(["b"]))[0].metadata["near"] == "a"
-        again = run(other.import_(tmp_path / "a.jsonl", trust="user"))
-        assert again.operation is None
+        assert run(other.import_(tmp_path / "a.jsonl", trust="user")).operation is None
         assert len(texts(other)) == 2 - fold
+        exported(other, tmp_path / f"{fold}.jsonl")
+        back = run(memory.import_(tmp_path / f"{fold}.jsonl", mode="upsert", trust="user"))
+        assert {line.reason for line in back.lines} == {"known already"}  # a link alone corrects nothing
 
 
 @pytest.mark.parametrize("batch", [1, 1000])
@@ -890,10 +932,22 @@ def test_facts_alone_stand_for_the_words_of_a_file_once(opened, tmp_path):
         assert [(line.outcome.value, line.reason) for line in report.lines] == [("rejected", "kept as facts")]
         assert texts(other) == ["Dog: Rex"]
     (fact,) = run(other.list())
+    assert fact.derived_from == ()  # of what is not kept nothing is named
     run(other.forget([fact.id]))
     (line,) = run(other.import_(tmp_path / "a.jsonl")).lines
     assert [one.reason for one in line.made] == ["forgotten"]
     assert texts(other) == []
+
+
+@pytest.mark.parametrize("mode", ["merge", "replace"])
+def test_a_fact_that_is_told_twice_of_the_same_words_is_kept_once(opened, tmp_path, mode):
+    memory, other = opened("m.db"), opened("n.db", policies=[Extractor(lambda turn: ["A fact.", "A fact."])])
+    run(memory.remember_turn("s", [Message.user("I have a dog Rex")]))
+    exported(memory, tmp_path / "a.jsonl")
+    planned, done = (run(other.import_(tmp_path / "a.jsonl", mode=mode, dry_run=dry)) for dry in (True, False))
+    assert planned.lines[0].made[0].id == done.lines[0].made[0].id
+    assert [one.outcome for one in planned.lines[0].made] == [one.outcome for one in done.lines[0].made]
+    assert texts(other) == ["A fact.", "I have a dog Rex"]
 
 
 @pytest.mark.parametrize("batch", [1, 1000])
@@ -917,6 +971,25 @@ def test_what_is_here_in_the_same_words_is_not_asked_about_again(opened, tmp_pat
     for _ in range(2):
         run(other.import_(tmp_path / "a.jsonl"))
     assert asked == ["a fact"]
+
+
+def test_earlier_versions_are_not_left_out_for_being_like_others(opened, tmp_path):
+    options = {"embedder": None, "choose_local": False}
+    memory, other = opened("m.db", **options), opened("n.db", policies=[NearDuplicates(fold=True)], **options)
+    said = run(memory.remember(FRIDAY[0]))
+    run(memory.correct(said.id, "He was here."))
+    run(other.remember(FRIDAY[1]))
+    exported(memory, tmp_path / "a.jsonl")
+    report = run(other.import_(tmp_path / "a.jsonl", trust="user"))
+    assert (report.taken["version"], report.left) == (1, {})
+
+
+def test_a_text_that_a_policy_changed_is_embedded_whatever_the_file_says_of_the_old_one(opened, tmp_path):
+    memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
+    said = Memory("My PIN is 48213.", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
+    memory.store.upsert([to_entry(said, no_vector="nothing to embed")], namespace=store_namespace("", CONVERSATION))
+    exported(memory, tmp_path / "a.jsonl")
+    assert run(other.import_(tmp_path / "a.jsonl", trust="user")).pending == 1
 
 
 def test_earlier_versions_are_kept_without_secrets_too(opened, tmp_path):

@@ -129,6 +129,24 @@ def test_a_row_that_still_refers_to_it_is_found(memory):
     assert places(verified) == [("entries", "memory gone is mentioned")]
 
 
+def test_a_message_that_still_quotes_it_is_found(memory):
+    said = Message.assistant("It is as you said.").model_copy(update={"metadata": {"quotes": [{"id": "gone"}]}})
+    run(memory.conversations.append("s", [said]))
+    verified = run(memory.verify_forgotten(Forgotten(("gone",), at=NOW)))
+    assert places(verified) == [("history_messages", "memory gone is mentioned")]
+
+
+def test_without_a_file_the_store_is_looked_through_and_that_is_said():
+    memory = LongTermMemory(open_store("numpy:"), clock=lambda: NOW)
+    receipt = run(memory.forget([remembered(memory, SECRET)]))
+    proof = run(memory.verify_forgotten(receipt, [SECRET]))
+    assert (proof.left, proof.files, proof.notes) == ((), (), ("the memory is in no file",))
+    (said,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
+    run(memory.correct(said.id, "Other words."))
+    left = run(memory.verify_forgotten(Forgotten((said.id,), at=NOW))).left
+    assert {one.where for one in left} == {"/conversation", "/archive", "history"}
+
+
 def test_a_list_of_ids_that_another_part_keeps_is_looked_through_and_a_text_like_one_is_none(memory):
     receipt = run(memory.forget([remembered(memory, SECRET, id="gone")]))
     remembered(memory, '["gone"]')

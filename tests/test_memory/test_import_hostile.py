@@ -140,6 +140,15 @@ def test_an_item_that_cannot_be_honoured_is_refused_by_its_line_before_anything_
     assert len(run(victim.operations())) == 1
 
 
+@pytest.mark.parametrize(
+    "text", ["5", "null", "[]", "{}", '{"type": ["memory"]}', '{"type": "manifest"}', '{"type": ""}']
+)
+def test_a_line_that_is_no_item_is_refused(lines, victim, tmp_path, text):
+    (tmp_path / "bad.jsonl").write_bytes(lines[0] + text.encode() + b"\n" + b"".join(lines[1:]))
+    with pytest.raises(UnreadableExport, match=r"line 2: (the line is no JSON object|item\.type: )"):
+        run(victim.import_(tmp_path / "bad.jsonl", trust="user"))
+
+
 @pytest.mark.parametrize("kind", list(BAD))
 def test_nothing_is_there_twice(lines, victim, tmp_path, kind):
     at = max(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)

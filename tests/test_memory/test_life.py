@@ -470,7 +470,7 @@ class Life(RuleBasedStateMachine):
         forgotten: set[str] = set()
         for one, deed in zip(listed, reversed(self.model.deeds), strict=True):
             forgotten |= set(deed.effects) if deed.kind == "forget" else set()
-            assert [change.id for change in one.changes] == list(deed.root.effects)
+            assert sorted(change.id for change in one.changes) == sorted(deed.root.effects)
             said = [change.id for change in one.changes if change.old or change.new]
             assert forgotten.isdisjoint(said), f"the log tells of what was forgotten: {said}"
 

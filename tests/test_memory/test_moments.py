@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from memory import LongTermMemory, Memory, Message, run_sync
+from memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
+from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.write.versions import retired
 from vectorstore import open_store
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
@@ -180,6 +182,17 @@ def test_on_a_store_with_the_data_part_alone_moments_are_the_same():
         assert sorted(hit.memory.text.split()[-1].rstrip(".") for hit in found) == there
 
 
+def test_a_version_that_says_nothing_of_its_end_held_until_it_was_replaced(memory):
+    """As a file that another program has written may have it."""
+    lane, archive = store_namespace("", CONVERSATION), store_namespace("", ARCHIVE)
+    kept = run_sync(memory.remember("Ana lives in Porto.")).id
+    (entry,) = memory.store.get([kept], namespace=lane)
+    memory.store.upsert([retired(entry, NOW + HOUR)], namespace=archive)
+    memory.store.delete([kept], namespace=lane)
+    assert shown(memory, as_of=NOW + HOUR - INSTANT) == ["Ana lives in Porto."]
+    assert shown(memory, as_of=NOW + HOUR) == []
+
+
 NOT_STANDING = [{"expires_at": NOW}, {"disabled": True}, {"valid_from": NOW + HOUR}, {"valid_to": NOW}]
 
 
@@ -196,6 +209,18 @@ def test_many_that_do_not_stand_take_no_place_among_the_first(fields, kind):
     if kind == "whole":
         stage = run_sync(memory.why_not("Where does Ana live?", lines[7].id)).stage
         assert stage == {"expires_at": "expired", "disabled": "disabled"}.get(next(iter(fields)), "validity")
+
+
+def test_many_that_were_not_known_yet_take_no_place_among_the_first():
+    """Nothing here has a bound of its own: it is the time asked about that leaves them out."""
+    clock = Hand(naive=False)
+    few = RecallSettings(candidates=3)
+    memory = LongTermMemory(open_store("numpy:"), clock=clock, recall_settings=few)
+    rumour = run_sync(memory.remember("Where Ana sleeps nobody ever knew, but there is a rumour about a barge."))
+    clock.now = NOW + HOUR
+    run_sync(memory.remember_many(f"Ana lives in house {n}." for n in range(9)))
+    found = run_sync(memory.recall("Where does Ana live?", 1, known_at=NOW))
+    assert [hit.memory.id for hit in found] == [rumour.id]
 
 
 @pytest.mark.parametrize("kind", ["whole", "data only"])

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory.embedders.details import Embeddings
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.probe import PROBES
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
@@ -284,7 +285,38 @@ def test_a_memory_without_vectors_is_embedded_at_once(tmp_path: Path) -> None:
     assert (done.before, done.space, done.embedded) == (None, "old/1", 300)
     assert told[-1] == ReembeddingProgress(300, 300)
     assert wrong(memory, model) == []
+    assert memory.embedding.probes.get("old/1") is not None
     run(memory.close())
+
+
+def test_the_embedder_of_the_vectors_in_use_is_taken_without_embedding_anew(tmp_path: Path) -> None:
+    memory = opened(tmp_path, Model())
+    filled(memory, 3)
+    run(memory.close())
+    memory, model = open_memory(tmp_path / "m.db", choose_local=False), Model()
+    assert run(memory.reembed(model)).already
+    assert (memory.embedder, model.asked) == (model, [])
+    run(memory.close())
+
+
+def test_an_embedder_that_refuses_since_it_is_down_is_not_switched_to(memory: LongTermMemory) -> None:
+    filled(memory, 3)
+
+    class Down(Model):
+        refused = False
+
+        async def embed_detailed(self, texts: Sequence[str], kind: Any = "document") -> Embeddings:
+            self.refused = True
+            return Embeddings(np.zeros((len(texts), 48), np.float32), {}, dict.fromkeys(range(len(texts)), "no"))
+
+        async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
+            if self.refused:
+                raise EmbedderError("down")
+            return await super().embed(texts, kind)
+
+    with pytest.raises(EmbedderError, match="down"):
+        run(memory.reembed(Down("new", 48)))
+    assert wrong(memory, Model()) == []
 
 
 def test_a_file_whose_embedder_is_gone_is_embedded_with_another(tmp_path: Path) -> None:
@@ -316,6 +348,18 @@ def test_a_switch_made_elsewhere_is_noticed_at_the_next_call(tmp_path: Path) -> 
     run(here.correct(report.id, "The library is in Rome."))
     assert run(there.flush()).embedded == 2
     assert wrong(there, Model("new", 48)) == []
+    run(here.close())
+    run(there.close())
+
+
+def test_a_switch_made_elsewhere_to_a_model_changed_under_its_name_mixes_no_vectors(tmp_path: Path) -> None:
+    here, changed = opened(tmp_path, Model()), Model(turn=1)
+    assert run(here.remember("first")).deferred is None
+    there = opened(tmp_path, changed)
+    assert run(there.reembed()).space.startswith("old/1#")
+    assert [run(here.remember(text)).deferred is not None for text in ("second", "third")] == [True, True]
+    assert run(there.flush()).embedded == 2
+    assert wrong(there, changed) == []
     run(here.close())
     run(there.close())
 

@@ -1,0 +1,90 @@
+"""A function beside the event loop: given up it is left alone, and what it answers too late is cleared away."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from memory.threads import in_thread
+
+
+class Asked:
+    """A function that answers with a coroutine once it may."""
+
+    def __init__(self) -> None:
+        self.begun, self.may, self.answer = threading.Event(), threading.Event(), self._answer()
+
+    async def _answer(self) -> str:
+        return "yes"
+
+    def __call__(self) -> Coroutine[Any, Any, str]:
+        self.begun.set()
+        assert self.may.wait(60)
+        return self.answer
+
+    @property
+    def cleared(self) -> bool:
+        return inspect.getcoroutinestate(self.answer) == inspect.CORO_CLOSED
+
+
+async def given_up(asked: Asked) -> None:
+    waiting = asyncio.ensure_future(in_thread(asked, name="asked"))
+    assert await asyncio.to_thread(asked.begun.wait, 60)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+def thread_of(name: str) -> threading.Thread:
+    return next(thread for thread in threading.enumerate() if thread.name == name)
+
+
+def test_a_coroutine_that_comes_when_the_call_was_given_up_is_closed() -> None:
+    async def late(asked: Asked) -> None:
+        await given_up(asked)
+        thread = thread_of("asked")
+        asked.may.set()
+        await asyncio.to_thread(thread.join, 60)
+        await asyncio.sleep(0)
+
+    asyncio.run(late(asked := Asked()))
+    assert asked.cleared
+
+
+def test_a_coroutine_that_comes_when_the_loop_has_ended_is_closed() -> None:
+    asyncio.run(given_up(asked := Asked()))
+    thread = thread_of("asked")
+    asked.may.set()
+    thread.join(60)
+    assert asked.cleared
+
+
+def test_a_coroutine_that_comes_together_with_the_cancellation_is_closed() -> None:
+    async def together(asked: Asked) -> None:
+        waiting = asyncio.ensure_future(in_thread(asked, name="asked"))
+        assert await asyncio.to_thread(asked.begun.wait, 60)
+        thread = thread_of("asked")
+        asked.may.set()
+        thread.join(60)  # the loop stands still meanwhile: the answer waits at its door
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(together(asked := Asked()))
+    assert asked.cleared
+
+
+def test_a_coroutine_that_comes_in_time_is_the_callers() -> None:
+    asked = Asked()
+    asked.may.set()
+
+    async def in_time() -> str:
+        return await (await in_thread(asked))
+
+    assert asyncio.run(in_time()) == "yes"
