@@ -1,4 +1,7 @@
-"""Conversation history in the process; gone when it ends."""
+"""Conversation history in the process; gone when it ends.
+
+A little longer than other files: all that the two faces of a history promise, over one lock.
+"""
 
 from __future__ import annotations
 

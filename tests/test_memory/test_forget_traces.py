@@ -18,6 +18,7 @@ from memory import (
     Decision,
     EmbeddingSettings,
     FixedWindow,
+    Flushed,
     Forgotten,
     ImageBlock,
     Judge,
@@ -348,7 +349,7 @@ def test_a_vector_that_comes_too_late_is_kept_nowhere(slow, tmp_path):
     id = remembered(memory, SECRET)
     embedder.down = False
     memory.embedding.use(embedder, memory.store.space)
-    assert run(meanwhile(memory, embedder, memory.flush, lambda: memory.forget([id]))) == 0
+    assert run(meanwhile(memory, embedder, memory.flush, lambda: memory.forget([id]))) == Flushed()
     run(memory.remember("the next write"))
     assert not cached(memory, SECRET)
     assert traces(tmp_path) == []
