@@ -22,7 +22,7 @@ GRID = 4000.0
 _ONE_THREAD = 250_000
 """Multiplications that BLAS libraries do without waking another thread."""
 _AMONG = 20_000
-"""Terms among which the nearest is looked for: their vectors take 20 MB."""
+"""Terms among which the nearest is looked for: their vectors take 10 MB."""
 _BLOCK = 1024
 """Vectors made at once."""
 _UNASKED = -2
@@ -49,7 +49,7 @@ class StemVectors:
         if self._word_vectors is None:
             return None
         numbers = np.array([self._stems.find(term) for term in terms], dtype=np.int64)
-        result = self._of(numbers)[0].copy()
+        result = self._of(numbers)
         unknown = np.flatnonzero(~result.any(axis=1))
         if len(unknown):
             result[unknown] = self._made([forms[at] for at in unknown.tolist()])
@@ -59,21 +59,22 @@ class StemVectors:
         """Return cosines of *terms* with grid vectors *queries*, shape (terms, queries); 0 where a side has none."""
         if self._word_vectors is None:
             return np.zeros((len(terms), len(queries)))
-        rows, squares = self._of(terms)
+        slots = self._slots(terms)
         asked = (queries.astype(np.float64) ** 2).sum(axis=1)
-        return np.asarray(_products(rows, queries) / np.sqrt(np.maximum(squares[:, None] * asked, 1.0)))
+        lengths = np.sqrt(np.maximum(self._squares.values[slots][:, None] * asked, 1.0))
+        return np.asarray(_products(self._grid, slots, queries) / lengths)
 
     def cosines_of(self, some: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return cosines of terms with terms, shape (some, others); 0 where either has no vector."""
         if self._word_vectors is None:
             return np.zeros((len(some), len(others)))
-        return self.cosines(self._of(others)[0], some)
+        return self.cosines(self._of(others), some)
 
     def unit(self, terms: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the vectors of *terms* at length 1, shape (terms, dimension); zeros where there is none."""
         if self._word_vectors is None:
             return np.zeros((len(terms), 1))
-        return np.asarray(self._of(terms)[0] / GRID)
+        return np.asarray(self._of(terms) / GRID)
 
     def nearest(self, queries: Rows) -> list[str]:
         """Return the term nearest to each of *queries*; an empty text where none is near.
@@ -86,21 +87,30 @@ class StemVectors:
         ties = (among[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
         return [min((self._stems.name(int(at)) for at in tied), default="") for tied in ties]
 
-    def _of(self, terms: NDArray[np.int64]) -> tuple[Rows, NDArray[np.int64]]:
-        """Return grid vectors of *terms* and their squared lengths, making those that are not there."""
+    def _of(self, terms: NDArray[np.int64]) -> Rows:
+        """Return grid vectors of *terms*, making those that are not there."""
+        slots = self._slots(terms)
+        return np.asarray(self._grid[slots], dtype=np.float32)
+
+    @property
+    def _grid(self) -> NDArray[np.int16]:
+        assert self._rows is not None, "terms have slots once there are rows"
+        return self._rows.values
+
+    def _slots(self, terms: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return where the vectors of *terms* stand, making those that are not there."""
         rows = self._up_to_date()
         missing = terms[~self._fresh.values[terms]]
         if len(missing):
             missing = np.unique(missing)
             for start in range(0, len(missing), _BLOCK):
                 self._make(rows, missing[start : start + _BLOCK])
-        slots = self._slot.values[terms]
-        return rows.values[slots], self._squares.values[slots]
+        return np.asarray(self._slot.values[terms])
 
     def _up_to_date(self) -> Growing:
         if self._rows is None:
             none = np.zeros_like(self._made(["word"]))  # the vector of what has none
-            self._rows = Growing(np.float32, none.shape[1])
+            self._rows = Growing(np.int16, none.shape[1])  # a grid fits, in half the memory
             self._rows.extend(none)
             self._squares.append(0)
         lacking = len(self._stems) - len(self._fresh)
@@ -120,7 +130,7 @@ class StemVectors:
             vectors = self._made([self._stems.written(self._stems.commonest(term)) for term in moved.tolist()])
             new = moved[self._slot.values[moved] == 0]
             self._slot.values[new] = np.arange(len(rows), len(rows) + len(new))
-            rows.extend(np.zeros((len(new), vectors.shape[1]), dtype=np.float32))
+            rows.extend(np.zeros((len(new), vectors.shape[1]), dtype=np.int16))
             self._squares.extend(np.zeros(len(new), dtype=np.int64))
             slots = self._slot.values[moved]
             rows.values[slots] = vectors
@@ -137,15 +147,15 @@ class StemVectors:
         return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - self._centre, 0.0))
 
 
-def _products(rows: Rows, sides: Rows) -> NDArray[np.float64]:
-    """Return rows @ sides.T in blocks small enough to stay on one thread: waking others takes longer than that.
+def _products(rows: NDArray[np.int16], slots: NDArray[np.int32], sides: Rows) -> NDArray[np.float64]:
+    """Return rows[slots] @ sides.T in blocks small enough to stay on one thread: waking others takes longer than that.
 
     The grid makes every product exact, so that blocks change nothing.
     """
-    result = np.empty((len(rows), len(sides)))
+    result = np.empty((len(slots), len(sides)))
     step = max(1, _ONE_THREAD // max(sides.size, 1))
-    for start in range(0, len(rows), step):
-        result[start : start + step] = rows[start : start + step] @ sides.T
+    for start in range(0, len(slots), step):
+        result[start : start + step] = rows[slots[start : start + step]].astype(np.float32) @ sides.T
     return result
 
 
