@@ -1,6 +1,5 @@
 """Forgetting: what goes, what is named, what stays, and that no byte is left."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -13,6 +12,7 @@ from memory.long_term import LongTermMemory
 from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.records import Memory, Outcome, Source
 from memory.storage.rows import HistoryRow
+from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 
 SECRET = "the locker code is 44173921-zebra"
@@ -55,14 +55,6 @@ def store(request, tmp_path):
 @pytest.fixture
 def memory(store):
     return LongTermMemory(store, embedder=Toy(), clock=Ticking())
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
-
-
-def remembered(memory, text, **fields):
-    return run(memory.remember(Memory(text, **fields))).id
 
 
 def turn(memory, *messages, session="s", used=()):

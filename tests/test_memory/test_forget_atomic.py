@@ -1,9 +1,7 @@
 """A forgetting is one transaction: a dry run writes nothing, a failure at any step leaves everything as it was."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import pytest
 
 from memory import (
@@ -18,25 +16,11 @@ from memory import (
     SummaryWindow,
     open_memory,
 )
+from tests.test_memory.forgetting import Toy, run
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WEEK = timedelta(days=7)
 SECRET = "the locker code is 44173921-zebra"
-
-
-class Toy:
-    """An embedder whose vectors differ from text to text."""
-
-    fingerprint = "toy/1"
-    dimension = 8
-
-    async def embed(self, texts, kind="document"):
-        rows = [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), 8)
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
 
 
 @pytest.fixture

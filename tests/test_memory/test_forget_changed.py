@@ -1,6 +1,5 @@
 """Forgetting what was merged, undone or is trusted more; and taking a forgetting back by ``undo``."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +9,7 @@ from memory.lanes import ARCHIVE, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.records import Memory, Outcome, Trust
+from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -21,14 +21,6 @@ def memory(request, tmp_path):
     opened = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
     yield LongTermMemory(opened, clock=lambda: NOW)
     opened.close()
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
-
-
-def remembered(memory, text, **fields):
-    return run(memory.remember(Memory(text, **fields))).id
 
 
 def archive(memory):

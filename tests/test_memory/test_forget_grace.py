@@ -1,9 +1,7 @@
 """A time of grace: out of every answer at once, back again within it, and no byte left after it."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import pytest
 
 from memory.errors import ArgumentError, NoSuchMemory, NotTrusted
@@ -12,6 +10,7 @@ from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.opening import open_memory
 from memory.records import Memory, Outcome, Trust
+from tests.test_memory.forgetting import Toy, run
 from vectorstore import DamageError, Entry, open_store
 
 SECRET = "the locker code is 44173921-zebra"
@@ -28,17 +27,6 @@ class Moving:
         return self.now
 
 
-class Toy:
-    """An embedder whose vectors differ from text to text."""
-
-    fingerprint = "toy/1"
-    dimension = 8
-
-    async def embed(self, texts, kind="document"):
-        rows = [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), 8)
-
-
 @pytest.fixture
 def clock():
     return Moving()
@@ -49,10 +37,6 @@ def memory(request, tmp_path, clock):
     store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
     yield LongTermMemory(store, embedder=Toy(), clock=clock)
     store.close()
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
 
 
 def prepared(memory):

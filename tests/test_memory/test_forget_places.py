@@ -1,6 +1,5 @@
 """By every name that a source, a session, a document or a place has; and what two names together leave."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +10,7 @@ from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message, ToolResultBlock
 from memory.records import Memory, Source
+from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 
 BOOKS = store_namespace("", DOCUMENTS, "books")
@@ -22,14 +22,6 @@ def memory():
     opened = open_store("numpy:")
     yield LongTermMemory(opened, clock=lambda: NOW)
     opened.close()
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
-
-
-def remembered(memory, text, **fields):
-    return run(memory.remember(Memory(text, **fields))).id
 
 
 def passage(memory, id, **fields):

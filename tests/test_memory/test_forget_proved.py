@@ -1,6 +1,5 @@
 """What the proof of a forgetting finds that was put back or left behind, in a file and in a store without one."""
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +12,7 @@ from memory.messages import Message
 from memory.rag.knowledge_base import KnowledgeBase
 from memory.records import Memory, Source
 from memory.storage.rows import HistoryRow
+from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 
 SECRET = "the locker code is 44173921-zebra"
@@ -32,14 +32,6 @@ def in_file(tmp_path):
     opened = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     yield LongTermMemory(opened, clock=lambda: NOW)
     opened.close()
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
-
-
-def remembered(memory, text, **fields):
-    return run(memory.remember(Memory(text, **fields))).id
 
 
 def entry_again(memory, lane, id):

@@ -1,6 +1,5 @@
 """What is meant by a forgetting: by source, session, document, filter, scope, tag or age; nothing named is an error."""
 
-import asyncio
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +12,7 @@ from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.records import Memory, Source
+from tests.test_memory.forgetting import remembered, run
 from vectorstore import Entry, open_store
 
 BOOKS = store_namespace("", DOCUMENTS, "books")
@@ -24,14 +24,6 @@ def memory(request, tmp_path):
     opened = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
     yield LongTermMemory(opened, clock=lambda: NOW)
     opened.close()
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
-
-
-def remembered(memory, text, **fields):
-    return run(memory.remember(Memory(text, **fields))).id
 
 
 def texts(memory, **options):

@@ -1,6 +1,5 @@
 """What a forgetting leaves: what it may not touch, what keeps it from coming back, and what the receipt says of it."""
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -15,6 +14,7 @@ from memory.messages import ImageBlock, Message, TextBlock
 from memory.recall import following
 from memory.records import Memory, Source
 from memory.storage.rows import HistoryRow
+from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 
 SECRET = "the locker code is 44173921-zebra"
@@ -49,14 +49,6 @@ def in_file(tmp_path, clock):
     opened = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     yield LongTermMemory(opened, clock=clock)
     opened.close()
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
-
-
-def remembered(memory, text, **fields):
-    return run(memory.remember(Memory(text, **fields))).id
 
 
 def said(memory, session="s", namespace=""):

@@ -1,15 +1,14 @@
 """A memory of what tools answered tells what they were asked, too: forgetting it takes both out of the conversation."""
 
-import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-import numpy as np
 import pytest
 
 from memory import Action, Decision, EmbeddingSettings, Judge, open_memory
 from memory.long_term import LongTermMemory
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from tests.test_memory.forgetting import Toy, run
 from vectorstore import open_store
 
 WEEK = timedelta(days=7)
@@ -20,10 +19,6 @@ def memory(request, tmp_path):
     opened = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
     yield LongTermMemory(opened)
     opened.close()
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
 
 
 def call(id, note):
@@ -95,17 +90,6 @@ def test_both_come_back_together_or_are_gone_together(memory):
     run(memory.restore_forgotten(second.operation))
     assert 3 not in left(memory)
     assert of_tools(memory) == []
-
-
-class Toy:
-    """An embedder that makes something of each text."""
-
-    fingerprint = "toy/1"
-    dimension = 8
-
-    async def embed(self, texts, kind="document"):
-        rows = [np.random.default_rng(list(text.encode())).normal(size=8) for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(texts), 8)
 
 
 def test_no_vector_is_kept_of_what_was_asked_and_answered_before_a_policy_changed_it(tmp_path):

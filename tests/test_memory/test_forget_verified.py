@@ -1,6 +1,5 @@
 """The receipt of a forgetting, and the proof: tables, free pages, the log, and the bytes of the files."""
 
-import asyncio
 import json
 import random
 import string
@@ -20,6 +19,7 @@ from memory.messages import Message
 from memory.receipts import read_receipt, receipt_text
 from memory.records import Forgotten, Memory, Unreached
 from memory.write.operation_tables import OperationTables, m001_tables
+from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 from vectorstore.types import Finding
 
@@ -32,14 +32,6 @@ def memory(tmp_path):
     opened = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), clock=lambda: NOW)
     yield opened
     run(opened.close())
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
-
-
-def remembered(memory, text, **fields):
-    return run(memory.remember(Memory(text, **fields))).id
 
 
 def places(verified):
