@@ -16,22 +16,13 @@ from memory import (
     SummaryWindow,
     open_memory,
 )
+from tests.test_memory.forgetting import Moving
 from vectorstore import BusyError
 from vectorstore.sqlite import Database
 
 SECRET = "the locker code is 44173921-zebra"
 WORDS = ("zebra", "quagga", "okapi", "a private tag")
 WEEK = timedelta(days=7)
-
-
-class Moving:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self):
-        self.now = datetime(2026, 6, 1, tzinfo=UTC)
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A time of grace: out of every answer at once, back again within it, and no byte left after it."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -10,21 +10,11 @@ from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.opening import open_memory
 from memory.records import Memory, Outcome, Trust
-from tests.test_memory.forgetting import Toy, run
+from tests.test_memory.forgetting import Moving, Toy, run
 from vectorstore import DamageError, Entry, open_store
 
 SECRET = "the locker code is 44173921-zebra"
 WEEK = timedelta(days=7)
-
-
-class Moving:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self):
-        self.now = datetime(2026, 6, 1, tzinfo=UTC)
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -14,22 +14,12 @@ from memory.messages import ImageBlock, Message, TextBlock
 from memory.recall import following
 from memory.records import Memory, Source
 from memory.storage.rows import HistoryRow
-from tests.test_memory.forgetting import remembered, run
+from tests.test_memory.forgetting import Moving, remembered, run
 from vectorstore import open_store
 
 SECRET = "the locker code is 44173921-zebra"
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WEEK = timedelta(days=7)
-
-
-class Moving:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self):
-        self.now = NOW
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture
