@@ -13,7 +13,7 @@ from benchmarks import about
 from benchmarks.datasets import fingerprint
 from benchmarks.recall.ablation import run_ablation
 from benchmarks.recall.footprint import footprint
-from benchmarks.recall.results import AnswerRow, Fill, Header, Results, Writer
+from benchmarks.recall.results import AnswerRow, Fill, Header, Results, Writer, read_results
 from benchmarks.recall.run import SESSIONS, can_do, run_task
 from benchmarks.recall.summary import read_summary, summarised, write_summary
 from benchmarks.recall.system import BY_KEY, PEERS, USUAL, Contender, NotAvailable, Options, missing
@@ -58,6 +58,7 @@ def add_commands(commands: Any) -> None:
     compare.add_argument("--system", default="mneme", help="of both, or BEFORE:AFTER")
     compare.add_argument("--draw", choices=("questions", "corpora"), default="questions", help="what is drawn anew")
     compare.add_argument("--seed", type=int, default=0)
+    compare.add_argument("--same", action="store_true", help="exit with 1 unless ranked ids and figures are equal")
     compare.set_defaults(run=run_compare)
 
 
@@ -118,9 +119,14 @@ def run_report(given: argparse.Namespace, words: Sequence[str], say: Say) -> int
 def run_compare(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     """Print how two runs differ; return the exit code."""
     from benchmarks.recall.compare import compared
-    from benchmarks.recall.results import read_results
 
     before, _, after = given.system.partition(":")
+    if given.same:
+        from benchmarks.recall.same import sameness
+
+        found = sameness(read_results(given.before), read_results(given.after), (before, after or before))
+        print(found)
+        return 1 if found.differences else 0
     print(
         compared(
             read_results(given.before),

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.metrics import DEPTHS, MEASURES, Answer
+from benchmarks.recall.command import write
 from benchmarks.recall.compare import compared
 from benchmarks.recall.results import AnswerRow, Fill, Header, Results, Writer, read_results
+from benchmarks.recall.same import sameness
 from benchmarks.recall.summary import read_summary, summarised, write_summary
 from memory import bootstrap
 
@@ -182,6 +185,46 @@ def test_runs_with_other_evidence_are_not_compared() -> None:
 def test_a_comparison_says_that_the_data_differ() -> None:
     other = replace(RESULTS, header=replace(HEADER, data={"t": "bb"}))
     assert "- t: aa and bb" in compared(RESULTS, other, ("mneme", "mneme"))
+
+
+def test_a_run_is_the_same_as_itself_under_another_name_and_at_another_speed() -> None:
+    renamed = [replace(one, system="new", ms=9.0) for one in RESULTS.answers if one.system == "mneme"]
+    found = sameness(RESULTS, replace(RESULTS, answers=tuple(renamed)), ("mneme", "new"))
+    assert (found.questions, found.differences, found.notes) == (5, (), ())
+
+
+@pytest.mark.parametrize(
+    ("changed", "differences"),
+    [
+        ({"hits": (("a", 1.0), ("c", 1.0), ("b", 1.0))}, ["t / corpus / q1: other ranked ids"]),
+        ({"hits": (("b", 1.0), ("a", 1.0), ("c", 1.0))}, ["t / corpus / q1: other ranked ids", "t: other figures"]),
+        ({"abstain": "nothing"}, ["t / corpus / q1: other abstention", "t / answerable: other figures"]),
+        ({"question": "q9"}, ["t / corpus / q1: only in the first run", "t / corpus / q9: only in the second run"]),
+        ({"hits": (("a", 0.5), ("b", 0.4), ("c", 0.3))}, []),
+    ],
+)
+def test_runs_differ_in_ranked_ids_and_figures_but_not_in_scores(
+    changed: dict[str, object], differences: list[str]
+) -> None:
+    first, *rest = RESULTS.answers
+    after = replace(RESULTS, answers=(replace(first, **changed), *rest))  # type: ignore[arg-type]
+    found = sameness(RESULTS, after, ("mneme", "mneme"))
+    assert list(found.differences) == differences
+    assert found.notes == (() if differences else ("(scores differ in 1 questions)",))
+
+
+def test_runs_on_other_data_or_without_a_question_in_common_are_not_the_same() -> None:
+    other = replace(RESULTS, header=replace(HEADER, data={"t": "bb"}))
+    assert sameness(RESULTS, other, ("mneme", "mneme")).differences == ("the data of the runs",)
+    assert "share no question" in str(sameness(RESULTS, RESULTS, ("nobody", "none")))
+
+
+def test_the_command_says_by_its_exit_code_whether_two_runs_are_the_same(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.jsonl", tmp_path / "after.jsonl.gz"
+    write(before, HEADER, RESULTS.answers)
+    write(after, HEADER, [replace(one, hits=one.hits[1:]) for one in RESULTS.answers])
+    assert main(["compare", "--same", str(before), str(before)]) == 0
+    assert main(["compare", "--same", str(before), str(after)]) == 1
 
 
 def test_the_picture_of_a_run_is_small_and_has_colours_for_light_and_dark(tmp_path: Path) -> None:
