@@ -23,7 +23,7 @@ from memory import (
 
 if TYPE_CHECKING:  # the whole memory is not needed before one is opened
     from memory import LongTermMemory
-    from vectorstore import Analyser
+    from vectorstore import Analyzer
 
 T = TypeVar("T")
 
@@ -72,9 +72,12 @@ class MemoryReader:
     """Whether memories that were marked sensitive may be shown to the model."""
 
     @property
-    def analyser(self) -> Analyser | None:
+    def analyzer(self) -> Analyzer | None:
         """What makes words comparable in the memory; None where it has none of its own."""
-        return None if self.memory is None else getattr(self.memory.store, "analyser", None)
+        from vectorstore import lifecycle_of
+
+        store = None if self.memory is None else lifecycle_of(self.memory.store)
+        return None if store is None else store.analyzer
 
     async def gather(self, question: str, session: str, ledger: Ledger | None = None) -> Gathered:
         """Read the conversation, then all else at once; what fails is left out and named.

@@ -211,7 +211,7 @@ class Running:
             abstain=read.abstain,
             remembers=self._turn.stores,
             searched=read.searched,
-            analyser=self._parts.reader.analyser,
+            analyzer=self._parts.reader.analyzer,
         )
 
     async def _stored(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.datasets import Conversation, Question
-from vectorstore import Analyser
+from vectorstore import Analyzer
 
 _VERBS = {"does": "do", "is": "am", "has": "have", "isn't": "am not", "doesn't": "don't", "hasn't": "haven't"}
 
@@ -74,7 +74,7 @@ class FollowUp:
 
 def follow_ups(conversation: Conversation) -> list[FollowUp]:
     """Return, for each question that has one, the earlier question it can lean on best, and its leaning form."""
-    terms = Analyser().terms
+    terms = Analyzer().terms
     names = {turn.speaker for turn in conversation.turns if turn.speaker}
     of_names = {term for name in names for term in terms(name)}
     session_of = {turn.key: turn.session for turn in conversation.turns}

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from vectorstore import (
-    Analyser,
+    Analyzer,
     ArgumentError,
     Entry,
     Filter,
@@ -59,7 +59,7 @@ class StrangerStore:
 
     def __init__(self, *, space: Space | None = None) -> None:
         self.space = space
-        self._analyser = Analyser()
+        self._analyzer = Analyzer()
         self._entries: dict[str, dict[str, Entry]] = {}
         self._writes: Counter[str] = Counter()
         self._lock = RLock()
@@ -172,7 +172,7 @@ class StrangerStore:
         return [self.search(query, k, where=where, min_score=min_score, namespace=namespace) for query in queries]
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
-        asked = sorted(set(self._analyser.terms(check_text(query, "query"))))
+        asked = sorted(set(self._analyzer.terms(check_text(query, "query"))))
         with self._lock:
             counts = {id: Counter(self._terms(entry)) for id, entry in self._held(namespace).items()}
             mean = sum(count.total() for count in counts.values()) / max(1, len(counts))
@@ -246,7 +246,7 @@ class StrangerStore:
             return [Match(copied(entry), one) for entry, one in found[:k]]
 
     def _terms(self, entry: Entry) -> list[str]:
-        return self._analyser.terms(entry.context) + self._analyser.terms(entry.text)
+        return self._analyzer.terms(entry.context) + self._analyzer.terms(entry.text)
 
 
 def dot(left: list[float], right: list[float]) -> float:

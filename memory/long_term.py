@@ -55,7 +55,7 @@ from memory.write.judging import Rules
 from memory.write.keys import InMemoryKeys, KeptKeys, Keys
 from memory.write.operations import InMemoryOperations, Operations
 from memory.write.policies import OnFailure, WritePolicy
-from vectorstore import LifecycleStore, VectorStore, VectorStoreError
+from vectorstore import LifecycleStore, VectorStore, VectorStoreError, lifecycle_of
 
 _Answers: TypeAlias = list[Memory | None]
 
@@ -99,8 +99,9 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         write policy fails on: "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway).
         """
         aware = aware_clock(clock, zone)
-        conversations, tombstones, operations = _beside(store, history, aware)
-        keys = _keys_beside(store)
+        lasting = lifecycle_of(store)
+        conversations, tombstones, operations = _beside(lasting, history, aware)
+        keys = _keys_beside(lasting)
         self.store = store
         self.word_vectors = word_vectors
         self.embedding = Embedding(store, embedder, settings=embedding_settings)
@@ -126,14 +127,14 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
             ids=ids or TimeOrderedIds(clock=aware),
             operation_ids=operation_ids or TimeOrderedIds(clock=aware),
             zone=zone,
-            held=_held_beside(store),
+            held=_held_beside(lasting),
             keys=keys,
             erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding), KeptKeys(keys)],
         )
         self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
         self._pinned = Pinned(store)
-        self.segments = _segments_beside(store)
+        self.segments = _segments_beside(lasting)
         if self.segments is not None:
             self._context.erasers.append(DerivedRows(self.segments))
         self._recaller = Recaller(
@@ -234,12 +235,12 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
 
 
 def _beside(
-    store: VectorStore, history: HistoryStorage | None, clock: Clock
+    store: LifecycleStore | None, history: HistoryStorage | None, clock: Clock
 ) -> tuple[ThreadedHistory, Tombstones, Operations]:
     """Return history, tombstones and operations: in the store's file where it has one, else in the process."""
     if history is not None and not isinstance(history, ThreadedHistory):
         raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
-    database = getattr(store, "database", None)
+    database = None if store is None else store.database
     if database is None:
         return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperations()
     from memory.forgotten.tombstone_tables import SqliteTombstones
@@ -250,8 +251,8 @@ def _beside(
     return kept, SqliteTombstones(database), SqliteOperations(database)
 
 
-def _keys_beside(store: VectorStore) -> Keys:
-    database = getattr(store, "database", None)
+def _keys_beside(store: LifecycleStore | None) -> Keys:
+    database = None if store is None else store.database
     if database is None:
         return InMemoryKeys()
     from memory.write.key_tables import SqliteKeys
@@ -259,17 +260,17 @@ def _keys_beside(store: VectorStore) -> Keys:
     return SqliteKeys(database)
 
 
-def _segments_beside(store: VectorStore) -> SqliteSegments | None:
+def _segments_beside(store: LifecycleStore | None) -> SqliteSegments | None:
     """Return where what recall derives is kept: in the store's file where it has one."""
-    database = getattr(store, "database", None)
-    if database is None or not isinstance(store, LifecycleStore):
+    database = None if store is None else store.database
+    if store is None or database is None:
         return None
     return SqliteSegments(database, lambda since: store.changes(since, namespace=since.namespace))
 
 
-def _held_beside(store: VectorStore) -> Held:
+def _held_beside(store: LifecycleStore | None) -> Held:
     """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
-    database = getattr(store, "database", None)
+    database = None if store is None else store.database
     if database is None:
         return InMemoryHeld()
     from memory.forgotten.held_tables import SqliteHeld

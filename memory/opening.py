@@ -26,8 +26,7 @@ from memory.storage.sqlite import SqliteHistory
 from memory.times import Clock, aware_clock, system_clock
 from memory.write.embedding_settings import EmbeddingSettings, checked_settings
 from memory.write.policies import OnFailure, WritePolicy
-from vectorstore import Analyser, Space, VectorStore, open_store
-from vectorstore.sqlite import Database
+from vectorstore import Analyzer, Space, VectorStore, lifecycle_of, open_store
 
 
 def open_memory(
@@ -67,7 +66,7 @@ def open_memory(
         checked_embedder(embedder)
     store = open_store(
         "sqlite:///" + os.fsdecode(path).replace("%", "%25"),
-        analyser=None if language is None else Analyser(analysed_as(language)),
+        analyzer=None if language is None else Analyzer(analysed_as(language)),
         fields=DECLARED_FIELDS,
     )
     try:
@@ -105,5 +104,7 @@ def _local_for(space: Space | None, settings: EmbeddingSettings) -> Embedder | N
 
 
 def _history(store: VectorStore, clock: Clock, retention: Retention) -> SqliteHistory:
-    database: Database = store.database  # type: ignore[attr-defined]  # a store in a file has one
+    lasting = lifecycle_of(store)
+    database = None if lasting is None else lasting.database
+    assert database is not None, "a store in a file has a database"
     return SqliteHistory(database, clock=clock, retention=retention)

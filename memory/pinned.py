@@ -14,7 +14,7 @@ from threading import Lock
 from memory.codec import from_entry
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Memory
-from vectorstore import Cursor, Entry, LifecycleStore, VectorStore
+from vectorstore import Cursor, Entry, LifecycleStore, VectorStore, lifecycle_of
 
 _UNRATED = 0.5
 """The importance of a memory that has none."""
@@ -28,7 +28,7 @@ class Pinned:
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
-        self._lasting = store if isinstance(store, LifecycleStore) else None
+        self._lasting = lifecycle_of(store)
         self._lock = Lock()
         self._held: dict[str, _Held] = {}
 

@@ -86,6 +86,7 @@ LINES: dict[str, list[set[str]]] = {
             "switching_contract",
             "text_contract",
             "updating_contract",
+            "wrapper_contract",
             "writing_contract",
         },
         {"store_contract"},
@@ -233,6 +234,7 @@ LINES: dict[str, list[set[str]]] = {
             "retention_contract",
             "storage_contract",
             "summary_contract",
+            "wrapper_contract",
         }
     ],
     "agent": [

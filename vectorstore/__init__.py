@@ -8,7 +8,7 @@
 'north'
 """
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.errors import (
     ArgumentError,
     BusyError,
@@ -32,7 +32,7 @@ from vectorstore.errors import (
 )
 from vectorstore.measuring import RecallReport, measure_recall
 from vectorstore.open import open_store
-from vectorstore.protocol import LifecycleStore, VectorStore, View
+from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
 from vectorstore.salvage import salvage_store
 from vectorstore.scanning import OrderedStore, Place, place_of, scan_by
 from vectorstore.types import (
@@ -53,16 +53,17 @@ from vectorstore.types import (
     Vector,
     VectorLike,
 )
-from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lacking
+from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lacking, lifecycle_of
 
 __all__ = [
-    "Analyser",
+    "Analyzer",
     "ArgumentError",
     "BusyError",
     "Changes",
     "Compaction",
     "Cursor",
     "DamageError",
+    "Database",
     "DimensionError",
     "Entry",
     "Erasure",
@@ -102,6 +103,7 @@ __all__ = [
     "View",
     "WrapperStore",
     "lacking",
+    "lifecycle_of",
     "measure_recall",
     "open_store",
     "place_of",

@@ -84,10 +84,10 @@ _PLAINER = str.maketrans(
 
 
 @dataclass(frozen=True, slots=True)
-class Analyser:
+class Analyzer:
     """Makes terms in one *language* (a Snowball name such as "english", or "chinese"; "none": no stems, no stop words).
 
-    >>> Analyser().terms("The cats of user_name")
+    >>> Analyzer().terms("The cats of user_name")
     ['cat', 'user', 'name', 'user_name']
     """
 
@@ -100,8 +100,8 @@ class Analyser:
             raise ArgumentError("language", self.language, f"one of {', '.join(known)} is needed")
         object.__setattr__(self, "_vocabulary", _Vocabulary(self.language))
 
-    def __reduce__(self) -> tuple[type[Analyser], tuple[str]]:
-        return Analyser, (self.language,)
+    def __reduce__(self) -> tuple[type[Analyzer], tuple[str]]:
+        return Analyzer, (self.language,)
 
     @property
     def fingerprint(self) -> str:

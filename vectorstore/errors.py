@@ -8,7 +8,7 @@ VectorStoreError
 ├── SpaceMismatch            the store was filled with other vectors: recorded, given
 │   └── SpaceChanged         the store was switched to another space since it was opened here
 ├── SpaceNotReady            a second space is not begun, is another one, or lacks vectors: filling, pending
-├── SettingMismatch          analyser or fields differ from those recorded in the file
+├── SettingMismatch          analyzer or fields differ from those recorded in the file
 ├── UnsupportedError         this store cannot do that: operation
 ├── MissingExtra             an optional dependency is not installed: extra
 ├── StoreClosed              used after close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.errors import ArgumentError, shown
 from vectorstore.protocol import LifecycleStore
 from vectorstore.types import SearchMode, Space
@@ -15,7 +15,7 @@ def open_store(
     url: str,
     *,
     space: Space | None = None,
-    analyser: Analyser | None = None,
+    analyzer: Analyzer | None = None,
     fields: Sequence[str] | None = None,
     matrix_limit: int | None = None,
     search: SearchMode | str = SearchMode.EXACT,
@@ -42,15 +42,15 @@ def open_store(
             raise ArgumentError("matrix_limit", matrix_limit, "a numpy store keeps everything in memory; leave it out")
         if rest:
             return NumpyStore.open(
-                Path(unquote(rest[3:])), space=space, analyser=analyser, fields=fields, search=search
+                Path(unquote(rest[3:])), space=space, analyzer=analyzer, fields=fields, search=search
             )
-        return NumpyStore(space=space, analyser=analyser, fields=fields or (), search=search)
+        return NumpyStore(space=space, analyzer=analyzer, fields=fields or (), search=search)
     if scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
         from vectorstore.engines.sqlite_store import SqliteStore
 
         path = Path(unquote(rest[3:]))
         return SqliteStore(
-            path, space=space, analyser=analyser, fields=fields, matrix_limit=matrix_limit, search=search
+            path, space=space, analyzer=analyzer, fields=fields, matrix_limit=matrix_limit, search=search
         )
     raise ArgumentError(
         "url",

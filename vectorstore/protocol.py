@@ -1,6 +1,7 @@
 """What a vector store is: two synchronous, batch-first protocols and their exact meaning.
 
-``VectorStore`` is the data; every backend has all of it. ``LifecycleStore`` adds what a memory that lasts needs.
+``VectorStore`` is the data; every backend has all of it. ``LifecycleStore`` adds what a memory that lasts needs. Upper
+layers use nothing of a store that is not declared here; a wrapper forwards all of it.
 The suites in ``vectorstore.testing`` prove each sentence below on any implementation. It is one file, longer than
 others, so that a contract is read in one place.
 
@@ -19,11 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vectorstore.analysis import Analyzer
 from vectorstore.types import (
     Changes,
     Compaction,
@@ -39,6 +42,9 @@ from vectorstore.types import (
     Space,
     VectorLike,
 )
+
+if TYPE_CHECKING:
+    import apsw
 
 
 @runtime_checkable
@@ -237,8 +243,86 @@ class View(Protocol):
 
 
 @runtime_checkable
+class Database(Protocol):
+    """The file of a store, as parts beside the store use it: tables of their own, in the store's transactions.
+
+    ``vectorstore.sqlite.Database`` implements it; the meaning of each method is written there.
+    """
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the file can only be read."""
+        ...
+
+    def attach(self, component: Any) -> None:
+        """Bring the tables of *component* (``vectorstore.sqlite.Component``) to their newest version."""
+        ...
+
+    def read(self) -> AbstractContextManager[apsw.Connection]:
+        """Open a transaction for reading: one state."""
+        ...
+
+    def write(self, *, wait: bool = True) -> AbstractContextManager[apsw.Connection]:
+        """Open a transaction for writing; a nested one joins the outermost. *wait* off: ``BusyError`` at once."""
+        ...
+
+    def in_write(self) -> bool:
+        """Whether this thread is inside ``write()``."""
+        ...
+
+    def mark_erasure(self, connection: apsw.Connection) -> None:
+        """Record that what this transaction deletes must also leave the disk."""
+        ...
+
+    def finish_erasure(self) -> bool:
+        """Take deleted bytes from the disk; True when none are left."""
+        ...
+
+    def empty_log(self) -> bool:
+        """Move the write-ahead log into the file; False where a reader prevents that for now."""
+        ...
+
+    def backups(self) -> dict[str, str]:
+        """Return where copies of the file were made, and when (ISO 8601)."""
+        ...
+
+    def remove_backup(self, path: str) -> bool:
+        """Remove a recorded copy and its record; return whether the copy was still there."""
+        ...
+
+
+@runtime_checkable
 class LifecycleStore(VectorStore, Protocol):
-    """A store that a memory can live in for years. What a data-only store lacks is refused by name."""
+    """A store that a memory can live in for years. What a data-only store lacks is refused by name.
+
+    ``lifecycle_of(store)`` answers whether a store is one; of a wrapper, whether the store inside is.
+    """
+
+    @property
+    def database(self) -> Database | None:
+        """The file that the entries are in, for parts that keep tables beside them; None for a store in the process.
+
+        What is written to it inside ``transaction()`` commits with the entries.
+        """
+        ...
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """What makes terms of texts and questions; it is recorded with the entries."""
+        ...
+
+    def recorded_space(self) -> Space | None:
+        """Return the space that the store's vectors have now, whoever switched it (``commit_space``); None without one.
+
+        It differs from ``space`` after another object has switched the store: vectors are then refused here until
+        ``set_space`` is called with it. Inside a transaction it is the space as the transaction sees it.
+        """
+        ...
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         """What was written or removed since *since*; ``complete=False`` when the log does not reach back."""

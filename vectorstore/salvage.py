@@ -12,8 +12,8 @@ def salvage_store(path: str | os.PathLike[str], new_path: str | os.PathLike[str]
     pending; a namespace whose name is lost is called ``its name was lost (…)``. ``DamageError``: nothing can be
     read. ``UnsupportedError``: the file has other parts too (a memory's history), which its own tool must copy.
     """
-    from vectorstore.analysis import Analyser
+    from vectorstore.analysis import Analyzer
     from vectorstore.sqlite.copying import salvage
     from vectorstore.sqlite.schema import StoreTables
 
-    return salvage(path, new_path, components=[StoreTables(Analyser())])
+    return salvage(path, new_path, components=[StoreTables(Analyzer())])

@@ -283,7 +283,7 @@ def _opened(settings: Settings, client: HttpClient | None, *, create: bool) -> O
             offline=settings.offline,
         )
     except SettingMismatch as error:
-        if error.setting != "analyser":
+        if error.setting != "analyzer":
             raise
         raise ConfigurationError(
             f"language {settings.language}: {path} was begun in {error.recorded} and stays so; "

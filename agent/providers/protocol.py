@@ -16,7 +16,7 @@ from agent.results import StopReason, Usage
 from memory import Message
 
 if TYPE_CHECKING:  # a provider needs no store
-    from vectorstore import Analyser
+    from vectorstore import Analyzer
 
 ToolChoice: TypeAlias = Literal["auto", "none", "required"]
 
@@ -37,7 +37,7 @@ class Request:
     *messages* end with what is to be answered and already show what was recalled, as text. The same as data:
     *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may
     not answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored,
-    *searched* how many memories and passages there were to find (None: not known), *analyser* what makes words
+    *searched* how many memories and passages there were to find (None: not known), *analyzer* what makes words
     comparable in the memory's language. A provider with a model needs only the messages.
     """
 
@@ -51,7 +51,7 @@ class Request:
     abstain: Literal["nothing", "other"] | None = None
     remembers: bool = False
     searched: int | None = None
-    analyser: Analyser | None = None
+    analyzer: Analyzer | None = None
 
     @property
     def system_words(self) -> str:

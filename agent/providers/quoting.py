@@ -23,7 +23,7 @@ from agent.providers.protocol import CitationPiece, Delta, KeptAs, Request, Stop
 from agent.providers.questions import is_question
 from agent.results import StopReason
 from memory import Passage, cite
-from vectorstore import Analyser
+from vectorstore import Analyzer
 
 NOTHING = "Nothing here is about this."
 DOUBTFUL = "Nothing here seems to be about this; the nearest is:"
@@ -44,7 +44,7 @@ class QuotingProvider:
 
     At most *quotes* memories or passages are quoted, each with at most *limit* characters; those that scored less
     than *share* of the best one are left out, and those below four fifths of it that share no telling word with the
-    question. Words are compared as ``Request.analyser`` does, else as English.
+    question. Words are compared as ``Request.analyzer`` does, else as English.
     """
 
     remote = False
@@ -59,7 +59,7 @@ class QuotingProvider:
         self._quotes = quotes
         self._limit = limit
         self._share = share
-        self._analyser = Analyser()
+        self._analyzer = Analyzer()
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """As the protocol says."""
@@ -81,7 +81,7 @@ class QuotingProvider:
 
     def _chosen(self, question: str, request: Request) -> list[Citation]:
         """Return what is quoted, best first; in doubt the best one, and only if it may be about the question."""
-        terms = (request.analyser or self._analyser).terms
+        terms = (request.analyzer or self._analyzer).terms
         asked, wanted = _folded(question), set(terms(question))
         items = [item for item in request.context if _folded(item.text) != asked]
         told = [item for item in items if not _asks(item)]

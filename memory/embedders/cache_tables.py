@@ -20,8 +20,8 @@ from memory.embedders.cache import CachedKind, Kept
 from memory.embedders.details import Truncation
 from memory.embedders.texts import check_texts
 from memory.errors import ArgumentError
-from vectorstore import Finding
-from vectorstore.sqlite import Database
+from vectorstore import Database, Finding
+from vectorstore.sqlite import Database as DatabaseFile
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 SALT_LENGTH: Final = 32
@@ -50,7 +50,7 @@ class SqliteEmbeddingCache:
         self._lock = threading.Lock()
         self._touched: dict[tuple[bytes, str, str], None] = {}
         self._salt: bytes | None = None
-        self._owned = False
+        self._owned: DatabaseFile | None = None
         database.attach(CacheTables())
 
     @classmethod
@@ -58,13 +58,13 @@ class SqliteEmbeddingCache:
         """Open a cache in a file of its own, which is made where there is none; ``close`` closes it."""
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentError("path", path, "the path of a file is needed")
-        database = Database(Path(path))
+        database = DatabaseFile(Path(path))
         try:
             cache = cls(database, max_bytes=max_bytes)
         except BaseException:
             database.close()
             raise
-        cache._owned = True
+        cache._owned = database
         return cache
 
     def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[Kept | None]:
@@ -136,8 +136,8 @@ class SqliteEmbeddingCache:
         if self._touched and not self._database.read_only:
             with self._database.write() as connection:
                 self._settle_touches(connection)
-        if self._owned:
-            self._database.close()
+        if self._owned is not None:
+            self._owned.close()
 
     def _salted(self, connection: apsw.Connection) -> bytes | None:
         salt: bytes | None = self._salt or _fact(connection, "salt")

@@ -79,7 +79,7 @@ def restore_forgotten(
 def carry_out(context: WriteContext) -> int:
     """Let the bytes go of every forgetting whose time of grace is over; return how many there were."""
     due = context.held.due(aware(context.clock(), context.zone))
-    if not due or getattr(getattr(context.store, "database", None), "read_only", False):
+    if not due or (context.database is not None and context.database.read_only):
         return 0
     with context.lifecycle("forget").transaction():
         return sum(context.held.erase(namespace, operation) for namespace, operation in due)

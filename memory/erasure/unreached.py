@@ -11,7 +11,7 @@ from typing import Any, Final
 from memory.records import Change, Operation, Unreached
 from memory.write.context import WriteContext
 from memory.write.operations import NO_MEMORY
-from vectorstore import VectorStoreError
+from vectorstore import Database, VectorStoreError
 
 EXPORT: Final = "export"
 """The kind of the operations by which exports are recorded."""
@@ -36,7 +36,7 @@ def unreached(context: WriteContext, namespace: str) -> list[Unreached]:
         for one in reversed(exports(context, namespace))
         for change in one.changes
     ]
-    database = getattr(context.store, "database", None)
+    database = context.database
     if database is not None:
         copies += [Unreached("backup", path, datetime.fromisoformat(at)) for path, at in database.backups().items()]
     gone = "nothing is at its path any more; it may have been moved"
@@ -45,11 +45,11 @@ def unreached(context: WriteContext, namespace: str) -> list[Unreached]:
 
 def without_backups(context: WriteContext, copies: Sequence[Unreached]) -> tuple[Unreached, ...]:
     """Remove the backups among *copies*; return them all, each with what became of it."""
-    database: Any = getattr(context.store, "database", None)
-    return tuple(_removed(database, one) if one.kind == "backup" else one for one in copies)
+    database = context.database
+    return tuple(_removed(database, one) if database is not None and one.kind == "backup" else one for one in copies)
 
 
-def _removed(database: Any, copy: Unreached) -> Unreached:
+def _removed(database: Database, copy: Unreached) -> Unreached:
     try:
         return replace(copy, removed=database.remove_backup(copy.path))
     except VectorStoreError as error:  # the memory itself is forgotten: that must not seem to have failed

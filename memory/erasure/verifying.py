@@ -24,7 +24,7 @@ from memory.lanes import quoted
 from memory.records import Forgotten, Left, Verified
 from memory.write.checking import plain_text
 from memory.write.context import WriteContext
-from vectorstore import VectorStoreError
+from vectorstore import Database, VectorStoreError
 
 _SCRIPT: Final = Path(__file__).with_name("bytes_search.py")
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
@@ -57,7 +57,7 @@ def verify(context: WriteContext, receipt: Forgotten, texts: Sequence[str]) -> V
         if known and not known.issuperset(hashes_of(context, receipt.salt, [text])):
             notes.append(f"text {at} is none of those that the receipt is of; it was searched for all the same")
     left += _held(context, receipt)
-    database: Any = getattr(context.store, "database", None)
+    database = context.database
     if database is None:
         rows, found = _in_store(context, receipt)
         return Verified((*left, *found), rows, notes=(*notes, "the memory is in no file"))
@@ -93,7 +93,7 @@ def _in_store(context: WriteContext, receipt: Forgotten) -> tuple[int, list[Left
     return rows, left
 
 
-def _in_tables(database: Any, receipt: Forgotten) -> tuple[int, list[Left]]:
+def _in_tables(database: Database, receipt: Forgotten) -> tuple[int, list[Left]]:
     """Go through every row of every table and column, but those that name ids by purpose."""
     ids, rows, left = frozenset(receipt.ids), 0, []
     with database.read() as connection:
@@ -178,7 +178,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _in_bytes(
     context: WriteContext,
-    database: Any,
+    database: Database,
     receipt: Forgotten,
     words: Sequence[str],
     left: list[Left],
@@ -208,7 +208,7 @@ def _in_bytes(
     return Verified(tuple(left), rows, (*own, *copies), len(words), tuple(notes))
 
 
-def _copies(database: Any, receipt: Forgotten) -> list[str]:
+def _copies(database: Database, receipt: Forgotten) -> list[str]:
     """Return where copies were made: those that the receipt names, and backups while it waited in its time of grace."""
     named = [one.path for one in receipt.unreached]
     if receipt.at is not None and receipt.due is not None:
@@ -228,7 +228,7 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + _PIECE] for start in starts]
 
 
-def _said(database: Any, needles: Sequence[str]) -> dict[str, bool]:
+def _said(database: Database, needles: Sequence[str]) -> dict[str, bool]:
     """Return for each needle whether a row that is there for all to see holds it: then it was not forgotten here."""
     said = dict.fromkeys(needles, False)
     if not needles:

@@ -23,7 +23,7 @@ from memory.evaluating.questions import KINDS, Probe, probes_of
 from memory.lanes import store_namespace
 from memory.long_term import LongTermMemory
 from memory.recall.settings import RecallSettings
-from vectorstore import Analyser, VectorStore
+from vectorstore import Analyzer, VectorStore, lifecycle_of
 
 TEXT, CURRENT, EMBEDDER, SETTINGS = "text alone", "as it is", "other embedder", "other settings"
 ALL = "all"
@@ -88,10 +88,11 @@ async def evaluate(
             raise ArgumentError(name, value, "a whole number of at least 1 is needed")
     say = on_progress or (lambda what, done, total: None)
     places = await asyncio.to_thread(entries_of, memory.store, namespace)
-    analyser = getattr(memory.store, "analyser", None) or Analyser()
+    store = lifecycle_of(memory.store)
+    analyzer = Analyzer() if store is None else store.analyzer
     remote = any(is_remote(one) for one in (memory.embedder, embedder))
     memories = [from_entry(entry) for _, entry in places if not (remote and entry.metadata.get("sensitive") is True)]
-    probes = probes_of(memories, analyser.terms, count=questions, seed=seed)
+    probes = probes_of(memories, analyzer.terms, count=questions, seed=seed)
     if len(probes) < min(_FEWEST, questions):
         raise ArgumentError(
             "memories",

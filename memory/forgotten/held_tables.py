@@ -19,8 +19,7 @@ from memory.forgotten.held import Package
 from memory.storage.rows import HistoryRow
 from memory.storage.serialise import from_json
 from memory.times import from_text, to_text
-from vectorstore import DamageError, Entry, Finding
-from vectorstore.sqlite import Database
+from vectorstore import DamageError, Database, Entry, Finding
 
 _TABLES: Final = ("held", "held_things")
 _THING: Final = "kind, place, data, vector"

@@ -15,8 +15,7 @@ import apsw
 
 from memory.forgotten.tombstones import words_hash
 from memory.times import from_text, to_text
-from vectorstore import Finding
-from vectorstore.sqlite import Database
+from vectorstore import Database, Finding
 
 KEY_LENGTH = 32
 _TABLES = ("memory_facts", "tombstones", "tombstone_words")

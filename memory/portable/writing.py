@@ -80,7 +80,7 @@ def export(
 
 
 def _record(context: WriteContext, namespace: str, path: str, manifest: Manifest, actor: Actor) -> str | None:
-    if getattr(getattr(context.store, "database", None), "read_only", False):
+    if context.database is not None and context.database.read_only:
         return None
     operation = context.operation_ids()
     facts = {"path": path, "hash": manifest.hash, "items": sum(manifest.counts.values())}
@@ -183,7 +183,7 @@ def _selection(where: Filter | None, scopes: Scopes | None, tags: Sequence[str])
 
 def _one_state(context: WriteContext) -> AbstractContextManager[Any]:
     """All that is read is one state of the file; a store without one is read as it is."""
-    database = getattr(context.store, "database", None)
+    database = context.database
     state: AbstractContextManager[Any] = nullcontext() if database is None else database.read()
     return state
 

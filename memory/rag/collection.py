@@ -12,7 +12,7 @@ from memory.rag.identity import mark
 from memory.rag.kept_documents import keep_documents
 from memory.rag.manifest import Manifest, recovered
 from memory.records import Memory
-from vectorstore import LifecycleStore, UnsupportedError, VectorStore
+from vectorstore import LifecycleStore, UnsupportedError, VectorStore, lifecycle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Collection:
 
     def lifecycle(self, operation: str) -> LifecycleStore:
         """Return the store if it can replace a document whole, else refuse by name."""
-        store = self.memory.store
-        if not isinstance(store, LifecycleStore):
-            reason = f"{type(store).__name__} has no transactions, so a document could be left half-written"
+        store = lifecycle_of(self.memory.store)
+        if store is None:
+            reason = f"{type(self.memory.store).__name__} has no transactions, so a document could be left half-written"
             raise UnsupportedError(operation, reason)
         return store
 
@@ -61,7 +61,8 @@ def open_collection(memory: LongTermMemory, name: str, namespace: str) -> Collec
 
 
 def _manifest(store: VectorStore, lane: str) -> Manifest:
-    database = getattr(store, "database", None)
+    lasting = lifecycle_of(store)
+    database = None if lasting is None else lasting.database
     if database is None:
         return recovered(store, lane)
     from memory.rag.sqlite_manifest import SqliteManifest

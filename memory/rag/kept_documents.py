@@ -15,6 +15,7 @@ from memory.rag.identity import mark
 from memory.rag.manifest import Record
 from memory.rag.sqlite_manifest import SqliteManifest, lanes_with_documents
 from memory.write.checking import name, names, only_fields, plain_text
+from vectorstore import Database, lifecycle_of
 
 _TEXTS: Final = ("location", "digest", "recipe")
 _TIMES: Final = ("modified", "ingested")
@@ -23,9 +24,11 @@ _FIELDS: Final = ("type", "collection", "source", *_TEXTS, "chunks", *_TIMES)
 
 def keep_documents(memory: LongTermMemory) -> None:
     """Let *memory* forget and export the lists of its documents, where it has a file; again is harmless."""
-    if getattr(memory.store, "database", None) is None or any(one.name == _Documents.name for one in memory.erasers):
+    store = lifecycle_of(memory.store)
+    database = None if store is None else store.database
+    if database is None or any(eraser.name == _Documents.name for eraser in memory.erasers):
         return
-    part = _Documents(memory)
+    part = _Documents(memory, database)
     memory.erasers.append(part)
     memory.carried.append(part)
 
@@ -36,8 +39,9 @@ class _Documents:
     name = "documents"
     line = "document"
 
-    def __init__(self, memory: LongTermMemory) -> None:
+    def __init__(self, memory: LongTermMemory, database: Database) -> None:
         self._memory = memory
+        self._database = database
 
     def erase(self, gone: Gone) -> int:
         """Remove the records of documents that have no passage left, and keep an ingest from taking them in again."""
@@ -91,10 +95,6 @@ class _Documents:
         if write:
             manifest.put(record)
         return True
-
-    @property
-    def _database(self) -> Any:
-        return getattr(self._memory.store, "database", None)
 
     def _manifests(self, namespace: str) -> Iterator[tuple[str, SqliteManifest]]:
         for lane in lanes_with_documents(self._database):

@@ -34,7 +34,7 @@ from memory.rag.passages import Passage, Passages
 from memory.rag.report import IngestReport, OnProgress
 from memory.rag.retrieve import retrieve
 from memory.write.checking import name
-from vectorstore import Filter, LifecycleStore
+from vectorstore import Filter, lifecycle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +168,17 @@ class KnowledgeBase:
                 return erased
 
     def _cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
-        store, lane = self._collection.memory.store, self._collection.lane
-        analyser = getattr(store, "analyser", None)
-        if analyser is None or not isinstance(store, LifecycleStore):
+        store, lane = lifecycle_of(self._collection.memory.store), self._collection.lane
+        if store is None:
             return cite(question, passages)
-        terms = list(dict.fromkeys(analyser.terms(question)))
+        analyzer = store.analyzer
+        terms = list(dict.fromkeys(analyzer.terms(question)))
         with store.view([lane]) as view:
             count, frequencies = view.count(namespace=lane), view.df(terms, namespace=lane)
         weights = {
             term: math.log1p((count - df + 0.5) / (df + 0.5)) for term, df in zip(terms, frequencies, strict=True)
         }
-        return cite(question, passages, terms=analyser.terms, weights=weights)
+        return cite(question, passages, terms=analyzer.terms, weights=weights)
 
 
 def _chunkers(given: Chunker | None) -> Callable[[str], Chunker]:

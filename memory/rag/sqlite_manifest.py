@@ -14,8 +14,7 @@ import apsw
 
 from memory.rag.manifest import Record
 from memory.times import from_text, to_text
-from vectorstore import DamageError, Finding
-from vectorstore.sqlite import Database
+from vectorstore import DamageError, Database, Finding
 
 _COLUMNS: Final = "source, location, digest, recipe, chunks, modified, ingested"
 

@@ -16,7 +16,7 @@ _RULES = 3
 
 
 class Stemmer(Protocol):
-    """The analyser of a store, as far as recall needs it."""
+    """The analyzer of a store, as far as recall needs it."""
 
     @property
     def fingerprint(self) -> str:
@@ -35,10 +35,10 @@ class Stemmer(Protocol):
 class Deriver:
     """Derives columns; equal entries give equal ones. *zone* is that of days."""
 
-    def __init__(self, *, analyser: Stemmer, lexicon: Lexicon, zone: tzinfo) -> None:
-        self.fingerprint = f"{_RULES}/{analyser.fingerprint}/{zone}"
+    def __init__(self, *, analyzer: Stemmer, lexicon: Lexicon, zone: tzinfo) -> None:
+        self.fingerprint = f"{_RULES}/{analyzer.fingerprint}/{zone}"
         """What made the columns: they are comparable where this is equal."""
-        self._analyser = analyser
+        self._analyzer = analyzer
         self._lexicon = lexicon
         self._zone = zone
         self._term_of: dict[str, str | None] = {}
@@ -51,7 +51,7 @@ class Deriver:
             row_of(
                 entry,
                 of_entry,
-                asking=self._analyser.asking,
+                asking=self._analyzer.asking,
                 lexicon=self._lexicon,
                 zone=self._zone,
                 conversation=conversation,
@@ -63,6 +63,6 @@ class Deriver:
     def term_of(self, form: str) -> str | None:
         """Return the one term that the small-letter word *form* is; None for a stop word or a compound."""
         if form not in self._term_of:
-            terms = self._analyser.terms(form)
+            terms = self._analyzer.terms(form)
             self._term_of[form] = terms[0] if len(terms) == 1 else None
         return self._term_of[form]

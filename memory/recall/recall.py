@@ -34,7 +34,7 @@ from memory.recall.standing import Standing, all_of
 from memory.recall.why_not import channels_of, elsewhere, hidden, memory_at, ranked_at, unranked
 from memory.recall.widening import NO_TURNS, widened
 from memory.records import Found, Memory, Stage, WhyNot
-from vectorstore import Analyser, Entry, LifecycleStore, UnsupportedError, VectorStore, View
+from vectorstore import Analyzer, Entry, UnsupportedError, VectorStore, View, lifecycle_of
 
 __all__ = ["Query", "RecallSettings", "Recaller"]
 
@@ -47,7 +47,7 @@ class Recaller:
     changes; *segments* keep it for the next process, too.
 
     *word_vectors* soften the word match (None: words match themselves). *zone* is that of dates in
-    questions and of days (None: UTC). The cues are those of the language of the store's analyser.
+    questions and of days (None: UTC). The cues are those of the language of the store's analyzer.
     """
 
     def __init__(
@@ -63,12 +63,13 @@ class Recaller:
         self._settings = settings
         self._zone = zone if zone is not None else UTC
         self._reader: Reader | None = None
-        analyser = getattr(store, "analyser", None)
-        self._stem = (Analyser() if analyser is None else analyser).terms
-        self._lexicon = lexicon_for(getattr(analyser, "language", "english"))
-        if isinstance(store, LifecycleStore) and analyser is not None:
-            deriver = Deriver(analyser=analyser, lexicon=self._lexicon, zone=self._zone)
-            following = Following(store, deriver, word_vectors=word_vectors, segments=segments)
+        lasting = lifecycle_of(store)
+        analyzer = Analyzer() if lasting is None else lasting.analyzer
+        self._stem = analyzer.terms
+        self._lexicon = lexicon_for(analyzer.language)
+        if lasting is not None:
+            deriver = Deriver(analyzer=analyzer, lexicon=self._lexicon, zone=self._zone)
+            following = Following(lasting, deriver, word_vectors=word_vectors, segments=segments)
             self._reader = Reader(following, settings, self._lexicon, self._stem, self._zone)
 
     def wordings(

@@ -17,8 +17,7 @@ import apsw
 from memory.recall.columns import Columns
 from memory.recall.packed import Damaged, packed, unpacked
 from memory.recall.segments import Segment, lasting, merged, without
-from vectorstore import Changes, Cursor, Finding, VectorStoreError
-from vectorstore.sqlite import Database
+from vectorstore import Changes, Cursor, Database, Finding, VectorStoreError
 
 _LARGEST = 4096
 """Rows of a segment: what is read and written to take one memory out of it."""

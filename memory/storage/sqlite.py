@@ -33,7 +33,7 @@ from memory.storage.sqlite_summaries import drop_summaries, read_summary, tellin
 from memory.storage.summaries import Summary, check_summary, same
 from memory.storage.tables import FROM, ROW, SHOWN, SHOWN_FROM, HistoryTables, checksum_of, decoded
 from memory.times import Clock, from_text, system_clock, to_text
-from vectorstore.sqlite import Database
+from vectorstore import Database
 
 _GROUP = 200
 

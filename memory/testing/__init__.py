@@ -6,6 +6,7 @@ from memory.testing.policy_contract import ConversationPolicyContract, ReadPolic
 from memory.testing.retention_contract import RetentionContract
 from memory.testing.storage_contract import HistoryStorageContract
 from memory.testing.summary_contract import SummaryStorageContract
+from memory.testing.wrapper_contract import WrappedMemoryContract
 
 __all__ = [
     "ChunkerContract",
@@ -15,4 +16,5 @@ __all__ = [
     "ReadPolicyContract",
     "RetentionContract",
     "SummaryStorageContract",
+    "WrappedMemoryContract",
 ]

@@ -22,7 +22,7 @@ from memory.write.judging import Rules
 from memory.write.keys import InMemoryKeys, Keys
 from memory.write.operations import Operations
 from memory.write.under_way import UnderWay
-from vectorstore import Entry, LifecycleStore, UnsupportedError, VectorStore
+from vectorstore import Database, Entry, LifecycleStore, UnsupportedError, VectorStore, lifecycle_of
 
 _BETWEEN: Final = 256
 """So many rows of others are read past before the archive is asked for the next ones: a page of it."""
@@ -53,8 +53,8 @@ class WriteContext:
     _lasting: LifecycleStore | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Looked at once: to ask whether an object has all of a protocol reads each of its properties.
-        object.__setattr__(self, "_lasting", self.store if isinstance(self.store, LifecycleStore) else None)
+        # Looked at once: it reads each property of the store.
+        object.__setattr__(self, "_lasting", lifecycle_of(self.store))
 
     @property
     def under_way(self) -> UnderWay:
@@ -66,9 +66,19 @@ class WriteContext:
         return nullcontext() if self._lasting is None else self._lasting.transaction()
 
     @property
+    def database(self) -> Database | None:
+        """The file of the store; None where it is in the process or data-only."""
+        return None if self._lasting is None else self._lasting.database
+
+    @property
+    def lasting(self) -> LifecycleStore | None:
+        """The store if it has the lifecycle part."""
+        return self._lasting
+
+    @property
     def apart(self) -> bool:
         """Whether history is kept elsewhere than what is remembered: no transaction holds both."""
-        here = getattr(self.store, "database", None)
+        here = self.database
         return here is None or getattr(self.rows, "database", None) is not here
 
     @contextmanager

@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import numpy as np
-
 from memory.embedders.cache_tables import MAX_BYTES, SqliteEmbeddingCache
 from memory.embedders.cached import CachedEmbedder
 from memory.embedders.details import Embeddings
@@ -29,16 +27,7 @@ from memory.write.embedding_settings import EmbeddingSettings, checked_settings
 from memory.write.probe_tables import SqliteProbes
 from memory.write.probes import InMemoryProbes, Probes, Rows
 from memory.write.under_way import UnderWay
-from vectorstore import (
-    LifecycleStore,
-    Space,
-    SpaceChanged,
-    SpaceMismatch,
-    UnsupportedError,
-    Vector,
-    VectorStore,
-    WrapperStore,
-)
+from vectorstore import Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
 
 _WORDS_ALONE = "searched by words alone"
 
@@ -63,18 +52,18 @@ class Embedding:
         self.problem: str | None = None
         self.under_way = UnderWay()
         self._store = store
-        self._lasting = _lasting(store)
+        self._lasting = lifecycle_of(store)
         self._clock = clock
         self._rests_until = -1.0
         self._trusted: Space | None = None
         if embedder is not None:
             checked_embedder(embedder)
-            if store.space is None and not isinstance(store, LifecycleStore):
+            if store.space is None and self._lasting is None:
                 reason = "a store without the lifecycle part needs its space when it is made"
                 raise UnsupportedError("embedder", reason)
             if self.settings.mismatch == "raise":
                 _check_name(store.space, embedder)
-        database = getattr(store, "database", None)
+        database = None if self._lasting is None else self._lasting.database
         self.probes: Probes = InMemoryProbes() if database is None else SqliteProbes(database)
         limit = self.settings.cache_bytes or MAX_BYTES
         self._cache = None if database is None else SqliteEmbeddingCache(database, max_bytes=limit)
@@ -133,14 +122,12 @@ class Embedding:
 
     def follow(self) -> Space | None:
         """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
-        store, space = self._lasting, self._store.space
-        if space is None or store is None:
+        space = self._store.space
+        if space is None or self._lasting is None:
             return space
-        try:
-            store.search(np.eye(1, space.dimension, dtype=np.float32)[0], 0)
-        except SpaceChanged as changed:
-            if changed.recorded is not None:
-                store.set_space(changed.recorded)
+        recorded = self._lasting.recorded_space()
+        if recorded is not None and recorded != space:
+            self._lasting.set_space(recorded)
         return self._store.space
 
     def still(self, made: Embedded) -> Embedded:
@@ -223,9 +210,9 @@ class Embedding:
 
     def _settle(self, embedder: Embedder, dimension: int, seen: Rows | None) -> Space:
         """Hold what the embedder gave against what the memory was filled with; the first to come is recorded."""
-        if self._store.space is None and isinstance(self._store, LifecycleStore):
+        if self._store.space is None and self._lasting is not None:
             try:
-                self._store.set_space(Space(embedder.fingerprint, dimension))
+                self._lasting.set_space(Space(embedder.fingerprint, dimension))
             except SpaceMismatch as error:
                 raise EmbedderMismatch(str(error.recorded), f"{embedder.fingerprint} ({dimension})") from error
         space = self._store.space
@@ -236,13 +223,6 @@ class Embedding:
             _check_probes(embedder, self.probes.first(space.fingerprint, seen), seen)
             self._trusted = space
         return space
-
-
-def _lasting(store: VectorStore) -> LifecycleStore | None:
-    """Return *store* if its space can change, without what watches the calls of others: it has nothing to see here."""
-    while isinstance(store, WrapperStore):
-        store = store.wrapped
-    return store if isinstance(store, LifecycleStore) else None
 
 
 def _check_name(space: Space | None, embedder: Embedder) -> None:

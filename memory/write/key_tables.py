@@ -10,8 +10,7 @@ from typing import Final
 
 import apsw
 
-from vectorstore import Finding
-from vectorstore.sqlite import Database
+from vectorstore import Database, Finding
 
 _AT_ONCE: Final = 500
 

@@ -20,7 +20,7 @@ from memory.write.context import WriteContext
 from memory.write.embedded import Embedded
 from memory.write.policies import Near
 from memory.write.sensitive import may_embed
-from vectorstore import Entry, Filter, LifecycleStore, VectorStore
+from vectorstore import Entry, Filter, VectorStore, lifecycle_of
 
 _FEW: Final = 5
 _BESIDE: Final = 8
@@ -125,10 +125,11 @@ class StoredMemories:
 
 def _by_words(store: VectorStore, texts: Sequence[str], count: int, where: Filter, lane: str) -> list[list[Entry]]:
     """Return, for each of *texts*, the entries of which BM25 thinks most; each is fetched once."""
-    if not isinstance(store, LifecycleStore):
+    lasting = lifecycle_of(store)
+    if lasting is None:
         found = (store.search_text(text, count, where=where, namespace=lane) for text in texts)
         return [[match.entry for match in matches] for matches in found]
-    with store.view([lane]) as view:
+    with lasting.view([lane]) as view:
         named = [view.matching(text, count, where=where, namespace=lane) for text in texts]
         ids = list(dict.fromkeys(id for those in named for id, _ in those))
         entries = {entry.id: entry for entry in view.get(ids, namespace=lane) if entry is not None}

@@ -16,8 +16,7 @@ import apsw
 from memory.records import Actor, Change, Operation
 from memory.times import from_text, offset_of, to_text
 from memory.write.operations import says, unknown_operation
-from vectorstore import Finding
-from vectorstore.sqlite import Database
+from vectorstore import Database, Finding
 
 _TABLES: Final = ("operations", "operation_changes")
 _KEPT: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"

@@ -11,8 +11,7 @@ import apsw
 import numpy as np
 
 from memory.write.probes import Rows
-from vectorstore import Finding
-from vectorstore.sqlite import Database
+from vectorstore import Database, Finding
 
 _LITTLE = np.dtype("<f4")
 

@@ -105,7 +105,7 @@ def abandon(context: WriteContext) -> bool:
 
 def state(context: WriteContext) -> ReembeddingProgress | None:
     """Return how far a second space is that was begun and not ended; None where there is none."""
-    filling = context.store.filling() if isinstance(context.store, LifecycleStore) else None
+    filling = None if context.lasting is None else context.lasting.filling()
     if filling is None:
         return None
     return ReembeddingProgress(filling.filled, filling.filled + sum(filling.pending.values()))

@@ -15,7 +15,7 @@ from agent.providers.protocol import Provider, Request
 from agent.providers.questions import is_question
 from agent.providers.quoting import DOUBTFUL, NOTHING, OTHER, QuotingProvider
 from memory import Message
-from vectorstore import Analyser
+from vectorstore import Analyzer
 
 
 def item(number: int, text: str, score: float = 1.0, **fields) -> ContextItem:
@@ -207,7 +207,7 @@ def test_among_few_memories_the_nearest_is_shown_in_doubt_whatever_its_words(sea
 def test_words_are_compared_in_the_language_of_the_memory() -> None:
     asked, house = "Wer wohnt in den Häusern?", item(1, "Das gelbe Haus gehört Ana.")
     english = answer(asked, house, abstain="nothing", searched=100)
-    german = answer(asked, house, abstain="nothing", searched=100, analyser=Analyser("german"))
+    german = answer(asked, house, abstain="nothing", searched=100, analyzer=Analyzer("german"))
     assert english.text == NOTHING
     assert german.text == f"{DOUBTFUL}\n“{house.text}” [1]"
 

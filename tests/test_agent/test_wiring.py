@@ -216,11 +216,11 @@ def test_one_client_serves_several_event_loops() -> None:
 def test_a_new_file_keeps_the_language_that_is_set_and_another_one_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     place = open_settings_memory(Settings(memory=path, language="de"))
-    assert place.memory.store.analyser.language == "german"
+    assert place.memory.store.analyzer.language == "german"
     run_sync(place.close())
     for language in (None, "german", "de-AT"):
         again = open_settings_memory(Settings(memory=path, language=language))
-        assert again.memory.store.analyser.language == "german"
+        assert again.memory.store.analyzer.language == "german"
         run_sync(again.close())
     with pytest.raises(ConfigurationError, match=r"language es: .*m\.db was begun in german.*leave the language out"):
         open_settings_memory(Settings(memory=path, language="es"))

@@ -34,7 +34,7 @@ class DataOnly:
 
     def __getattr__(self, name: str):
         if name not in (
-            "space", "analyser", "fields", "upsert", "patch", "put_vectors", "get", "search", "search_many",
+            "space", "analyzer", "fields", "upsert", "patch", "put_vectors", "get", "search", "search_many",
             "search_text", "delete", "count", "scan", "namespaces", "close",
         ):  # fmt: skip
             raise AttributeError(name)

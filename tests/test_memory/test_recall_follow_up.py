@@ -9,9 +9,9 @@ from memory.long_term import LongTermMemory
 from memory.recall.follow_up import leans, leant_on
 from memory.recall.lexicon import ENGLISH, NEUTRAL
 from memory.runtime import run_sync as run
-from vectorstore import Analyser, open_store
+from vectorstore import Analyzer, open_store
 
-TERMS = Analyser().terms
+TERMS = Analyzer().terms
 BEFORE = "What did Ana paint last summer?"
 
 

@@ -18,7 +18,7 @@ from memory import HashingEmbedder, LongTermMemory, Memory, open_memory, run_syn
 from memory.recall.deriving import Deriver
 from memory.recall.lexicon import ENGLISH
 from memory.recall.packed import packed
-from vectorstore import Analyser, Entry
+from vectorstore import Analyzer, Entry
 from vectorstore.sqlite import Database
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
@@ -316,9 +316,9 @@ def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
     entries = [Entry(f"e{at}", text=text, metadata=metadata, revision=at + 1) for at, text in enumerate(texts)]
     answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
     entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
-    analyser = Analyser()
-    deriver = Deriver(analyser=analyser, lexicon=ENGLISH, zone=UTC)
-    terms = [[["may"], *analyser.sentences(entry.text)] for entry in entries]
+    analyzer = Analyzer()
+    deriver = Deriver(analyzer=analyzer, lexicon=ENGLISH, zone=UTC)
+    terms = [[["may"], *analyzer.sentences(entry.text)] for entry in entries]
     digest = sha256()
     for conversation in (True, False):
         columns = deriver.columns(entries, terms, conversation=conversation)

@@ -22,7 +22,7 @@ from memory.recall.languages import analysed_as, lexicon_for
 from memory.recall.reckoned import Span
 from memory.records import Memory
 from memory.runtime import run_sync as run
-from vectorstore import Analyser, SettingMismatch, open_store
+from vectorstore import Analyzer, SettingMismatch, open_store
 
 FOLDER = Path(__file__).parent / "languages"
 LANGUAGES = ["german", "spanish", "chinese"]
@@ -68,7 +68,7 @@ def talk(language: str) -> Talk:
 
 def filled(memories: list[Memory], language: str, *, vectors: bool) -> LongTermMemory:
     memory = LongTermMemory(
-        open_store("numpy:", analyser=Analyser(language)),
+        open_store("numpy:", analyzer=Analyzer(language)),
         embedder=LocalEmbedder() if vectors else None,
         word_vectors=LocalWordVectors() if vectors else None,
         clock=lambda: NOW,
@@ -214,7 +214,7 @@ def test_a_date_is_understood(language: str, text: str, dates: tuple[object, ...
 def test_a_question_that_leans_on_the_one_before_is_told_from_one_that_does_not(
     language: str, leaning: str, whole: str
 ):
-    terms = Analyser(language).terms
+    terms = Analyzer(language).terms
     assert leans(leaning, lexicon_for(language), terms)
     assert not leans(whole, lexicon_for(language), terms)
 
@@ -224,14 +224,14 @@ def test_a_question_that_leans_on_the_one_before_is_told_from_one_that_does_not(
     [("german", "Was mag Annas Bruder?"), ("spanish", "¿Qué le gusta al hermano de Anna?")],
 )
 def test_a_name_is_known_with_what_a_language_hangs_on_it(language: str, question: str):
-    store = open_store("numpy:", analyser=Analyser(language))
+    store = open_store("numpy:", analyzer=Analyzer(language))
     memory = LongTermMemory(store)
     run(memory.remember_many([Memory("Ja.", speaker="Anna", session="s", sequence=1), Memory("Si.", speaker="Bela")]))
     assert "Anna" not in memory._recaller.bare(question)
 
 
 def test_a_chinese_name_is_known_inside_a_run():
-    memory = LongTermMemory(open_store("numpy:", analyser=Analyser("chinese")))
+    memory = LongTermMemory(open_store("numpy:", analyzer=Analyzer("chinese")))
     run(memory.remember_many([Memory("好。", speaker="小雨", session="s", sequence=1), Memory("行。", speaker="大伟")]))
     assert memory._recaller.bare("小雨喜欢什么?") == "喜欢什么?"
 
@@ -240,7 +240,7 @@ def test_the_language_is_kept_in_the_file_and_another_one_is_refused(tmp_path: P
     path = tmp_path / "m.db"
     run(open_memory(path, language="de").close())
     memory = open_memory(path)
-    assert memory.store.analyser.language == "german"  # type: ignore[attr-defined]
+    assert memory.store.analyzer.language == "german"  # type: ignore[attr-defined]
     run(memory.close())
     with pytest.raises(SettingMismatch):
         open_memory(path, language="es")
@@ -252,7 +252,7 @@ def test_the_language_is_kept_in_the_file_and_another_one_is_refused(tmp_path: P
 )
 def test_a_language_is_named_by_a_code_or_by_its_name(given: str, name: str):
     assert analysed_as(given) == name
-    Analyser(name)
+    Analyzer(name)
 
 
 @pytest.mark.parametrize("given", ["", None, 7])

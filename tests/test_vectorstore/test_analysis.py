@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.analysis
-from vectorstore.analysis import Analyser, fold
+from vectorstore.analysis import Analyzer, fold
 from vectorstore.errors import ArgumentError
 from vectorstore.stop_words import STOP_WORDS
 
-ENGLISH = Analyser()
-PLAIN = Analyser("none")
+ENGLISH = Analyzer()
+PLAIN = Analyzer("none")
 
 
 def test_case_and_inflection_do_not_matter() -> None:
@@ -136,15 +136,15 @@ def test_plain_prose_gives_its_stemmed_words_and_nothing_else() -> None:
 
 
 def test_other_languages_stem_before_they_fold() -> None:
-    assert Analyser("french").terms("mangé") == Analyser("french").terms("mange")
-    assert Analyser("german").terms("für die schönen Häuser") == ["schon", "haus"]
-    assert Analyser("german").terms("schon") == []
-    assert Analyser("spanish").terms("¿Qué canción?") == ["cancion"]
+    assert Analyzer("french").terms("mangé") == Analyzer("french").terms("mange")
+    assert Analyzer("german").terms("für die schönen Häuser") == ["schon", "haus"]
+    assert Analyzer("german").terms("schon") == []
+    assert Analyzer("spanish").terms("¿Qué canción?") == ["cancion"]
 
 
 @pytest.mark.parametrize("language", [*Stemmer.algorithms(), "none"])
 def test_every_language_takes_any_alphabet(language: str) -> None:
-    terms = Analyser(language).terms("Zebra xyz123 жук भाषा 記憶 \ud800 ქართული")
+    terms = Analyzer(language).terms("Zebra xyz123 жук भाषा 記憶 \ud800 ქართული")
     assert "xyz123" in terms
     assert "記憶" in terms
     assert "" not in terms
@@ -152,17 +152,17 @@ def test_every_language_takes_any_alphabet(language: str) -> None:
 
 def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ArgumentError, match=r"language: one of .*english.*none"):
-        Analyser("klingon")
+        Analyzer("klingon")
 
 
 def test_the_fingerprint_names_the_language() -> None:
-    assert Analyser("french").fingerprint == "mneme-1/french"
-    assert Analyser("german").fingerprint != Analyser("german").fingerprint.replace("2", "1")
+    assert Analyzer("french").fingerprint == "mneme-1/french"
+    assert Analyzer("german").fingerprint != Analyzer("german").fingerprint.replace("2", "1")
 
 
-def test_analysers_of_one_language_are_equal_and_can_be_carried() -> None:
-    assert Analyser("german") == Analyser("german") != Analyser("french")
-    assert hash(Analyser()) == hash(ENGLISH)
+def test_analyzers_of_one_language_are_equal_and_can_be_carried() -> None:
+    assert Analyzer("german") == Analyzer("german") != Analyzer("french")
+    assert hash(Analyzer()) == hash(ENGLISH)
     for twin in (pickle.loads(pickle.dumps(ENGLISH)), copy.deepcopy(ENGLISH)):
         assert twin == ENGLISH
         assert twin.terms("walking") == ["walk"]
@@ -214,9 +214,9 @@ def test_sentences_without_a_term_are_left_out() -> None:
     ],
 )
 def test_questions_are_told_from_statements(text: str, asking: list[bool]) -> None:
-    analyser = Analyser("chinese") if "\u6211" in text else ENGLISH
-    assert analyser.asking(text) == asking
-    assert len(asking) == len(analyser.sentences(text))
+    analyzer = Analyzer("chinese") if "\u6211" in text else ENGLISH
+    assert analyzer.asking(text) == asking
+    assert len(asking) == len(analyzer.sentences(text))
 
 
 @given(st.text())
@@ -226,9 +226,9 @@ def test_sentences_hold_the_terms_of_the_text(text: str) -> None:
 
 @given(st.text(alphabet=st.sampled_from("aZé_.-'’,/@+# \n1。!猫がｶ\u0301\u3099\u0338ह\u093f\ud800")))
 def test_any_string_is_safe_and_its_terms_are_bounded(text: str) -> None:
-    for analyser in (ENGLISH, PLAIN):
-        terms = [term for sentence in analyser.sentences(text) for term in sentence]
-        assert terms == analyser.terms(text)
+    for analyzer in (ENGLISH, PLAIN):
+        terms = [term for sentence in analyzer.sentences(text) for term in sentence]
+        assert terms == analyzer.terms(text)
         assert all(0 < len(term) <= 64 for term in terms)
 
 
@@ -245,11 +245,11 @@ def test_a_hundred_thousand_of_one_thing_come_to_an_end(unit: str) -> None:
     assert [term for sentence in ENGLISH.sentences(text) for term in sentence] == ENGLISH.terms(text)
 
 
-def test_threads_may_share_an_analyser() -> None:
+def test_threads_may_share_an_analyzer() -> None:
     words = [f"{stem}{ending}" for stem in ("walk", "paint", "jump") for ending in ("s", "ing", "ed")] * 200
     texts = [" ".join(f"{word} {word}{i % 97}x{word}" for i, word in enumerate(words[start:])) for start in range(8)]
-    expected = [Analyser().terms(text) for text in texts]
-    shared, found = Analyser(), [None] * len(texts)
+    expected = [Analyzer().terms(text) for text in texts]
+    shared, found = Analyzer(), [None] * len(texts)
 
     def work(i: int) -> None:
         found[i] = shared.terms(texts[i])
@@ -302,13 +302,13 @@ def test_the_quick_way_to_split_one_line_splits_as_the_general_one() -> None:
     ],
 )
 def test_german_compounds_give_their_parts_and_verbs_their_stem(word: str, terms: list[str]) -> None:
-    assert Analyser("german").terms(word) == terms
-    assert Analyser("german").terms("wohne") == Analyser("german").terms("wohnen") == ["wohn"]
+    assert Analyzer("german").terms(word) == terms
+    assert Analyzer("german").terms("wohne") == Analyzer("german").terms("wohnen") == ["wohn"]
 
 
 def test_chinese_gives_characters_and_pairs_between_particles_and_english_words_as_english() -> None:
-    chinese = Analyser("chinese")
+    chinese = Analyzer("chinese")
     assert chinese.terms("我的猫叫什么\uff1f") == ["猫", "叫", "猫叫"]
     assert chinese.terms("用Python写的程序") == ["用", "python", "写", "程", "序", "程序"]
-    assert chinese.terms("cats") == Analyser("english").terms("cats")
+    assert chinese.terms("cats") == Analyzer("english").terms("cats")
     assert pickle.loads(pickle.dumps(chinese)) == chinese

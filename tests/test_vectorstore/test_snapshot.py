@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from vectorstore import (
-    Analyser,
+    Analyzer,
     ArgumentError,
     Entry,
     SettingMismatch,
@@ -40,7 +40,7 @@ def entry(name: str, vector: Any = None, text: str = "", **metadata: Any) -> Ent
 
 def filled() -> NumpyStore:
     """Return a store with something in every part of it."""
-    store = NumpyStore(space=TOY, analyser=Analyser("german"), fields=("x", "deep.y"))
+    store = NumpyStore(space=TOY, analyzer=Analyzer("german"), fields=("x", "deep.y"))
     store.upsert([entry(f"e{i}", [i, 1] if i % 3 else None, f"zorb {'quil ' * i}. vexa", x=i) for i in range(9)])
     store.upsert([Entry("reasoned", text="é \U0001f600 \0", no_vector="too long")], namespace="über")
     store.upsert([entry("a", [1, 0], big=2**70, list=[1, 1.0, True, None, {"k": "v"}])], namespace="über")
@@ -57,7 +57,7 @@ def everything(store: NumpyStore) -> dict[str, Any]:
     """Return all that can be asked of a store that ``filled`` made."""
     names = ["", "über", "emptied", "never"]
     asked: dict[str, Any] = {"names": store.namespaces(), "space": store.space, "fields": store.fields}
-    asked |= {"filling": store.filling(), "analyser": store.analyser}
+    asked |= {"filling": store.filling(), "analyzer": store.analyzer}
     with store.view(names) as view:
         for name in names:
             entries = list(store.scan(namespace=name))
@@ -169,9 +169,9 @@ def test_a_store_saved_now_and_then_answers_as_one_that_was_not(tmp_path: Path, 
     )  # fmt: skip
 
 
-def test_terms_are_made_anew_where_another_analyser_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terms_are_made_anew_where_another_analyzer_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled()
-    monkeypatch.setattr(Analyser, "fingerprint", property(lambda self: "an-older-one"))
+    monkeypatch.setattr(Analyzer, "fingerprint", property(lambda self: "an-older-one"))
     store.save(tmp_path / "pets")
     data = (tmp_path / "pets").read_bytes()
     header, arrays = unpacked(data, "pets")
@@ -338,11 +338,11 @@ def test_an_address_of_another_shape_is_refused(url: str) -> None:
 
 def test_a_setting_that_differs_from_the_recorded_one_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
-    NumpyStore.open(path, space=TOY, analyser=Analyser("german"), fields=("x", "deep.y"))
+    NumpyStore.open(path, space=TOY, analyzer=Analyzer("german"), fields=("x", "deep.y"))
     with pytest.raises(SpaceMismatch):
         NumpyStore.open(path, space=WIDE)
-    with pytest.raises(SettingMismatch, match="analyser"):
-        NumpyStore.open(path, analyser=Analyser("english"))
+    with pytest.raises(SettingMismatch, match="analyzer"):
+        NumpyStore.open(path, analyzer=Analyzer("english"))
     with pytest.raises(SettingMismatch, match="fields"):
         NumpyStore.open(path, fields=("x",))
     with pytest.raises(ArgumentError, match="matrix_limit"):

@@ -208,7 +208,7 @@ CRAFTED: dict[str, Change] = {
     "a space that is none": told("space", {"fingerprint": "toy"}),
     "a metric that is none": told("space", {"fingerprint": "toy", "dimension": 2, "metric": "nearness"}),
     "another dimension": told("space", {"fingerprint": "toy", "dimension": 7, "metric": "dot"}),
-    "no analyser": told("analyser", None),
+    "no analyzer": told("analyser", None),
 }
 
 

@@ -57,7 +57,7 @@ def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def test_the_example_runs(tmp_path: Path) -> None:
     done = run(str(ROOT / "examples" / "stranger_store.py"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("north\nlacks: abort_space, backup, ")
+    assert done.stdout.startswith("north\nlacks: abort_space, analyzer, backup, ")
 
 
 def test_the_test_of_one_s_own_store_in_the_docs_runs_and_passes(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from vectorstore import (
 )
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
-from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract
+from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract, WrapperContract
 
 TOY = Space("toy", 2)
 
@@ -84,6 +84,40 @@ class TestObservedNumpyStore(WrappedNumpy):
 @pytest.mark.usefixtures("caplog")
 class TestObservedSqliteStore(WrappedSqlite):
     wrap = staticmethod(watched)
+
+
+class NumpyInside(WrapperContract):
+    def make_store(self, path: Path) -> LifecycleStore:
+        return NumpyStore(space=Space("toy", 3))
+
+
+class SqliteInside(WrapperContract):
+    def make_store(self, path: Path) -> LifecycleStore:
+        return SqliteStore(path / "memory.db", space=Space("toy", 3))
+
+
+def plainly(self: WrapperContract, store: VectorStore) -> VectorStore:
+    return WrapperStore(store)
+
+
+def observing(self: WrapperContract, store: VectorStore) -> VectorStore:
+    return ObservableStore(store, lambda event: None)
+
+
+class TestPlainWrapperOfNumpy(NumpyInside):
+    wrap = plainly
+
+
+class TestPlainWrapperOfSqlite(SqliteInside):
+    wrap = plainly
+
+
+class TestObservableOfNumpy(NumpyInside):
+    wrap = observing
+
+
+class TestObservableOfSqlite(SqliteInside):
+    wrap = observing
 
 
 # Nothing is lost: every name of the protocols, found by looking at them.

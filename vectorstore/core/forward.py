@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 
 SENTENCE_END = 0
 
@@ -49,10 +49,10 @@ class ForwardBlock:
     contexts: Sequence[int]
 
 
-def analyse(analyser: Analyser, text: str, context: str) -> Analysed:
+def analyse(analyzer: Analyzer, text: str, context: str) -> Analysed:
     """Return the terms of a text and its context; sentences without a term are left out."""
-    sentences = (tuple(sentence) for sentence in analyser.sentences(text)) if text else ()
-    return Analysed(tuple(analyser.terms(context)) if context else (), tuple(s for s in sentences if s))
+    sentences = (tuple(sentence) for sentence in analyzer.sentences(text)) if text else ()
+    return Analysed(tuple(analyzer.terms(context)) if context else (), tuple(s for s in sentences if s))
 
 
 def named(sequence: NDArray[np.int32], context_length: int, name: Callable[[int], str]) -> tuple[tuple[str, ...], ...]:

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.checking import Checked
 from vectorstore.core.change_log import ChangeLog
 from vectorstore.core.core import Core
@@ -41,12 +41,12 @@ class MemoryNamespace:
         name: str,
         *,
         space: Space | None,
-        analyser: Analyser,
+        analyzer: Analyzer,
         fields: tuple[str, ...],
         journal: list[Callable[[], None]],
     ) -> None:
         self._name = name
-        self._analyser = analyser
+        self._analyzer = analyzer
         self._fields = fields
         self._space = space
         self._journal = journal
@@ -297,7 +297,7 @@ class MemoryNamespace:
             key, self._next_key = self._next_key, self._next_key + 1
         core.put_row(key, entry.id, entry.metadata)
         core.put_vector(key, entry.vector)
-        analysed = analyse(self._analyser, entry.text, entry.context)
+        analysed = analyse(self._analyzer, entry.text, entry.context)
         fresh = {term: 0 for term in analysed.distinct() if term not in self._dictionary}
         for term in fresh:
             fresh[term] = self._dictionary[term] = len(self._dictionary) + 1

@@ -46,6 +46,6 @@ class StoreState:
     next_space: Space | None
     language: str
     fingerprint: str
-    """Of the analyser that made the terms."""
+    """Of the analyzer that made the terms."""
     fields: tuple[str, ...]
     namespaces: Sequence[NamespaceState]

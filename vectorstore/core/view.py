@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.checking import check_ids, check_k, check_min_score, check_namespace, check_text
 from vectorstore.core.core import Core
 from vectorstore.core.forward import named
@@ -67,14 +67,14 @@ class CoreView:
         self,
         *,
         space: Space | None,
-        analyser: Analyser,
+        analyzer: Analyzer,
         open_reader: Callable[[str], Reader | None],
         recorded: Space | None = None,
         search: SearchMode = SearchMode.EXACT,
     ) -> None:
         self._space = space
         self._switched_to = None if recorded == space else recorded
-        self._analyser = analyser
+        self._analyzer = analyzer
         self._reader = open_reader
         self._fast = search is SearchMode.FAST
 
@@ -262,7 +262,7 @@ class CoreView:
         return as_vector(vector, space.dimension, space.metric, argument="vector")
 
     def _terms(self, query: str) -> list[str]:
-        return self._analyser.terms(query)
+        return self._analyzer.terms(query)
 
 
 def mask_for(reader: Reader, core: Core, where: Node) -> NDArray[np.bool_] | None:

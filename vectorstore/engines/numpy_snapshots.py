@@ -8,21 +8,27 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.core.state import StoreState
 from vectorstore.engines.numpy_spaces import NumpySpaces
 from vectorstore.errors import ArgumentError, UnsupportedError
+from vectorstore.protocol import Database
 from vectorstore.types import Space
 
 
 class NumpySnapshots(NumpySpaces):
     """``save`` and ``backup`` of a store that counts in ``_depth`` the transactions that it is inside of."""
 
-    def __init__(self, space: Space | None, fields: Sequence[str], analyser: Analyser) -> None:
+    def __init__(self, space: Space | None, fields: Sequence[str], analyzer: Analyzer) -> None:
         super().__init__(space, tuple(fields))
-        self.analyser = analyser
+        self.analyzer = analyzer
         self._depth = 0
         self._path: str | os.PathLike[str] | None = None
+
+    @property
+    def database(self) -> Database | None:
+        """None: nothing is in a file until it is saved."""
+        return None
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """As ``LifecycleStore.backup``: a snapshot, which ``open`` reads."""
@@ -41,7 +47,7 @@ class NumpySnapshots(NumpySpaces):
 
     def _load(self, state: StoreState) -> None:
         self._next_space = state.next_space
-        analysed = state.fingerprint == self.analyser.fingerprint
+        analysed = state.fingerprint == self.analyzer.fingerprint
         for held in state.namespaces:
             self._namespace(held.name).load(held, analysed=analysed)
 
@@ -54,8 +60,8 @@ class NumpySnapshots(NumpySpaces):
             state = StoreState(
                 space=self._space,
                 next_space=self._next_space,
-                language=self.analyser.language,
-                fingerprint=self.analyser.fingerprint,
+                language=self.analyzer.language,
+                fingerprint=self.analyzer.fingerprint,
                 fields=self._fields,
                 namespaces=[held.state() for _, held in sorted(self._namespaces.items())],
             )

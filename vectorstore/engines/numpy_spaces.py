@@ -47,6 +47,11 @@ class NumpySpaces(ABC):
         """The space of its vectors, if it has one."""
         return self._space
 
+    def recorded_space(self) -> Space | None:
+        """As ``LifecycleStore.recorded_space``: nobody else can switch it."""
+        with self._open():
+            return self._space
+
     def set_space(self, space: Space) -> None:
         """Record the space of a store that has none yet."""
         with self.transaction():

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.checking import (
     batches,
     check_entry,
@@ -60,11 +60,11 @@ class NumpyStore(NumpySnapshots):
         self,
         *,
         space: Space | None = None,
-        analyser: Analyser | None = None,
+        analyzer: Analyzer | None = None,
         fields: Sequence[str] = (),
         search: SearchMode | str = SearchMode.EXACT,
     ) -> None:
-        super().__init__(space, check_fields(fields), analyser or Analyser())
+        super().__init__(space, check_fields(fields), analyzer or Analyzer())
         self._search = check_search(search)
         self._lock = threading.RLock()
         self._touched: set[str] = set()
@@ -76,7 +76,7 @@ class NumpyStore(NumpySnapshots):
         path: str | os.PathLike[str],
         *,
         space: Space | None = None,
-        analyser: Analyser | None = None,
+        analyzer: Analyzer | None = None,
         fields: Sequence[str] | None = None,
         search: SearchMode | str = SearchMode.EXACT,
     ) -> Self:
@@ -91,10 +91,10 @@ class NumpyStore(NumpySnapshots):
         names = None if fields is None else check_fields(fields)
         state = read_snapshot(path)
         if state is None:
-            store = cls(space=space, analyser=analyser, fields=names or (), search=search)
+            store = cls(space=space, analyzer=analyzer, fields=names or (), search=search)
         else:
-            settings = agreed(state, space=space, analyser=analyser, fields=names)
-            store = cls(space=settings.space, analyser=settings.analyser, fields=settings.fields, search=search)
+            settings = agreed(state, space=space, analyzer=analyzer, fields=names)
+            store = cls(space=settings.space, analyzer=settings.analyzer, fields=settings.fields, search=search)
             store._load(state)
         store._path = path
         return store
@@ -335,7 +335,7 @@ class NumpyStore(NumpySnapshots):
 
     def _new_namespace(self, name: str) -> MemoryNamespace:
         return MemoryNamespace(
-            name, space=self._space, analyser=self.analyser, fields=self._fields, journal=self._journal
+            name, space=self._space, analyzer=self.analyzer, fields=self._fields, journal=self._journal
         )
 
     def _view(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> CoreView:
@@ -345,4 +345,4 @@ class NumpyStore(NumpySnapshots):
             return self._namespaces.get(name)
 
         mode = search or self._search
-        return CoreView(space=self._space, analyser=self.analyser, open_reader=reader, search=mode)
+        return CoreView(space=self._space, analyzer=self.analyzer, open_reader=reader, search=mode)

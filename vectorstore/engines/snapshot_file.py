@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.core.array_file import FRONT, check_front
 from vectorstore.core.snapshot import decoded, encoded
 from vectorstore.core.state import StoreState
@@ -49,11 +49,11 @@ def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:
 
 
 def agreed(
-    state: StoreState, *, space: Space | None, analyser: Analyser | None, fields: tuple[str, ...] | None
+    state: StoreState, *, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
 ) -> Settings:
     """Return the settings to use when these are given for *state*; a difference raises."""
-    recorded = Settings(state.space, Analyser(state.language), state.fields, recorded=True)
-    return recorded.agreed(space=space, analyser=analyser, fields=fields)
+    recorded = Settings(state.space, Analyzer(state.language), state.fields, recorded=True)
+    return recorded.agreed(space=space, analyzer=analyzer, fields=fields)
 
 
 def _taken(path: str | os.PathLike[str]) -> ArgumentError:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import apsw
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.checking import check_expect, check_fields, check_given, check_name, check_namespace
 from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filling import check_filling, check_space
@@ -60,6 +60,11 @@ class SqliteSpaces:
             with self.database.read() as connection:
                 return self._known(read_space(connection))
         return self._space
+
+    def recorded_space(self) -> Space | None:
+        """As ``LifecycleStore.recorded_space``."""
+        with self.database.read() as connection:
+            return read_space(connection)
 
     def set_space(self, space: Space) -> None:
         """Record the space of a store that has none yet; the one that it was switched to is taken from now on."""
@@ -220,16 +225,16 @@ class SqliteSpaces:
 
 
 def agreed(
-    database: Database, space: Space | None, analyser: Analyser | None, fields: tuple[str, ...] | None
+    database: Database, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
 ) -> Settings:
     """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
     with database.read() as connection:
         recorded = read_settings(connection)
         rows.check_tables(connection)
-    wanted = recorded.agreed(space=space, analyser=analyser, fields=fields)
+    wanted = recorded.agreed(space=space, analyzer=analyzer, fields=fields)
     if wanted == recorded or database.read_only:
         return wanted
     with database.write() as connection:
-        wanted = read_settings(connection).agreed(space=space, analyser=analyser, fields=fields)
+        wanted = read_settings(connection).agreed(space=space, analyzer=analyzer, fields=fields)
         record_settings(connection, wanted)
     return wanted

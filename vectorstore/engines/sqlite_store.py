@@ -15,7 +15,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.checking import (
     batches,
     check_entries,
@@ -71,7 +71,7 @@ class SqliteStore(SqliteSpaces):
         path: str | os.PathLike[str],
         *,
         space: Space | None = None,
-        analyser: Analyser | None = None,
+        analyzer: Analyzer | None = None,
         fields: Sequence[str] | None = None,
         matrix_limit: int | None = None,
         search: SearchMode | str = SearchMode.EXACT,
@@ -83,16 +83,16 @@ class SqliteStore(SqliteSpaces):
             raise ArgumentError("matrix_limit", matrix_limit, "a number of bytes, 0 or more, is needed")
         self._matrix_limit = limit
         self._counted: set[int] = set()
-        tables = StoreTables(analyser or Analyser())
+        tables = StoreTables(analyzer or Analyzer())
         declared = None if fields is None else check_fields(fields)
         database = Database(path, components=(tables,), create=create)
         try:
-            settings = agreed(database, space, analyser, declared)
+            settings = agreed(database, space, analyzer, declared)
         except BaseException:
             database.close()
             raise
         super().__init__(database, settings)
-        tables.analyser = self.analyser = settings.analyser
+        tables.analyzer = self.analyzer = settings.analyzer
 
     @property
     def search_mode(self) -> SearchMode:
@@ -115,7 +115,7 @@ class SqliteStore(SqliteSpaces):
             with self._checking():
                 checked = check_entries(batch, start, space)
             with self._writer(name, space) as writer:
-                written += writer.write(last_of_each(checked), wanted, self.analyser)
+                written += writer.write(last_of_each(checked), wanted, self.analyzer)
             for one in checked:
                 wanted.pop(one.id, None)
             if on_progress is not None:
@@ -358,7 +358,7 @@ class SqliteStore(SqliteSpaces):
         return CoreView(
             space=self._known(recorded),
             recorded=recorded,
-            analyser=self.analyser,
+            analyzer=self.analyzer,
             open_reader=reader,
             search=search,
         )

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.core.forward import analyse, named
 from vectorstore.sqlite.checksums import added, entry_checksum, reason_checksum, vector_checksum
 from vectorstore.sqlite.query import each, every, only
@@ -22,14 +22,14 @@ _ROWS = (
 )
 
 
-def verify_store(connection: apsw.Connection, analyser: Analyser) -> list[Finding]:
+def verify_store(connection: apsw.Connection, analyzer: Analyzer) -> list[Finding]:
     """Return everything that is wrong; an empty list means all is well."""
     findings = list(_orphans(connection))
     namespaces = every(
         connection, "SELECT key, name, entries, next_term, tally, vector_tally, next_tally FROM namespaces"
     )
     for key, name, entries, next_term, tally, vector_tally, next_tally in namespaces:
-        findings += _verify_namespace(connection, analyser, key, name, entries, (tally, vector_tally))
+        findings += _verify_namespace(connection, analyzer, key, name, entries, (tally, vector_tally))
         findings += _verify_next(connection, key, name, next_tally)
         highest = only(connection, "SELECT max(number) FROM terms WHERE namespace = ?", (key,))[0]
         if highest is not None and highest >= next_term:
@@ -57,7 +57,7 @@ def _sum(connection: apsw.Connection, namespace: int, *tables: str) -> int:
 
 
 def _verify_namespace(
-    connection: apsw.Connection, analyser: Analyser, key: int, name: str, entries: int, tallies: tuple[int, int]
+    connection: apsw.Connection, analyzer: Analyzer, key: int, name: str, entries: int, tallies: tuple[int, int]
 ) -> list[Finding]:
     findings: list[Finding] = []
     terms: dict[int, str] = dict(every(connection, "SELECT number, term FROM terms WHERE namespace = ?", (key,)))
@@ -70,7 +70,7 @@ def _verify_namespace(
             findings.append(Finding("entries", "content differs from its checksum", id))
         if vector is not None and vector_checksum(id, vector) != its_checksum:
             findings.append(Finding("vectors", "content differs from its checksum", id))
-        if not _same_terms(analyser, content[1], content[2], sequence, context_length, terms):
+        if not _same_terms(analyzer, content[1], content[2], sequence, context_length, terms):
             findings.append(Finding("forward", "terms differ from the text; rebuild makes them again", id))
     if counted != entries:
         findings.append(Finding("namespaces", f"{counted} entries where {entries} were counted", name))
@@ -102,7 +102,7 @@ def _verify_next(connection: apsw.Connection, key: int, name: str, tally: int) -
 
 
 def _same_terms(
-    analyser: Analyser,
+    analyzer: Analyzer,
     text: str,
     context: str,
     sequence: bytes | None,
@@ -111,7 +111,7 @@ def _same_terms(
 ) -> bool:
     if not isinstance(sequence, bytes) or len(sequence) % 4:
         return False
-    analysed = analyse(analyser, text, context)
+    analysed = analyse(analyzer, text, context)
     stored = named(np.frombuffer(sequence, dtype="<i4"), context_length, lambda number: terms.get(number, ""))
     return stored == (analysed.context, *analysed.sentences)
 

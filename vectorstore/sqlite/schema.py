@@ -1,6 +1,6 @@
 """The tables of the store in the file: each thing once, and what is derived from it rebuildable.
 
-store_facts   the space, the one that is being filled, the analyser, the declared fields, the next entry key
+store_facts   the space, the one that is being filled, the analyzer, the declared fields, the next entry key
 namespaces    name, write number, how many entries, the sums of checksums, where the change log begins
 entries       id, revision, text, context, metadata (canonical JSON), why it has no vector, checksum
 vectors       float32 little-endian, Euclidean norm, checksum
@@ -21,7 +21,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.core.forward import analyse
 from vectorstore.errors import DamageError
 from vectorstore.sqlite.checks import retally, verify_store
@@ -118,17 +118,17 @@ def m001_tables(connection: apsw.Connection) -> None:
 
 
 class StoreTables:
-    """The component that owns these tables; *analyser* makes the derived terms again."""
+    """The component that owns these tables; *analyzer* makes the derived terms again."""
 
     name = COMPONENT
     migrations: Sequence[Callable[[apsw.Connection], None]] = (m001_tables,)
 
-    def __init__(self, analyser: Analyser) -> None:
-        self.analyser = analyser
+    def __init__(self, analyzer: Analyzer) -> None:
+        self.analyzer = analyzer
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Compare rows, checksums, tallies and terms."""
-        return verify_store(connection, self.analyser)
+        return verify_store(connection, self.analyzer)
 
     def rebuild(self, connection: apsw.Connection) -> None:
         """Make terms and the forward index again from the entries; every core then loads afresh."""
@@ -140,7 +140,7 @@ class StoreTables:
                 connection, "SELECT key, text, context FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
             )
             for key, text, context in rows:
-                analysed = analyse(self.analyser, text, context)
+                analysed = analyse(self.analyzer, text, context)
                 dictionary.intern(analysed.distinct())
                 write_forward(connection, key, namespace, *analysed.numbered(dictionary.numbers))
             connection.execute("DELETE FROM changes WHERE namespace = ?", (namespace,))
@@ -156,9 +156,9 @@ class StoreTables:
             found = read_settings(target)
         except DamageError:  # settings that were lost are those given here, without a space
             target.execute("DELETE FROM store_facts WHERE name <> 'next_key'")
-            record_settings(target, Settings(analyser=self.analyser))
+            record_settings(target, Settings(analyzer=self.analyzer))
         else:
-            self.analyser = found.analyser if found.recorded else self.analyser
+            self.analyzer = found.analyzer if found.recorded else self.analyzer
         retally(target)
         self.rebuild(target)
         return saved

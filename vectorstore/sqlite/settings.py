@@ -1,4 +1,4 @@
-"""What a file records of its store on first use: the space, the analyser's language, the declared fields."""
+"""What a file records of its store on first use: the space, the analyzer's language, the declared fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 import apsw
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
 from vectorstore.sqlite.query import each, first
 from vectorstore.types import Finding, Metric, Space
@@ -25,21 +25,21 @@ class Settings:
     """The settings of a store; *recorded* says whether a file has them."""
 
     space: Space | None = None
-    analyser: Analyser = Analyser()  # noqa: RUF009 - frozen, so one default serves all
+    analyzer: Analyzer = Analyzer()  # noqa: RUF009 - frozen, so one default serves all
     fields: tuple[str, ...] = ()
     recorded: bool = False
 
-    def agreed(self, *, space: Space | None, analyser: Analyser | None, fields: Sequence[str] | None) -> Settings:
+    def agreed(self, *, space: Space | None, analyzer: Analyzer | None, fields: Sequence[str] | None) -> Settings:
         """Return the settings to use when these are recorded and those are given; a difference raises."""
         if self.space is not None and space is not None and space != self.space:
             raise SpaceMismatch(self.space, space)
-        if self.recorded and analyser is not None and analyser != self.analyser:
-            raise SettingMismatch("analyser", self.analyser.language, analyser.language)
+        if self.recorded and analyzer is not None and analyzer != self.analyzer:
+            raise SettingMismatch("analyzer", self.analyzer.language, analyzer.language)
         if self.recorded and fields is not None and tuple(fields) != self.fields:
             raise SettingMismatch("fields", self.fields, tuple(fields))
         return Settings(
             space=self.space or space,
-            analyser=self.analyser if self.recorded or analyser is None else analyser,
+            analyzer=self.analyzer if self.recorded or analyzer is None else analyzer,
             fields=self.fields if self.recorded or fields is None else tuple(fields),
             recorded=True,
         )
@@ -55,7 +55,7 @@ def read_settings(connection: apsw.Connection) -> Settings:
     try:
         return Settings(
             space=_space(facts[SPACE]) if SPACE in facts else None,
-            analyser=Analyser(**json.loads(facts["analyser"])),
+            analyzer=Analyzer(**json.loads(facts["analyser"])),
             fields=tuple(json.loads(facts["fields"])),
             recorded=True,
         )
@@ -65,7 +65,7 @@ def read_settings(connection: apsw.Connection) -> Settings:
 
 def record_settings(connection: apsw.Connection, settings: Settings) -> None:
     """Record *settings*."""
-    _put(connection, "analyser", {"language": settings.analyser.language})
+    _put(connection, "analyser", {"language": settings.analyzer.language})
     record_fields(connection, settings.fields)
     if settings.space is not None:
         record_space(connection, settings.space)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import apsw
 import numpy as np
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.checking import Checked
 from vectorstore.core.forward import analyse
 from vectorstore.distance import norms
@@ -58,7 +58,7 @@ class NamespaceWriter:
             if actual != wanted:
                 raise RevisionConflict(id, self._name, wanted, actual)
 
-    def write(self, batch: Sequence[Checked], expect: Mapping[str, int], analyser: Analyser) -> int:
+    def write(self, batch: Sequence[Checked], expect: Mapping[str, int], analyzer: Analyzer) -> int:
         """Write checked entries, each id once; return how many."""
         held = held_by_id(self._connection, self.key, {*(checked.id for checked in batch), *expect})
         self.expect(expect, held)
@@ -100,7 +100,7 @@ class NamespaceWriter:
             self._connection.executemany("DELETE FROM vectors WHERE key = ?", gone)
         if held:
             self._forget_next(held[checked.id] for checked in batch if checked.id in held)
-        self._write_terms(batch, [row[0] for row in rows], analyser)
+        self._write_terms(batch, [row[0] for row in rows], analyzer)
         return len(batch)
 
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
@@ -257,8 +257,8 @@ class NamespaceWriter:
             (content[0], content[3], content[4], checksum, held.key),
         )
 
-    def _write_terms(self, batch: Sequence[Checked], keys: Sequence[int], analyser: Analyser) -> None:
-        analysed = [analyse(analyser, checked.text, checked.context) for checked in batch]
+    def _write_terms(self, batch: Sequence[Checked], keys: Sequence[int], analyzer: Analyzer) -> None:
+        analysed = [analyse(analyzer, checked.text, checked.context) for checked in batch]
         dictionary = Dictionary(self._connection, self.key, next_number=self._next_term)
         dictionary.intern(set().union(*(one.distinct() for one in analysed)))
         self._next_term = dictionary.next_number

@@ -14,7 +14,7 @@ except ImportError as error:
 else:
     _TOPICS = (
         *("closing", "deleting", "fields", "filling", "filter", "following", "lasting", "namespace", "reading"),
-        *("refusing", "search", "sharing", "switching", "text", "updating", "writing"),
+        *("refusing", "search", "sharing", "switching", "text", "updating", "wrapper", "writing"),
     )
     pytest.register_assert_rewrite(*(f"vectorstore.testing.{topic}_contract" for topic in _TOPICS))
 
@@ -25,6 +25,7 @@ from vectorstore.testing.parity import ParityError, check_parity
 from vectorstore.testing.spaces_model import SpacesModel
 from vectorstore.testing.store_contract import LifecycleContract, VectorStoreContract
 from vectorstore.testing.suite import StoreContract
+from vectorstore.testing.wrapper_contract import WrapperContract
 
 __all__ = [
     "BAD_FILTERS",
@@ -37,5 +38,6 @@ __all__ = [
     "SpacesModel",
     "StoreContract",
     "VectorStoreContract",
+    "WrapperContract",
     "check_parity",
 ]

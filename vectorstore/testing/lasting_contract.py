@@ -16,7 +16,7 @@ from vectorstore.errors import (
     VectorStoreError,
 )
 from vectorstore.protocol import LifecycleStore
-from vectorstore.testing.suite import COSINE, StoreContract, abandoned, entry, everything, ids_of, one, scored
+from vectorstore.testing.suite import COSINE, Halt, StoreContract, abandoned, entry, everything, ids_of, one, scored
 from vectorstore.types import Entry, Metric, Space
 
 
@@ -50,6 +50,20 @@ def write_all(store: LifecycleStore) -> None:
 
 class LastingContract(StoreContract):
     """Transactions, spaces, erasure, verification and copies, of stores with the second protocol."""
+
+    def test_the_recorded_space_is_the_one_that_was_set(self) -> None:
+        store = self.open_lifecycle(None)
+        assert store.recorded_space() is None
+        with pytest.raises(Halt), store.transaction():  # noqa: PT012 - the block fails at its end
+            store.set_space(COSINE)
+            assert store.recorded_space() == COSINE
+            raise Halt
+        assert store.recorded_space() is None
+        store.set_space(COSINE)
+        assert store.recorded_space() == COSINE
+        store.close()
+        with pytest.raises(StoreClosed):
+            store.recorded_space()
 
     def test_a_transaction_commits_at_its_end(self) -> None:
         store, plain = filled(self.open_lifecycle()), filled(self.open_lifecycle())

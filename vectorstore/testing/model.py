@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyser
+from vectorstore.analysis import Analyzer
 from vectorstore.checking import (
     batches,
     check_entry,
@@ -51,11 +51,11 @@ class ModelStore:
     """Implements ``VectorStore``, and ``transaction`` for parity runs."""
 
     def __init__(
-        self, *, space: Space | None = None, analyser: Analyser | None = None, fields: Sequence[str] = ()
+        self, *, space: Space | None = None, analyzer: Analyzer | None = None, fields: Sequence[str] = ()
     ) -> None:
         self.space = space
         self.fields = tuple(fields)  # nothing is kept per field here; every filter is its reference meaning
-        self._analyser = analyser or Analyser()
+        self._analyzer = analyzer or Analyzer()
         self._spaces: dict[str, _Namespace] = {}
         self._closed = False
 
@@ -181,7 +181,7 @@ class ModelStore:
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
         held, node = self._held(self._name(namespace)), parse(where)
-        asked = sorted(set(self._analyser.terms(check_text(query, "query"))))
+        asked = sorted(set(self._analyzer.terms(check_text(query, "query"))))
         counts = {one.id: Counter(self._terms(one)) for one in held.values()}
         mean = sum(count.total() for count in counts.values()) / max(len(counts), 1)
         scores: dict[str, float] = {}
@@ -262,8 +262,8 @@ class ModelStore:
         return as_vector(value, self.space.dimension, self.space.metric, argument=argument)
 
     def _terms(self, entry: Entry) -> list[str]:
-        sentences = self._analyser.sentences(entry.text)
-        return [*self._analyser.terms(entry.context), *(term for sentence in sentences for term in sentence)]
+        sentences = self._analyzer.sentences(entry.text)
+        return [*self._analyzer.terms(entry.context), *(term for sentence in sentences for term in sentence)]
 
     def _score(self, vector: Vector, query: Vector) -> float:
         assert self.space is not None

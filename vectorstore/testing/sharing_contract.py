@@ -61,6 +61,18 @@ class SharingContract(StoreContract):
         assert everything_of(store) == everything_of(other) == state
         assert other.space == COSINE
 
+    def test_the_recorded_space_is_that_of_the_last_switch_whoever_made_it(self) -> None:
+        store = filled(self.open_lifecycle())
+        other = self._beside(store)
+        assert other.recorded_space() == other.space == COSINE
+        fill_all(store)
+        with store.transaction():
+            store.commit_space(NEXT)
+            assert store.recorded_space() == NEXT
+        assert (other.recorded_space(), other.space) == (NEXT, COSINE)
+        other.set_space(NEXT)
+        assert other.recorded_space() == other.space == NEXT
+
     def test_a_vector_of_the_new_dimension_says_that_the_space_changed_and_not_that_it_is_too_short(self) -> None:
         store = filled(self.open_lifecycle())
         other = self._beside(store)

@@ -1,6 +1,6 @@
 """The contract of ``search_text``: BM25 from the statistics of one namespace, and any string as a question.
 
-The words here are nobody's: no stop word, nothing to stem, so a plain split gives the terms of any analyser.
+The words here are nobody's: no stop word, nothing to stem, so a plain split gives the terms of any analyzer.
 """
 
 from __future__ import annotations

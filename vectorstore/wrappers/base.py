@@ -12,8 +12,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from vectorstore.analysis import Analyzer
 from vectorstore.errors import UnsupportedError
-from vectorstore.protocol import LifecycleStore, VectorStore, View
+from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
 from vectorstore.scanning import Place, scan_by
 from vectorstore.types import (
     Changes,
@@ -41,6 +42,11 @@ def lacking(store: VectorStore) -> tuple[str, ...]:
     while isinstance(store, WrapperStore):
         store = store.wrapped
     return tuple(sorted(name for name in vars(LifecycleStore) if name[0] != "_" and not hasattr(store, name)))
+
+
+def lifecycle_of(store: VectorStore) -> LifecycleStore | None:
+    """Return *store* as a ``LifecycleStore``; None if it, or the store that its wrappers hold, is data-only."""
+    return None if lacking(store) else cast("LifecycleStore", store)
 
 
 class WrapperStore:
@@ -150,6 +156,20 @@ class WrapperStore:
         self.wrapped.close()
 
     # The lifecycle.
+
+    @property
+    def database(self) -> Database | None:
+        """As ``LifecycleStore.database``."""
+        return self._lifecycle("database").database
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """As ``LifecycleStore.analyzer``."""
+        return self._lifecycle("analyzer").analyzer
+
+    def recorded_space(self) -> Space | None:
+        """As ``LifecycleStore.recorded_space``."""
+        return self._lifecycle("recorded_space").recorded_space()
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class ObservableStore(WrapperStore):
     *on_event* runs in the thread of the call, inside its transaction or view if there is one, so it should be quick
     and must not use this store (``wrapped`` may be used where no such block is open). What it raises never reaches
     the caller: it is logged, with its traceback, to the logger ``vectorstore.wrappers.event``. The properties
-    ``space`` and ``fields`` are no calls. *clock* gives the seconds.
+    ``space``, ``fields``, ``database`` and ``analyzer`` are no calls. *clock* gives the seconds.
     """
 
     def __init__(self, store: VectorStore, on_event: Observer, *, clock: Clock = time.perf_counter) -> None:
@@ -192,6 +192,11 @@ class ObservableStore(WrapperStore):
         """As ``LifecycleStore.begin_space``."""
         with self._watch.call("begin_space", None):
             super().begin_space(space)
+
+    def recorded_space(self) -> Space | None:
+        """As ``LifecycleStore.recorded_space``."""
+        with self._watch.call("recorded_space", None):
+            return super().recorded_space()
 
     def filling(self) -> Filling | None:
         """As ``LifecycleStore.filling``."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.assistant.config import Configuration, Settings
     from memory import LongTermMemory
     from memory.http import HttpClient
-    from vectorstore.sqlite import Database, MigrationCopy
+    from vectorstore.sqlite import MigrationCopy
 
 _FINDINGS_SHOWN = 20
 _ENOUGH_ROOM = 100_000_000
@@ -159,7 +159,8 @@ def _access(path: Path) -> Iterator[Check]:
 
 def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
     from memory import run_sync
-    from vectorstore import LifecycleStore
+    from vectorstore import lifecycle_of
+    from vectorstore.sqlite import Database
 
     yield Check("memories", True, f"{run_sync(memory.count(namespace=namespace))} in this namespace")
     waiting = run_sync(memory.pending())
@@ -170,15 +171,13 @@ def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
     if limit or kept:
         used = f"of at most {limit / 1e6:.1f} MB" if limit else "from before, and not used"
         yield Check("embedding cache", True, f"{kept / 1e6:.1f} MB of vectors {used}")
-    store = memory.store
-    analyser = getattr(store, "analyser", None)
-    if analyser is not None:
-        yield Check("language", True, f"{analyser.language}: that of stems, stop words and cues")
-    if isinstance(store, LifecycleStore):
+    store = lifecycle_of(memory.store)
+    if store is not None:
+        yield Check("language", True, f"{store.analyzer.language}: that of stems, stop words and cues")
         if store.pending_erasure():
             yield Check("erasure", True, "bytes of what was forgotten wait for another process to leave")
-        database: Database | None = getattr(store, "database", None)
-        copies = [] if database is None else database.migration_copies()
+        database = store.database
+        copies = database.migration_copies() if isinstance(database, Database) else []
         findings = store.verify()
         for finding in findings[:_FINDINGS_SHOWN]:
             yield Check("content", False, str(finding), "restore a backup", FILE)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vectorstore import Analyser
+from vectorstore import Analyzer
 
 
 def telling(words: Iterable[str]) -> list[str]:
-    """Return *words*, each once, without the stop words of Mneme's own analyser; all of them if none is left."""
-    terms = Analyser().terms
+    """Return *words*, each once, without the stop words of Mneme's own analyzer; all of them if none is left."""
+    terms = Analyzer().terms
     every = list(dict.fromkeys(words))
     return [word for word in every if terms(word)] or every

@@ -22,14 +22,14 @@ _CODES: Mapping[str, str] = MappingProxyType(
 
 
 def analysed_as(language: str) -> str:
-    """Return the analyser's name of *language*, given by it or by a code ("de", "de-AT"); an unknown one as it is."""
+    """Return the analyzer's name of *language*, given by it or by a code ("de", "de-AT"); an unknown one as it is."""
     if not isinstance(language, str) or not language:
         raise ArgumentError("language", language, "a code such as 'de' or a name such as 'german' is needed")
     return _CODES.get(re.split("[-_]", language.lower())[0], language.lower())
 
 
 def lexicon_for(language: str) -> Lexicon:
-    """Return what is known of *language* (an analyser's name for it); the neutral lexicon for any without its own."""
+    """Return what is known of *language* (an analyzer's name for it); the neutral lexicon for any without its own."""
     if language == "english":
         return ENGLISH
     if language == "german":

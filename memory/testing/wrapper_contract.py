@@ -1,0 +1,156 @@
+"""The contract of store wrappers as a memory sees them: a memory over the wrapped store equals one over the store.
+
+    class TestMyWrapper(WrappedMemoryContract):
+        def make_store(self, path):
+            return open_store(f"sqlite:///{path / 'memory.db'}")
+
+        def wrap(self, store):
+            return MyWrapper(store)
+
+``vectorstore.testing.WrapperContract`` has the part that needs no memory.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from memory.embedders.hashing import HashingEmbedder
+from memory.lanes import CONVERSATION, store_namespace
+from memory.long_term import LongTermMemory
+from memory.messages import Message
+from memory.runtime import run_sync
+from memory.storage.rows import HistoryRows, ThreadedHistory
+from vectorstore import VectorStore, lifecycle_of
+
+_LANE = store_namespace("", CONVERSATION)
+_QUESTIONS = ("Where does Ana live?", "What does she play?", "Who likes green tea?", "the price of zinc")
+
+
+class WrappedMemoryContract(ABC):
+    """*persists*: a closed store is opened again by ``make_store`` on the same folder."""
+
+    persists: ClassVar[bool] = False
+
+    @abstractmethod
+    def make_store(self, path: Path) -> VectorStore:
+        """Return the store in the folder *path*, new or as it was closed."""
+
+    @abstractmethod
+    def wrap(self, store: VectorStore) -> VectorStore:
+        """Return the wrapper around *store*."""
+
+    def test_a_memory_over_the_wrapped_store_equals_a_memory_over_the_store(self, tmp_path: Path) -> None:
+        plain, wrapped = self._pair(tmp_path)
+        assert _lived(plain) == _lived(wrapped)
+        assert _state(plain) == _state(wrapped)
+        _close(plain, wrapped)
+
+    def test_its_parts_are_kept_where_they_are_kept_without_the_wrapper(self, tmp_path: Path) -> None:
+        plain, wrapped = self._pair(tmp_path)
+        for name in ("conversations", "tombstones", "segments"):
+            assert type(getattr(wrapped, name)) is type(getattr(plain, name)), name
+        assert type(wrapped.embedding.probes) is type(plain.embedding.probes)
+        _close(plain, wrapped)
+
+    def test_what_was_written_through_the_wrapper_is_there_without_it(self, tmp_path: Path) -> None:
+        if not self.persists:
+            pytest.skip("does not persist")
+        plain, wrapped = self._pair(tmp_path)
+        assert _lived(plain) == _lived(wrapped)
+        before = _state(plain)
+        _close(plain, wrapped)
+        again = [_memory(self.make_store(tmp_path / name)) for name in ("plain", "wrapped")]
+        assert _state(again[0]) == _state(again[1])
+        assert _state(again[1])["history"] == before["history"] != []
+        assert _state(again[1])["operations"] == before["operations"] != []
+        assert _state(again[1])["tombstones"] == before["tombstones"] != []
+        _close(*again)
+
+    def test_a_failure_leaves_neither_history_nor_memories(self, tmp_path: Path) -> None:
+        for memory in self._pair(tmp_path):
+            lasting = lifecycle_of(memory.store)
+            if lasting is None or lasting.database is None:
+                _close(memory)
+                continue
+            try:
+                with lasting.transaction():
+                    memory.store.delete(["none"], namespace=_LANE)
+                    _rows(memory).append("s", [Message.user("lost")], namespace="")
+                    raise _Halt
+            except _Halt:
+                pass
+            assert list(_rows(memory).kept(namespace="")) == []
+            _close(memory)
+
+    def _pair(self, path: Path) -> tuple[LongTermMemory, LongTermMemory]:
+        for name in ("plain", "wrapped"):
+            (path / name).mkdir()
+        return _memory(self.make_store(path / "plain")), _memory(self.wrap(self.make_store(path / "wrapped")))
+
+
+class _Halt(Exception):
+    pass
+
+
+def _memory(store: VectorStore) -> LongTermMemory:
+    start, steps = datetime(2026, 1, 1, tzinfo=UTC), count()
+    return LongTermMemory(
+        store,
+        embedder=HashingEmbedder(dimension=64),
+        clock=lambda: start + timedelta(seconds=next(steps)),
+        ids=_numbered("m"),
+        operation_ids=_numbered("o"),
+        offline=True,
+    )
+
+
+def _numbered(prefix: str) -> Callable[[], str]:
+    numbers = count(1)
+    return lambda: f"{prefix}{next(numbers):03}"
+
+
+def _lived(memory: LongTermMemory) -> list[Any]:
+    """Use each way of writing; return the reports."""
+    said = [Message.user("Ana lives in Porto and plays the cello."), Message.assistant("Porto is by the Douro.")]
+    done: list[Any] = [run_sync(memory.remember_turn("s", said))]
+    done.append(run_sync(memory.remember("Ana likes green tea.")))
+    done.append(run_sync(memory.remember_many(["Ben bakes rye bread.", "The code of the gate is 4417."])))
+    tea = done[1].id
+    done.append(run_sync(memory.correct(tea, "Ana likes black tea.")))
+    done.append(run_sync(memory.tag(tea, ["drinks"])))
+    receipt = run_sync(memory.forget([done[2][1].id]))
+    done.append((receipt.memories, receipt.versions, receipt.derived, receipt.messages, receipt.operation))
+    return done
+
+
+def _state(memory: LongTermMemory) -> dict[str, Any]:
+    """Return what can be asked of the memory."""
+    rows = list(_rows(memory).kept(namespace=""))
+    found = [run_sync(memory.recall(question, explain=True)) for question in _QUESTIONS]
+    return {
+        "memories": [(one.id, one.text, one.tags) for one in run_sync(memory.list())],
+        "history": [(row.session, row.sequence, row.message.text) for row in rows],
+        "operations": [(one.id, one.kind, one.at, one.changes) for one in run_sync(memory.operations())],
+        "tombstones": memory.tombstones.ids(_LANE),
+        "forgotten words": memory.tombstones.words_at("", "The code of the gate is 4417."),
+        "notes": [one.notes for one in found],
+        "hits": [[(hit.memory.id, hit.score, hit.parts) for hit in one] for one in found],
+        "trust": [(one.confidence, one.abstain, one.searched) for one in found],
+    }
+
+
+def _rows(memory: LongTermMemory) -> HistoryRows:
+    assert isinstance(memory.conversations, ThreadedHistory)
+    return memory.conversations.rows
+
+
+def _close(*memories: LongTermMemory) -> None:
+    for memory in memories:
+        run_sync(memory.close())
