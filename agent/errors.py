@@ -25,10 +25,13 @@ AgentError
     ├── ProviderFailed    the model's endpoint failed (also a ProviderError)
     ├── RunStopped        a tool ended the run
     └── MemoryUnavailable memory could not be read or written, and ``on_memory_error`` is "raise"
+
+An ``agent.ArgumentError`` is also a ``memory.ArgumentError``, which is also a ``vectorstore.ArgumentError``.
 """
 
 from __future__ import annotations
 
+import memory
 from agent.results import Ending, RunResult
 
 _PASSING = frozenset({408, 409, 429})
@@ -38,7 +41,7 @@ class AgentError(Exception):
     """Base of everything this package raises on purpose."""
 
 
-class ArgumentError(AgentError, ValueError):
+class ArgumentError(AgentError, memory.ArgumentError):
     """A caller's value is unusable; nothing was done."""
 
     def __init__(self, argument: str, value: object, expected: str) -> None:
@@ -46,7 +49,7 @@ class ArgumentError(AgentError, ValueError):
         self.value = value
         self.expected = expected
         text = repr(value)
-        super().__init__(f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
+        Exception.__init__(self, f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
 
 
 class Unsupported(ArgumentError):

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         EmbedderChanged,
         EmbedderError,
         EmbedderMismatch,
+        FilterError,
         HttpConnectError,
         HttpError,
         HttpStatusError,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         NoSuchMemory,
         NotTrusted,
         RejectedText,
+        StoreError,
         TokenizerUnavailable,
         UnreadableExport,
     )
@@ -181,6 +183,7 @@ __all__ = [
     "Extractor",
     "Fact",
     "FallbackEmbedder",
+    "FilterError",
     "FixedWindow",
     "Flushed",
     "Forgotten",
@@ -253,6 +256,7 @@ __all__ = [
     "Stage",
     "Stats",
     "StoreAlways",
+    "StoreError",
     "Stored",
     "StoredMessage",
     "Summarise",
@@ -325,8 +329,8 @@ _NAMES: Final = {
     "memory.embedders.word_vectors": "LocalWordVectors",
     "memory.errors": (
         "ArgumentError CannotUndo DuplicateKey EmbedderChanged EmbedderError EmbedderMismatch "
-        "HttpConnectError HttpError HttpStatusError HttpTimeout LoadError MemoryLayerError NoSuchMemory "
-        "NotTrusted RejectedText TokenizerUnavailable UnreadableExport"
+        "FilterError HttpConnectError HttpError HttpStatusError HttpTimeout LoadError MemoryLayerError NoSuchMemory "
+        "NotTrusted RejectedText StoreError TokenizerUnavailable UnreadableExport"
     ),
     "memory.estimating_counter": "EstimatingCounter",
     "memory.evaluating.evaluate": "Evaluation EvaluationLine evaluate",

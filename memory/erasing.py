@@ -12,7 +12,7 @@ from memory.erasure import forgetting
 from memory.erasure.grace import carry_out, restore_forgotten
 from memory.erasure.selecting import selection
 from memory.erasure.verifying import verify
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, translating
 from memory.lanes import CONVERSATION, store_namespace
 from memory.records import Actor, Forgotten, Operation, Source, Verified
 from memory.scopes import Scopes
@@ -25,6 +25,7 @@ from vectorstore import Filter, VectorStoreError
 _LOOK_AGAIN: Final = timedelta(minutes=1)
 
 
+@translating
 class Erasing:
     """What ``LongTermMemory`` takes off the disk."""
 

@@ -2,6 +2,7 @@
 
 MemoryLayerError                (``MemoryError`` is a builtin)
 ├── ArgumentError               a value given by the caller (also a ValueError): argument, value, expected
+│   └── FilterError             a filter that the language does not know
 ├── DuplicateKey                the same key with another text; nothing was overwritten: key, id
 ├── NoSuchMemory                no memory of that id: id
 ├── NotTrusted                  an actor that may not change what is trusted more: id, operation, actor, trust
@@ -15,19 +16,39 @@ MemoryLayerError                (``MemoryError`` is a builtin)
 │   └── HttpStatusError         the server refused: status, retry_after
 ├── LoadError                   a document could not be read: source, reason
 ├── UnreadableExport            a file that cannot be imported; nothing of it was taken: path, line, reason
-└── TokenizerUnavailable        exact token counts cannot be had here
+├── TokenizerUnavailable        exact token counts cannot be had here
+└── StoreError                  the store failed or refused: one class for each of ``vectorstore.VectorStoreError``
+
+An error with the same cause as one of the store's is also that one, and may be caught as either:
+
+VectorStoreError
+├── ArgumentError ──────────── memory.ArgumentError ───── agent.ArgumentError
+│   └── FilterError ────────── memory.FilterError
+└── BusyError, StoreClosed, …  memory.StoreError
+
+What the store raises inside a call of the memory is translated at its public face (``translating``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from functools import wraps
+from inspect import iscoroutinefunction
+from types import FunctionType
+from typing import Any, TypeVar
+
+import vectorstore
+
+_Face = TypeVar("_Face", bound=type)
 
 
 class MemoryLayerError(Exception):
     """Base of everything this package raises on purpose."""
 
 
-class ArgumentError(MemoryLayerError, ValueError):
+class ArgumentError(MemoryLayerError, vectorstore.ArgumentError):
     """A caller's value is unusable; nothing was written."""
 
     def __init__(self, argument: str, value: object, expected: str) -> None:
@@ -35,7 +56,15 @@ class ArgumentError(MemoryLayerError, ValueError):
         self.value = value
         self.expected = expected
         text = str(value) if isinstance(value, datetime) else repr(value)
-        super().__init__(f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
+        Exception.__init__(self, f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
+
+
+class FilterError(ArgumentError, vectorstore.FilterError):
+    """A filter uses an operator or a shape that the language does not have."""
+
+
+class StoreError(MemoryLayerError, vectorstore.VectorStoreError):
+    """The store failed or refused; each is also the class that the store raised, with its data."""
 
 
 class DuplicateKey(MemoryLayerError):
@@ -164,3 +193,57 @@ class UnreadableExport(MemoryLayerError):
 
 class TokenizerUnavailable(MemoryLayerError):
     """The tokenizer's tables are not at hand and could not be fetched in time."""
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Raise what the store raises inside as an error of the memory, caused by the store's own."""
+    try:
+        yield
+    except vectorstore.VectorStoreError as error:
+        if isinstance(error, MemoryLayerError):
+            raise
+        kind = _own(type(error))
+        own = kind.__new__(kind, *error.args)
+        vars(own).update(vars(error))
+        raise own from error
+
+
+def translating(face: _Face) -> _Face:
+    """Let every public method of the class *face* run under ``store_errors``."""
+    for name, member in list(vars(face).items()):
+        if isinstance(member, FunctionType) and not name.startswith("_"):
+            setattr(face, name, _translated(member))
+    return face
+
+
+def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    async def waited(*arguments: Any, **options: Any) -> Any:
+        with store_errors():
+            return await method(*arguments, **options)
+
+    @wraps(method)
+    def called(*arguments: Any, **options: Any) -> Any:
+        with store_errors():
+            return method(*arguments, **options)
+
+    return waited if iscoroutinefunction(method) else called
+
+
+def _own(kind: type[vectorstore.VectorStoreError]) -> type[vectorstore.VectorStoreError]:
+    """Return the memory's class for the store's *kind*: a subclass of both."""
+    known = _OWN.get(kind)
+    if known is not None:
+        return known
+    base = ArgumentError if issubclass(kind, vectorstore.ArgumentError) else StoreError
+    own = type(kind.__name__, (base, kind), {"__module__": __name__, "__doc__": kind.__doc__})
+    return _OWN.setdefault(kind, own)
+
+
+_OWN: dict[type[vectorstore.VectorStoreError], type[vectorstore.VectorStoreError]] = {
+    vectorstore.VectorStoreError: StoreError,
+    vectorstore.ArgumentError: ArgumentError,
+    vectorstore.FilterError: FilterError,
+}
+"""The memory's class for each of the store's; the others are made when they are first raised."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Unpack
 
+from memory.errors import translating
 from memory.lanes import CONVERSATION, store_namespace
 from memory.listed import Page, Stats
 from memory.pinned import Pinned
@@ -19,6 +20,7 @@ from memory.write.context import WriteContext
 from vectorstore import Filter
 
 
+@translating
 class Listing:
     """What ``LongTermMemory`` lists and counts: everything said or noted, disabled and expired memories too."""
 

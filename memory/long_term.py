@@ -25,7 +25,7 @@ from memory.erasing import Erasing
 from memory.erasure.cached_vectors import CachedVectors
 from memory.erasure.derived_rows import DerivedRows
 from memory.erasure.summaries import SummaryEraser
-from memory.errors import ArgumentError, DuplicateKey
+from memory.errors import ArgumentError, DuplicateKey, translating
 from memory.forgotten.held import Held, InMemoryHeld
 from memory.forgotten.tombstones import InMemoryTombstones, Tombstones
 from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
@@ -60,6 +60,7 @@ from vectorstore import LifecycleStore, VectorStore, VectorStoreError, lifecycle
 _Answers: TypeAlias = list[Memory | None]
 
 
+@translating
 class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding):
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, translating
 from memory.lanes import CONVERSATION, store_namespace
 from memory.portable import importing, writing
 from memory.portable.report import ExportReport, ImportReport, Mode
@@ -19,6 +19,7 @@ from memory.write.context import WriteContext
 from vectorstore import Filter
 
 
+@translating
 class Moving:
     """What ``LongTermMemory`` writes out and takes in."""
 

@@ -16,6 +16,7 @@ from memory.embedders.protocol import Embedder, WordVectors, checked_embedder
 from memory.embedders.space import named_for
 from memory.embedders.static_table import local_available
 from memory.embedders.word_vectors import LocalWordVectors
+from memory.errors import store_errors
 from memory.long_term import LongTermMemory
 from memory.rag.kept_documents import keep_documents
 from memory.recall.hooks import RecallHooks
@@ -29,6 +30,7 @@ from memory.write.policies import OnFailure, WritePolicy
 from vectorstore import Analyzer, Space, VectorStore, lifecycle_of, open_store
 
 
+@store_errors()
 def open_memory(
     path: str | os.PathLike[str],
     *,

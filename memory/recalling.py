@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import TypeVar, Unpack
 
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, translating
 from memory.lanes import CONVERSATION, DOCUMENTS
 from memory.recall.hooked import Worded, deeper, reranked, worded
 from memory.recall.hooks import RecallHooks
@@ -26,6 +26,7 @@ from vectorstore import Filter, SpaceChanged
 T = TypeVar("T")
 
 
+@translating
 class Recalling:
     """What ``LongTermMemory`` finds again."""
 

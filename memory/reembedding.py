@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from memory.embedders.protocol import Embedder
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, translating
 from memory.storage.serialise import check_namespace
 from memory.write import closing, pending, reembedding
 from memory.write.context import WriteContext
@@ -15,6 +15,7 @@ from memory.write.pending import Flushed
 from memory.write.reembedding import Reembedded, ReembeddingProgress
 
 
+@translating
 class Reembedding:
     """What ``LongTermMemory`` does about vectors."""
 

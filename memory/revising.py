@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from memory.erasure.grace import restore_forgotten
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, translating
 from memory.listed import History
 from memory.records import Actor, Operation, Report
 from memory.times import aware, offset_of, to_text
@@ -18,6 +18,7 @@ from memory.write.versions import all_versions
 from vectorstore import Metadata
 
 
+@translating
 class Revising:
     """What ``LongTermMemory`` does to memories that are there. Every call is an operation in the log.
 

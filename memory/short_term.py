@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, translating
 from memory.messages import Message, Role
 from memory.policies.keep_all import KeepAll
 from memory.policies.protocol import ReadPolicy, Window, checked_policy, window_of
@@ -21,6 +21,7 @@ from memory.storage.protocol import HistoryStorage, StoredMessage
 from memory.storage.serialise import check_namespace, check_session
 
 
+@translating
 class ShortTermMemory:
     """A session of *storage*, read through *policy* (None: everything).
 

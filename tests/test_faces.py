@@ -73,7 +73,7 @@ def test_every_error_of_a_package_is_public(package: str) -> None:
     assert raised - set(face.__all__) == set()
 
 
-@pytest.mark.parametrize("face", ["memory", "agent"])
+@pytest.mark.parametrize("face", ["vectorstore", "memory", "agent"])
 def test_what_is_imported_late_is_what_type_checkers_see(face: str) -> None:
     module = importlib.import_module(face)
     (block,) = (part for part in ast.parse(inspect.getsource(module)).body if isinstance(part, ast.If))

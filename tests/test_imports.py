@@ -78,6 +78,15 @@ def test_each_module_can_be_imported_first_and_does_nothing_but_define(package: 
     assert run.stdout == "fine\n", run.stderr
 
 
+@pytest.mark.parametrize("face", ["memory", "vectorstore"])
+def test_an_error_can_be_caught_without_arrays_and_databases(face: str) -> None:
+    code = f"import sys; from {face} import ArgumentError; print(sorted(name.split('.')[0] for name in sys.modules))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
+    )
+    assert not [name for name in ("apsw", "numpy", "Stemmer", "pydantic") if f"'{name}'" in run.stdout]
+
+
 def test_an_agent_can_be_imported_without_arrays_clients_and_databases() -> None:
     code = "import sys; from agent import Agent; print(sorted({name.split('.')[0] for name in sys.modules}))"
     run = subprocess.run(

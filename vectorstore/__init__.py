@@ -8,52 +8,58 @@
 'north'
 """
 
-from vectorstore.analysis import Analyzer
-from vectorstore.errors import (
-    ArgumentError,
-    BusyError,
-    DamageError,
-    DimensionError,
-    FilterError,
-    ForkedError,
-    MissingExtra,
-    NewerFile,
-    NotAStore,
-    RevisionConflict,
-    SettingMismatch,
-    SpaceChanged,
-    SpaceMismatch,
-    SpaceNotReady,
-    StorageFull,
-    StorageUnwritable,
-    StoreClosed,
-    UnsupportedError,
-    VectorStoreError,
-)
-from vectorstore.measuring import RecallReport, measure_recall
-from vectorstore.open import open_store
-from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
-from vectorstore.salvage import salvage_store
-from vectorstore.scanning import OrderedStore, Place, place_of, scan_by
-from vectorstore.types import (
-    Changes,
-    Compaction,
-    Cursor,
-    Entry,
-    Erasure,
-    Filling,
-    Filter,
-    Finding,
-    Match,
-    Metadata,
-    Metric,
-    Progress,
-    SearchMode,
-    Space,
-    Vector,
-    VectorLike,
-)
-from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lacking, lifecycle_of
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from vectorstore.analysis import Analyzer
+    from vectorstore.errors import (
+        ArgumentError,
+        BusyError,
+        DamageError,
+        DimensionError,
+        FilterError,
+        ForkedError,
+        MissingExtra,
+        NewerFile,
+        NotAStore,
+        RevisionConflict,
+        SettingMismatch,
+        SpaceChanged,
+        SpaceMismatch,
+        SpaceNotReady,
+        StorageFull,
+        StorageUnwritable,
+        StoreClosed,
+        UnsupportedError,
+        VectorStoreError,
+    )
+    from vectorstore.measuring import RecallReport, measure_recall
+    from vectorstore.open import open_store
+    from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
+    from vectorstore.salvage import salvage_store
+    from vectorstore.scanning import OrderedStore, Place, place_of, scan_by
+    from vectorstore.types import (
+        Changes,
+        Compaction,
+        Cursor,
+        Entry,
+        Erasure,
+        Filling,
+        Filter,
+        Finding,
+        Match,
+        Metadata,
+        Metric,
+        Progress,
+        SearchMode,
+        Space,
+        Vector,
+        VectorLike,
+    )
+    from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lacking, lifecycle_of
 
 __all__ = [
     "Analyzer",
@@ -110,3 +116,37 @@ __all__ = [
     "salvage_store",
     "scan_by",
 ]
+
+_NAMES: Final = {
+    "vectorstore.analysis": "Analyzer",
+    "vectorstore.errors": (
+        "ArgumentError BusyError DamageError DimensionError FilterError ForkedError MissingExtra NewerFile "
+        "NotAStore RevisionConflict SettingMismatch SpaceChanged SpaceMismatch SpaceNotReady StorageFull "
+        "StorageUnwritable StoreClosed UnsupportedError VectorStoreError"
+    ),
+    "vectorstore.measuring": "RecallReport measure_recall",
+    "vectorstore.open": "open_store",
+    "vectorstore.protocol": "Database LifecycleStore VectorStore View",
+    "vectorstore.salvage": "salvage_store",
+    "vectorstore.scanning": "OrderedStore Place place_of scan_by",
+    "vectorstore.types": (
+        "Changes Compaction Cursor Entry Erasure Filling Filter Finding Match Metadata Metric Progress "
+        "SearchMode Space Vector VectorLike"
+    ),
+    "vectorstore.wrappers": "ObservableStore StoreEvent WrapperStore lacking lifecycle_of",
+}
+"""The public names, by where they are."""
+_WHERE: Final = {name: part for part, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used: catching an error of the store loads neither numpy nor SQLite."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -19,7 +19,7 @@ from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunker
 from memory.chunking.text import TextChunker
 from memory.codec import from_entry
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, translating
 from memory.long_term import LongTermMemory
 from memory.rag.apply import retire
 from memory.rag.cite import Citation, cite
@@ -49,6 +49,7 @@ class DocumentInfo:
     ingested: datetime | None = None
 
 
+@translating
 class KnowledgeBase:
     """The documents of *collection* in the user's *namespace* of *memory*. Any task may call.
 

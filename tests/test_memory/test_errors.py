@@ -1,0 +1,94 @@
+"""Errors of a memory: one tree, whatever of the store raised them, and each still the class that the store raised."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import agent
+import memory
+import vectorstore
+from memory import (
+    KnowledgeBase,
+    LongTermMemory,
+    MemoryLayerError,
+    ShortTermMemory,
+    SqliteHistory,
+    open_memory,
+    run_sync,
+)
+from vectorstore import open_store
+from vectorstore.sqlite import Database
+
+BAD = {"a": {"$bad": 1}}
+
+
+def test_an_argument_error_of_an_upper_package_is_one_of_the_lower() -> None:
+    assert issubclass(agent.ArgumentError, memory.ArgumentError)
+    assert issubclass(memory.ArgumentError, vectorstore.ArgumentError)
+    assert issubclass(vectorstore.ArgumentError, ValueError)
+    with pytest.raises(vectorstore.ArgumentError) as caught:
+        raise agent.ArgumentError("k", -1, "a number is needed")
+    assert (caught.value.argument, caught.value.value, caught.value.expected) == ("k", -1, "a number is needed")
+    assert str(caught.value) == "k: a number is needed, got -1"
+
+
+CALLS: dict[str, Callable[[LongTermMemory], Awaitable[object]]] = {
+    "recall": lambda memory: memory.recall("x", where=BAD),
+    "why_not": lambda memory: memory.why_not("x", "first", where=BAD),
+    "list": lambda memory: memory.list(where=BAD),
+    "count": lambda memory: memory.count(where=BAD),
+    "stats": lambda memory: memory.stats(where=BAD),
+    "forget": lambda memory: memory.forget(where=BAD),
+    "retrieve": lambda memory: KnowledgeBase(memory).retrieve("x", where=BAD),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_filter_that_cannot_be_is_an_error_of_the_memory_and_of_the_store(call: str) -> None:
+    kept = LongTermMemory(open_store("numpy:"), ids=lambda: "first", offline=True)
+    run_sync(kept.remember("x"))
+    with pytest.raises(memory.FilterError) as caught:
+        run_sync(CALLS[call](kept))
+    assert isinstance(caught.value, MemoryLayerError)
+    assert isinstance(caught.value, memory.ArgumentError)
+    assert isinstance(caught.value, vectorstore.FilterError)
+    assert type(caught.value.__cause__) is vectorstore.FilterError
+    assert str(caught.value) == str(caught.value.__cause__)
+    assert caught.value.value == caught.value.__cause__.value
+
+
+def test_a_closed_memory_says_so_as_the_store_and_as_a_memory() -> None:
+    kept = LongTermMemory(open_store("numpy:"), offline=True)
+    run_sync(kept.close())
+    for caught in (vectorstore.StoreClosed, memory.StoreError, MemoryLayerError):
+        with pytest.raises(caught, match="closed"):
+            run_sync(kept.remember("late"))
+
+
+def test_what_the_store_raises_keeps_its_data(tmp_path: Path) -> None:
+    (tmp_path / "other.db").write_bytes(b"no database at all, but some bytes of something else" * 100)
+    with pytest.raises(memory.StoreError) as caught:
+        open_memory(tmp_path / "other.db", offline=True)
+    assert isinstance(caught.value, vectorstore.NotAStore)
+    assert caught.value.path == str(tmp_path / "other.db")
+
+
+def test_a_store_of_data_alone_refuses_in_the_name_of_the_memory() -> None:
+    from vectorstore.testing import ModelStore
+
+    kept = LongTermMemory(ModelStore(), offline=True)
+    with pytest.raises(vectorstore.UnsupportedError) as caught:
+        run_sync(kept.forget(["x"]))
+    assert isinstance(caught.value, memory.StoreError)
+    assert caught.value.operation == "forget"
+
+
+def test_a_conversation_in_a_closed_file_is_an_error_of_the_memory(tmp_path: Path) -> None:
+    database = Database(tmp_path / "said.db")
+    short = ShortTermMemory(SqliteHistory(database), session="s")
+    database.close()
+    with pytest.raises(memory.StoreError) as caught:
+        asyncio.run(short.window())
+    assert isinstance(caught.value, vectorstore.StoreClosed)
