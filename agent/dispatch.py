@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from agent.errors import ArgumentError, StopRun, ToolFailed
 from agent.middleware.protocol import Invocation, Proceed, around_tools
-from agent.reading import least
 from agent.rendering import unmarked
 from agent.results import ToolRun
 from agent.tool_policy import ToolPolicy
@@ -72,7 +71,7 @@ class Dispatcher:
 
         What they write is trusted as far as what the run had read before them; their results are read after it.
         """
-        context = replace(context, trust=least((Trust.ASSISTANT, context.scope.reading.least)))
+        context = replace(context, trust=Trust.least((Trust.ASSISTANT, context.scope.reading.least)))
         chain = around_tools(self._before, _bounded(self._around, asyncio.Semaphore(self._parallel)))
         tasks = [asyncio.create_task(self._run(call, context, chain)) for call in calls]
         try:

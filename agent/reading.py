@@ -5,14 +5,7 @@ A document that a model has read may speak through it; so a note made after read
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from memory import Message, Trust
-
-TRUST = "trust"
-"""Metadata of a message: the least trusted word that was read when it was made, where that is not its role's own."""
-_MOST_FIRST = tuple(Trust)
-_OF_ROLES = {"user": Trust.USER, "system": Trust.USER, "assistant": Trust.ASSISTANT, "tool": Trust.TOOL}
+from memory import TRUST, Message, Trust
 
 
 class Reading:
@@ -28,19 +21,9 @@ class Reading:
 
     def read(self, *trusts: Trust) -> None:
         """Note that words of these were read."""
-        self._least = least((self._least, *trusts))
+        self._least = Trust.least((self._least, *trusts))
         if self._above is not None:
             self._above.read(*trusts)
-
-
-def least(trusts: Iterable[Trust]) -> Trust:
-    """Return the least of *trusts*; of none, the most."""
-    return max(trusts, key=_MOST_FIRST.index, default=Trust.USER)
-
-
-def is_below(trust: Trust, other: Trust) -> bool:
-    """Whether *trust* is less than *other*."""
-    return _MOST_FIRST.index(trust) > _MOST_FIRST.index(other)
 
 
 def trust_named(value: object) -> Trust:
@@ -50,17 +33,17 @@ def trust_named(value: object) -> Trust:
 
 def trust_of(message: Message) -> Trust:
     """Return how far the words of *message* are trusted: its role, what was read for it, and what is attached."""
-    trusts = [_OF_ROLES[message.role]]
+    trusts = [Trust.of(message.role)]
     if TRUST in message.metadata:
         trusts.append(trust_named(message.metadata[TRUST]))
     if message.role == "user" and any(block.type in ("document", "image") for block in message.blocks):
         trusts.append(Trust.DOCUMENT)
-    return least(trusts)
+    return Trust.least(trusts)
 
 
 def marked(message: Message, trust: Trust) -> Message:
     """Return *message* as it is kept, with what was read for it, where that is less than its role says."""
-    trust = least((trust, trust_of(message)))
-    if not is_below(trust, _OF_ROLES[message.role]):
+    trust = Trust.least((trust, trust_of(message)))
+    if trust.rank <= Trust.of(message.role).rank:
         return message
     return message.model_copy(update={"metadata": {**message.metadata, TRUST: trust.value}})

@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 from agent.items import Citation
 from agent.providers.protocol import KeptAs
 from agent.reading import marked
-from memory import ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
+from memory import QUOTES, RECALLED, ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
 
 if TYPE_CHECKING:  # the whole memory is not needed before one is opened
     from memory import HistoryStorage, LongTermMemory
 
-QUOTES = "quotes"
-RECALLED = "recalled"
-"""Metadata of a tool message: the calls whose results are remembered already, as memories of their own."""
 REPLY = "reply"
 _SHORT = {"acknowledged": "(noted)", "nothing found": "(nothing was found)"}
 _GONE = "(the quoted memory is no longer there)"

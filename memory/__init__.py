@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from memory.evaluating.intervals import Interval, bootstrap
     from memory.listed import History, Page, Stats
     from memory.long_term import LongTermMemory
+    from memory.message_metadata import QUOTES, RECALLED, TRUST, USED
     from memory.messages import (
         Block,
         DocumentBlock,
@@ -147,7 +148,7 @@ if TYPE_CHECKING:
     from memory.write.reembedding import Reembedded, ReembeddingProgress
     from memory.write.trust import may_change
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - in plain order, capitals too
     "Action",
     "Actor",
     "ArgumentError",
@@ -236,6 +237,8 @@ __all__ = [
     "Page",
     "Passage",
     "Passages",
+    "QUOTES",
+    "RECALLED",
     "ReadPolicy",
     "RecallHooks",
     "RecallSettings",
@@ -263,6 +266,7 @@ __all__ = [
     "Summary",
     "SummaryStorage",
     "SummaryWindow",
+    "TRUST",
     "TextBlock",
     "TextChunker",
     "ThinkingBlock",
@@ -277,6 +281,7 @@ __all__ = [
     "Turn",
     "TurnDecision",
     "TurnPolicy",
+    "USED",
     "Unreached",
     "UnreadableExport",
     "Verified",
@@ -337,6 +342,7 @@ _NAMES: Final = {
     "memory.evaluating.intervals": "Interval bootstrap",
     "memory.listed": "History Page Stats",
     "memory.long_term": "LongTermMemory",
+    "memory.message_metadata": "QUOTES RECALLED TRUST USED",
     "memory.messages": (
         "Block DocumentBlock ImageBlock Message Role TextBlock ThinkingBlock ToolCallBlock ToolResultBlock"
     ),

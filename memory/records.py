@@ -5,11 +5,11 @@ A little longer than other files, so that what goes in and comes out is read in 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 Kind: TypeAlias = str
 """turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""
@@ -24,6 +24,24 @@ class Trust(StrEnum):
     ASSISTANT = "assistant"
     TOOL = "tool"
     DOCUMENT = "document"
+
+    @property
+    def rank(self) -> int:
+        """The place in the order of trust; 0 is the most trusted."""
+        return _RANKS[self]
+
+    @classmethod
+    def of(cls, actor: str) -> Trust:
+        """Return how far the word of *actor* (an ``Actor``, or the role of a message) is trusted."""
+        return cls.USER if actor == "system" else cls(actor)  # system: the owner's own settings at work
+
+    @classmethod
+    def least(cls, trusts: Iterable[Trust]) -> Trust:
+        """Return the least of *trusts*; of none, the most."""
+        return max(trusts, key=_RANKS.__getitem__, default=cls.USER)
+
+
+_RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
 
 
 @dataclass(frozen=True, slots=True)

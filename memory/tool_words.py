@@ -8,11 +8,8 @@ from typing import Any
 import pydantic_core
 
 from memory.captions import media_words
+from memory.message_metadata import RECALLED
 from memory.messages import Message, ToolCallBlock, ToolResultBlock
-
-RECALLED = "recalled"
-"""Metadata of a tool message: the ids of calls whose results show what is remembered already, such as a search of the
-memory. They are not remembered again."""
 
 
 def answered_words(message: Message, calls: Sequence[ToolCallBlock] = ()) -> str:

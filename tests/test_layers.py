@@ -92,7 +92,7 @@ LINES: dict[str, list[set[str]]] = {
         {"store_contract"},
     ],
     "memory": [
-        {"errors", "image_size", "messages", "records", "redaction", "secret_checks", "threads"},
+        {"errors", "image_size", "message_metadata", "messages", "records", "redaction", "secret_checks", "threads"},
         {
             "captions",
             "estimating_counter",

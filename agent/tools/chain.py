@@ -9,10 +9,9 @@ from typing import Any
 
 from agent.errors import ArgumentError
 from agent.providers.protocol import ToolSpec
-from agent.reading import least
 from agent.tools.facets import Facets, facets_of
 from agent.tools.protocol import Tool, ToolContext, ToolOutput
-from memory import TextBlock
+from memory import TextBlock, Trust
 
 
 class ChainedTool:
@@ -38,7 +37,7 @@ class ChainedTool:
             skip_synthesis=every[-1].skip_synthesis,
             idempotent=all(facets.idempotent for facets in every),
             approval_below=every[0].approval_below,
-            trust=least(facets.trust for facets in every),
+            trust=Trust.least(facets.trust for facets in every),
             recalls=any(facets.recalls for facets in every),
         )
 
@@ -61,7 +60,7 @@ class ChainedTool:
         """As the protocol says."""
         output = await self._tools[0].call(arguments, context)
         for before, tool, parameter in zip(self._tools, self._tools[1:], self._taking, strict=False):
-            context = replace(context, trust=least((context.trust, facets_of(before).trust)))
+            context = replace(context, trust=Trust.least((context.trust, facets_of(before).trust)))
             output = await tool.call({parameter: _text(output)}, context)
         return output
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from agent.errors import ArgumentError
-from agent.reading import is_below
 from agent.tools.protocol import ToolContext
 from memory import Trust
 
@@ -52,7 +51,7 @@ class Facets:
 
     def wants_approval(self, trust: Trust) -> bool:
         """Whether a call that speaks for *trust* needs a yes."""
-        return self.needs_approval or (self.approval_below is not None and is_below(trust, self.approval_below))
+        return self.needs_approval or (self.approval_below is not None and trust.rank > self.approval_below.rank)
 
 
 def facets_of(tool: object) -> Facets:

@@ -16,7 +16,6 @@ from pydantic import Field
 
 from agent.errors import ArgumentError, ToolFailed
 from agent.items import item_of
-from agent.reading import is_below
 from agent.recalling import NOT_SENSITIVE
 from agent.rendering import rendered
 from agent.tools.function import FunctionTool
@@ -165,7 +164,7 @@ class _MemoryTools:
         The user's words may be changed by a setting of the user's, or by the user's yes to this very call; a yes to a
         change of a model's note makes it no word of the user's.
         """
-        if is_below(context.trust, Trust.ASSISTANT) and not context.approved:
+        if context.trust.rank > Trust.ASSISTANT.rank and not context.approved:
             raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")
         if not all(map(_is_own, await self._found(ids))):
             return "user"

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from memory.codec import from_entry
-from memory.messages import Role
+from memory.message_metadata import TRUST
 from memory.records import Actor, Memory, Trust
 from memory.storage.rows import HistoryRow
-from memory.write.trust import check_may_change, least, may_change
-from memory.write.turns import TRUST
+from memory.write.trust import check_may_change, may_change
 from vectorstore import Entry
-
-_OF: Final[dict[Role, Trust]] = {
-    "system": Trust.USER,  # what the owner has set
-    "user": Trust.USER,
-    "assistant": Trust.ASSISTANT,
-    "tool": Trust.TOOL,
-}
 
 
 def check_may_forget(
@@ -38,4 +29,4 @@ def is_owner(actor: Actor, approved_by: Actor | None) -> bool:
 def _trust_of(row: HistoryRow) -> Trust:
     """Return how far a message is trusted: its role's word, or less where its metadata says so."""
     given = row.message.metadata.get(TRUST)
-    return least([_OF[row.message.role], *(one for one in Trust if one == given)])
+    return Trust.least([Trust.of(row.message.role), *(one for one in Trust if one == given)])

@@ -6,8 +6,8 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from memory.message_metadata import USED
 from memory.write.context import WriteContext
-from memory.write.turns import USED
 from vectorstore import Entry
 
 PAGE: Final = 256

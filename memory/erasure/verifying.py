@@ -21,6 +21,7 @@ from memory.erasure.forgetting import hashes_of
 from memory.erasure.put_aside import owner_of, packages
 from memory.errors import ArgumentError
 from memory.lanes import quoted
+from memory.message_metadata import QUOTES, USED
 from memory.records import Forgotten, Left, Verified
 from memory.write.checking import plain_text
 from memory.write.context import WriteContext
@@ -37,7 +38,7 @@ _BY_PURPOSE: Final = ("tombstones", "operation_changes", "documents")
 _CONTENT: Final = ("text", "context", "term")
 _REMOVED: Final = "removed"
 """The column in which recall notes what is no more, as the list of changes does."""
-_REFERRING: Final = ("derived_from", "meta.used", "quotes", "supersedes")
+_REFERRING: Final = ("derived_from", f"meta.{USED}", QUOTES, "supersedes")
 _OWNERS: Final = {
     "entries": "SELECT n.name, t.* FROM entries AS t JOIN namespaces AS n ON n.key = t.namespace",
     "history_messages": "SELECT s.namespace, t.* FROM history_messages AS t"

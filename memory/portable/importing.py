@@ -25,7 +25,7 @@ from memory.portable.same_model import check_model, take_space
 from memory.records import Actor, Trust
 from memory.write.context import WriteContext
 from memory.write.operations import replaced_all
-from memory.write.trust import least, trust_of
+from memory.write.trust import trust_of
 
 Progress = Callable[[int, int], object] | None
 
@@ -47,7 +47,7 @@ async def import_file(
     check_mode(mode, checked)
     ceiling = await asyncio.to_thread(ceiling_of, context, checked, namespace, trust)
     if (word := trust_of(actor)) is not Trust.USER:
-        ceiling = least([ceiling or Trust.USER, word])
+        ceiling = Trust.least([ceiling or Trust.USER, word])
         if mode == "replace":
             await asyncio.to_thread(check_may_replace, context, namespace, actor)
     course = Course(context, namespace, mode, checked, ceiling, dry_run, actor, context.operation_ids())

@@ -13,9 +13,9 @@ from typing import Final
 from memory.codec import from_entry
 from memory.errors import NotTrusted
 from memory.lanes import CONVERSATION, store_namespace
-from memory.records import Memory, Outcome, Report
+from memory.records import Memory, Outcome, Report, Trust
 from memory.write.context import WriteContext
-from memory.write.trust import check_may_change, least, trust_of
+from memory.write.trust import check_may_change, trust_of
 from vectorstore import Entry, Filter
 
 _AT_ONCE: Final = 500
@@ -72,7 +72,7 @@ def _entitled(memory: Memory, sources: Sequence[Memory], known: Mapping[str, Mem
         check_may_change(memory.actor, old, "supersede")
     except NotTrusted as error:
         return Report(Outcome.REJECTED, "", str(error))
-    trust = least([memory.trust, trust_of(memory.actor), *(one.trust for one in sources)])
+    trust = Trust.least([memory.trust, trust_of(memory.actor), *(one.trust for one in sources)])
     return memory if trust is memory.trust else replace(memory, trust=trust)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from memory.errors import ArgumentError
-from memory.records import Memory, Outcome
+from memory.records import Memory, Outcome, Trust
 from memory.write.checking import checked
 from memory.write.operations import least_trusted
 from memory.write.policies import (
@@ -29,7 +29,6 @@ from memory.write.policies import (
     TurnPolicy,
     WritePolicy,
 )
-from memory.write.trust import least
 
 _AT_ONCE: Final = 8
 _log = logging.getLogger(__name__)
@@ -246,7 +245,7 @@ def _made(memory: Memory, sources: Sequence[_Item], policy: WritePolicy) -> _Ite
         scopes=memory.scopes or _shared([one.memory for one in sources]),
         occurred_at=memory.occurred_at or last.occurred_at,
         actor=least_trusted(one.memory.actor for one in sources),
-        trust=least([memory.trust, *(one.memory.trust for one in sources)]),
+        trust=Trust.least([memory.trust, *(one.memory.trust for one in sources)]),
         sensitive=memory.sensitive or any(one.memory.sensitive for one in sources),
     )
     places = tuple(dict.fromkeys(place for one in sources for place in one.places))
@@ -268,7 +267,7 @@ def _bounded(new: Memory, first: Memory) -> Memory:
         new,
         id=first.id,
         key=first.key,
-        trust=least([new.trust, first.trust]),
+        trust=Trust.least([new.trust, first.trust]),
         actor=first.actor,
         sensitive=new.sensitive or first.sensitive,
     )

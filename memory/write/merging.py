@@ -9,12 +9,12 @@ from dataclasses import replace
 from memory.codec import from_entry, text_of
 from memory.errors import ArgumentError
 from memory.lanes import archived_id
-from memory.records import Actor, Memory, Report
+from memory.records import Actor, Memory, Report, Trust
 from memory.write.checking import actor_named, flag, names
 from memory.write.context import WriteContext
 from memory.write.correcting import ATTEMPTS, drafted, swap
 from memory.write.road import Road, embedded
-from memory.write.trust import check_may_change, least, trust_of
+from memory.write.trust import check_may_change, trust_of
 from memory.write.under_way import counted
 from memory.write.versions import live
 from vectorstore import Entry, RevisionConflict
@@ -43,7 +43,9 @@ async def merge(
         memories = [from_entry(one) for one in before]
         check_may_change(actor, memories, "merge", approved_by=approved_by)
         merged = together(memories, text)
-        merged = replace(merged, trust=least([merged.trust, trust_of(actor)]), sensitive=merged.sensitive or sensitive)
+        merged = replace(
+            merged, trust=Trust.least([merged.trust, trust_of(actor)]), sensitive=merged.sensitive or sensitive
+        )
         rules = replace(context.rules, making=False, in_place=True)  # what was made of them is not wrong by it
         road = Road.into(context, namespace, rules=rules, hidden=set(wanted))
         draft, _ = await drafted(road, before[0], merged, actor, argument="merged")
@@ -81,7 +83,7 @@ def together(memories: Sequence[Memory], text: str) -> Memory:
         pinned=any(one.pinned for one in memories),
         sensitive=any(one.sensitive for one in memories),
         importance=max((one.importance for one in memories if one.importance is not None), default=None),
-        trust=least(one.trust for one in memories),
+        trust=Trust.least(one.trust for one in memories),
         valid_from=min((one for one in starts if one is not None), default=None) if None not in starts else None,
         valid_to=max((one for one in ends if one is not None), default=None) if None not in ends else None,
         expires_at=min((one.expires_at for one in memories if one.expires_at is not None), default=None),

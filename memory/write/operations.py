@@ -13,14 +13,13 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from memory.errors import ArgumentError
-from memory.records import Actor, Change, Operation
+from memory.records import Actor, Change, Operation, Trust
 from memory.storage.serialise import texts_in
 
 IMPORT: Final = "import"
 """The kind of the operations by which imports are recorded."""
 NO_MEMORY: Final = ""
 """The id in a change that is of no memory; the log finds exports by it, and imports that took the place of all."""
-_BY_TRUST: Final[tuple[Actor, ...]] = ("user", "system", "assistant", "tool", "document")
 
 
 class Operations(Protocol):
@@ -72,7 +71,7 @@ def says(change: Change, holds: Callable[[str], bool]) -> bool:
 
 def least_trusted(actors: Iterable[Actor]) -> Actor:
     """Return that of *actors* whose word counts least: it answers for what they write together."""
-    return max(actors, key=_BY_TRUST.index, default="user")
+    return max(actors, key=lambda actor: (Trust.of(actor).rank, actor != "user"), default="user")
 
 
 def replaced_all(entries: int) -> Change:

@@ -12,30 +12,15 @@ ends or erases nothing that is trusted more, unless somebody who is trusted enou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from memory.errors import NotTrusted
 from memory.records import Actor, Memory, Operation, Trust
 from memory.write.checking import actor_named
 
-_MOST_FIRST: Final = tuple(Trust)
-_OF: Final[dict[str, Trust]] = {
-    "user": Trust.USER,
-    "system": Trust.USER,  # the owner's own settings at work: expiry, retention, completing
-    "assistant": Trust.ASSISTANT,
-    "tool": Trust.TOOL,
-    "document": Trust.DOCUMENT,
-}
-
 
 def trust_of(actor: Actor) -> Trust:
     """Return how far *actor*'s word is trusted."""
-    return _OF[actor_named(actor, "actor")]
-
-
-def least(trusts: Iterable[Trust]) -> Trust:
-    """Return the least of *trusts*; of none, the most."""
-    return max(trusts, key=_MOST_FIRST.index, default=Trust.USER)
+    return Trust.of(actor_named(actor, "actor"))
 
 
 def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:
@@ -43,8 +28,7 @@ def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None
     actors = [actor_named(actor, "actor")]
     if approved_by is not None:
         actors.append(actor_named(approved_by, "approved_by"))
-    rank = _MOST_FIRST.index(memory.trust)
-    return any(_MOST_FIRST.index(_OF[one]) <= rank for one in actors)
+    return any(Trust.of(name).rank <= memory.trust.rank for name in actors)
 
 
 def check_may_change(
@@ -78,4 +62,4 @@ def trust_after(actor: Actor, memory: Memory, *, approved_by: Actor | None = Non
     """
     if Trust.USER in (trust_of(actor), None if approved_by is None else trust_of(approved_by)):
         return Trust.USER
-    return least((memory.trust, trust_of(actor)))
+    return Trust.least((memory.trust, trust_of(actor)))

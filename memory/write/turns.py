@@ -15,6 +15,7 @@ from typing import Final
 from memory.captions import captions, stand_in
 from memory.codec import text_of, to_entry
 from memory.lanes import CONVERSATION, store_namespace
+from memory.message_metadata import QUOTES, TRUST, USED
 from memory.messages import Message, ToolCallBlock
 from memory.records import Actor, Memory, Outcome, Report, Source, Trust
 from memory.storage.rows import HistoryRow
@@ -29,13 +30,6 @@ from memory.write.road import Road, embedded
 from memory.write.under_way import counted
 from memory.write.writer import Draft, current, logged
 
-QUOTES: Final = "quotes"
-"""Metadata of an answer: the ids of the memories whose words it repeats. It is no memory of its own, so that what was
-corrected does not live on in it, and it is forgotten with them."""
-USED: Final = "used"
-"""Metadata of a memory: ids of memories that the answer was made with; named when one is forgotten."""
-TRUST: Final = "trust"
-"""Metadata of a message: whose word it is, where it was made from words that are trusted less than its role's own."""
 _WORDLESS: Final = {
     "user": "no text; kept in history only",
     "assistant": "no text of its own; kept in history only",
@@ -90,7 +84,7 @@ def _words(message: Message, calls: Sequence[ToolCallBlock]) -> str:
 def _trust(message: Message, own: Trust) -> Trust:
     """Return how far *message* is trusted: its role's *own*, or less where its metadata says so."""
     said = message.metadata.get(TRUST)
-    return max(own, Trust(said), key=list(Trust).index) if said in tuple(Trust) else own
+    return Trust.least((own, Trust(said))) if said in tuple(Trust) else own
 
 
 def quotes(message: Message) -> tuple[str, ...]:

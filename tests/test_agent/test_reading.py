@@ -8,7 +8,7 @@ from agent.agent import Agent
 from agent.approval import no_calls
 from agent.errors import ArgumentError
 from agent.providers.quoting import QuotingProvider
-from agent.reading import Reading, is_below, least, trust_named, trust_of
+from agent.reading import Reading, trust_named, trust_of
 from agent.subagent import AgentTool
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_policy import ToolPolicy
@@ -68,9 +68,8 @@ def test_the_least_of_what_was_read_is_told_up_to_the_caller() -> None:
     below.read(Trust.DOCUMENT, Trust.TOOL)
     below.read(Trust.USER)
     assert (above.least, below.least) == (Trust.DOCUMENT, Trust.DOCUMENT)
-    assert least([]) is Trust.USER
-    assert is_below(Trust.TOOL, Trust.ASSISTANT)
-    assert not is_below(Trust.TOOL, Trust.TOOL)
+    assert Trust.least([]) is Trust.USER
+    assert Trust.TOOL.rank > Trust.ASSISTANT.rank
 
 
 @pytest.mark.parametrize("value", ["nobody", "", None, 1, [], {}])

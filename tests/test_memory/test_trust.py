@@ -10,7 +10,7 @@ from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Stage, Tru
 from memory.codec import to_entry
 from memory.records import Actor
 from memory.scopes import filter_of
-from memory.write.trust import check_may_change, least, trust_after, trust_of
+from memory.write.trust import check_may_change, trust_after, trust_of
 from vectorstore import open_store
 
 ORDER = [Trust.USER, Trust.ASSISTANT, Trust.TOOL, Trust.DOCUMENT]
@@ -54,8 +54,8 @@ def test_every_actor_has_a_trust():
 
 
 def test_the_least_of_several_trusts_counts():
-    assert least([Trust.USER, Trust.TOOL, Trust.ASSISTANT]) is Trust.TOOL
-    assert least([]) is Trust.USER
+    assert Trust.least([Trust.USER, Trust.TOOL, Trust.ASSISTANT]) is Trust.TOOL
+    assert Trust.least([]) is Trust.USER
 
 
 def test_only_the_user_s_words_raise_trust():
