@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from memory.requests import is_loopback
     from memory.runtime import run_sync
     from memory.scopes import Scopes
+    from memory.secret_checks import luhn
     from memory.secret_finding import SecretSpan, secret_spans, without_secrets
     from memory.secret_kinds import SecretKind
     from memory.short_term import ShortTermMemory
@@ -299,6 +300,7 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "is_loopback",
     "is_remote",
     "local_available",
+    "luhn",
     "may_change",
     "message_tokens",
     "open_memory",
@@ -371,6 +373,7 @@ _NAMES: Final = {
     "memory.requests": "is_loopback",
     "memory.runtime": "run_sync",
     "memory.scopes": "Scopes",
+    "memory.secret_checks": "luhn",
     "memory.secret_finding": "SecretSpan secret_spans without_secrets",
     "memory.secret_kinds": "SecretKind",
     "memory.short_term": "ShortTermMemory",

@@ -21,12 +21,17 @@ def store_namespace(namespace: str, lane: str, collection: str | None = None) ->
     """Return the store namespace of a *lane* of the user's *namespace*."""
     if not isinstance(namespace, str):
         raise ArgumentError("namespace", namespace, "a text is needed")
-    name = quoted(namespace) + "/" + lane
+    name = prefix_of(namespace) + lane
     if collection is not None:
         name += "/" + quoted(collection)
     if len(name) > LIMIT:
         raise ArgumentError("namespace", namespace, f"its quoted form may have at most {LIMIT} characters")
     return name
+
+
+def prefix_of(namespace: str) -> str:
+    """Return what all store namespaces of the user's *namespace* begin with, and no other's."""
+    return quoted(namespace) + "/"
 
 
 def lane_of(store_name: str) -> tuple[str, str, str | None]:

@@ -29,7 +29,7 @@ LINES: dict[str, list[set[str]]] = {
         {"german", "stop_words", "types"},
         {"errors"},
         {"json_values"},
-        {"analysis", "distance", "filters"},
+        {"analysis", "bm25", "distance", "filters"},
         {"checking", "filling"},
         {"protocol"},
         {"scanning"},
@@ -92,7 +92,8 @@ LINES: dict[str, list[set[str]]] = {
         {"store_contract"},
     ],
     "memory": [
-        {"errors", "image_size", "message_metadata", "messages", "records", "redaction", "secret_checks", "threads"},
+        {"errors"},
+        {"image_size", "message_metadata", "messages", "records", "redaction", "secret_checks", "threads"},
         {
             "captions",
             "estimating_counter",
@@ -182,7 +183,7 @@ LINES: dict[str, list[set[str]]] = {
         {"always", "extractor", "judge", "minimum_length", "near_duplicates", "no_secrets"},
     ],
     "memory.recall": [
-        {"common_words", "folding", "growing", "lexicon", "names", "people", "query", "scored"},
+        {"common_words", "folding", "lexicon", "names", "people", "query", "scored"},
         {
             "confidence",
             "cues",

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from vectorstore.analysis import Analyzer
+    from vectorstore.bm25 import BM25_B, BM25_K1, idf, idfs
+    from vectorstore.core.growing import Growing
     from vectorstore.errors import (
         ArgumentError,
         BusyError,
@@ -61,9 +63,11 @@ if TYPE_CHECKING:
     )
     from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lacking, lifecycle_of
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - in plain order, capitals too
     "Analyzer",
     "ArgumentError",
+    "BM25_B",
+    "BM25_K1",
     "BusyError",
     "Changes",
     "Compaction",
@@ -78,6 +82,7 @@ __all__ = [
     "FilterError",
     "Finding",
     "ForkedError",
+    "Growing",
     "LifecycleStore",
     "Match",
     "Metadata",
@@ -108,6 +113,8 @@ __all__ = [
     "VectorStoreError",
     "View",
     "WrapperStore",
+    "idf",
+    "idfs",
     "lacking",
     "lifecycle_of",
     "measure_recall",
@@ -119,6 +126,8 @@ __all__ = [
 
 _NAMES: Final = {
     "vectorstore.analysis": "Analyzer",
+    "vectorstore.bm25": "BM25_B BM25_K1 idf idfs",
+    "vectorstore.core.growing": "Growing",
     "vectorstore.errors": (
         "ArgumentError BusyError DamageError DimensionError FilterError ForkedError MissingExtra NewerFile "
         "NotAStore RevisionConflict SettingMismatch SpaceChanged SpaceMismatch SpaceNotReady StorageFull "

@@ -14,6 +14,7 @@ from agent.middleware.protocol import Stream
 from agent.providers.collecting import closing
 from agent.providers.protocol import Delta, Request
 from agent.tools.protocol import ToolContext
+from memory import luhn
 
 Check: TypeAlias = Callable[[str], str | None]
 """Returns why a prompt is refused, in words for the user; None where it is not."""
@@ -66,13 +67,4 @@ def personal_data(text: str) -> str | None:
     if _MAIL.search(text):
         return "Please leave mail addresses out."
     numbers = (re.sub(r"\D", "", found) for found in _DIGITS.findall(text))
-    return "Please leave card numbers out." if any(map(_is_card, numbers)) else None
-
-
-def _is_card(digits: str) -> bool:
-    """Whether the digits fit the check of payment cards (Luhn, ISO/IEC 7812-1)."""
-    total = 0
-    for place, digit in enumerate(reversed(digits)):
-        value = int(digit) * (2 if place % 2 else 1)
-        total += value - 9 if value > 9 else value
-    return total % 10 == 0
+    return "Please leave card numbers out." if any(map(luhn, numbers)) else None

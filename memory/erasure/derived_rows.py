@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory.forgotten.erasers import Gone
-from memory.lanes import quoted
+from memory.lanes import prefix_of
 from memory.recall.segment_tables import SqliteSegments
 
 
@@ -17,7 +17,7 @@ class DerivedRows:
 
     def erase(self, gone: Gone) -> int:
         """As ``Eraser`` says."""
-        prefix = quoted(gone.namespace) + "/"
+        prefix = prefix_of(gone.namespace)
         if gone.everything:
             return self._segments.clear(prefix)
         return self._segments.let_go(self._segments.names(prefix))

@@ -24,7 +24,7 @@ from memory.errors import ArgumentError
 from memory.forgotten.erasers import Gone, Returning
 from memory.forgotten.held import Package
 from memory.forgotten.message_marks import history_lane, marks_of
-from memory.lanes import ARCHIVE, CONVERSATION, lane_of, quoted, store_namespace
+from memory.lanes import ARCHIVE, CONVERSATION, lane_of, prefix_of, store_namespace
 from memory.records import Actor, Forgotten
 from memory.times import aware
 from memory.write.checking import actor_named
@@ -252,7 +252,7 @@ def _check_all(context: WriteContext, namespace: str, actor: Actor, approved_by:
 
 
 def _lanes(context: WriteContext, namespace: str) -> list[str]:
-    return [lane for lane in context.store.namespaces() if lane.startswith(quoted(namespace) + "/")]
+    return [lane for lane in context.store.namespaces() if lane.startswith(prefix_of(namespace))]
 
 
 def _first(context: WriteContext, lane: str) -> list[Entry]:

@@ -20,7 +20,7 @@ from memory.erasure.bytes_search import forms
 from memory.erasure.forgetting import hashes_of
 from memory.erasure.put_aside import owner_of, packages
 from memory.errors import ArgumentError
-from memory.lanes import quoted
+from memory.lanes import prefix_of
 from memory.message_metadata import QUOTES, USED
 from memory.records import Forgotten, Left, Verified
 from memory.write.checking import plain_text
@@ -128,7 +128,7 @@ def _rows(connection: Any, table: str, columns: Sequence[str]) -> Iterator[tuple
 
 
 def _of_namespace(owner: str, namespace: str) -> bool:
-    return owner == namespace or owner.startswith(quoted(namespace) + "/")
+    return owner == namespace or owner.startswith(prefix_of(namespace))
 
 
 def _mentioned(column: str, value: Any) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memory.codec import from_entry
 from memory.erasure.unreached import exports
 from memory.errors import ArgumentError, NotTrusted
-from memory.lanes import quoted
+from memory.lanes import prefix_of
 from memory.portable.reading import Checked
 from memory.records import Actor, Trust
 from memory.write.context import WriteContext
@@ -32,7 +32,7 @@ def check_mode(mode: object, checked: Checked) -> None:
 def check_may_replace(context: WriteContext, namespace: str, actor: Actor) -> None:
     """Raise ``NotTrusted`` where a namespace holds what is trusted more than *actor*, who would replace all of it."""
     for lane in context.store.namespaces():
-        if lane.startswith(quoted(namespace) + "/"):
+        if lane.startswith(prefix_of(namespace)):
             check_may_change(actor, map(from_entry, context.store.scan(namespace=lane)), "replace")
     for session in context.rows.sessions(namespace=namespace, limit=1):
         raise NotTrusted(session.session, "replace", actor, Trust.USER, "session")

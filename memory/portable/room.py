@@ -7,7 +7,7 @@ from typing import Final
 
 from memory.erasure.unreached import exports
 from memory.forgotten.erasers import Gone
-from memory.lanes import CONVERSATION, quoted, store_namespace
+from memory.lanes import CONVERSATION, prefix_of, store_namespace
 from memory.times import aware
 from memory.write.context import WriteContext
 from vectorstore import Entry
@@ -22,7 +22,7 @@ def make_room(context: WriteContext, namespace: str, *, dry_run: bool) -> int:
     What was forgotten, and which files are the owner's own, stays known.
     """
     store = context.lifecycle("import")
-    lanes = [lane for lane in store.namespaces() if lane.startswith(quoted(namespace) + "/")]
+    lanes = [lane for lane in store.namespaces() if lane.startswith(prefix_of(namespace))]
     removed = sum(store.count(namespace=lane) for lane in lanes)
     if dry_run:
         return removed

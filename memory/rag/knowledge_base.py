@@ -10,7 +10,6 @@ for citation in await knowledge.cite("How do I restore a backup?", passages):
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,7 +33,7 @@ from memory.rag.passages import Passage, Passages
 from memory.rag.report import IngestReport, OnProgress
 from memory.rag.retrieve import retrieve
 from memory.write.checking import name
-from vectorstore import Filter, lifecycle_of
+from vectorstore import Filter, idf, lifecycle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +175,7 @@ class KnowledgeBase:
         terms = list(dict.fromkeys(analyzer.terms(question)))
         with store.view([lane]) as view:
             count, frequencies = view.count(namespace=lane), view.df(terms, namespace=lane)
-        weights = {
-            term: math.log1p((count - df + 0.5) / (df + 0.5)) for term, df in zip(terms, frequencies, strict=True)
-        }
+        weights = {term: idf(count, df) for term, df in zip(terms, frequencies, strict=True)}
         return cite(question, passages, terms=analyzer.terms, weights=weights)
 
 

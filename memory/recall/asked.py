@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.index import Index
-from memory.recall.matching import Words, idf, sentences
+from memory.recall.matching import Words, sentences
 from memory.recall.order import NO_ROW
 from memory.recall.rows import SENTENCES
 from memory.recall.stems import NOTHING
+from vectorstore import idfs
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -32,14 +33,15 @@ def question_match(
     """
     near = np.zeros(len(answered))
     rows = np.unique(answered[answered != NO_ROW])
-    rows = rows[index.asking.values[rows] != 0]
+    rows = rows[index.asking.rows[rows] != 0]
     if not len(rows) or not len(words.numbers):
         return near
     terms, owners = _asked_terms(rows, index)
     if not len(terms):
         return near
     distinct, at = np.unique(terms, return_inverse=True)
-    weights = idf(np.array(df([index.stems.name(number) for number in distinct.tolist()]), dtype=np.float64), count)
+    frequencies = np.array(df([index.stems.name(number) for number in distinct.tolist()]), dtype=np.float64)
+    weights = idfs(count, frequencies)
     asking, starts = np.unique(owners, return_index=True)
     if words.vectors is None:
         own = np.where(terms[:, None] == words.numbers[None, :], words.weights, 0.0).sum(axis=1) * weights[at]
@@ -65,7 +67,7 @@ def _asked_terms(rows: Rows, index: Index) -> tuple[NDArray[np.int64], NDArray[n
     firsts, ends = sentences(terms)
     owner = np.searchsorted(starts, firsts, side="right") - 1
     place = np.minimum(np.arange(len(firsts)) - np.searchsorted(firsts, starts)[owner], SENTENCES)
-    asks = (index.asking.values[rows][owner] >> place) & 1
+    asks = (index.asking.rows[rows][owner] >> place) & 1
     wanted = np.repeat(asks == 1, ends - firsts + 1) & (terms != NOTHING)
     of_term = np.repeat(owner, ends - firsts + 1)[wanted]
     terms = terms[wanted]

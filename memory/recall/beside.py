@@ -33,11 +33,11 @@ def beside(index: Index, row: int, around: Around, shown: Callable[[int], bool])
     """Return the rows around *row*: *around* of each side, or its exchange; those not *shown* are passed over."""
     if isinstance(around, int):
         return Beside(
-            tuple(reversed(_walked(index.order.before.values, row, around, shown))),
-            tuple(_walked(index.order.after.values, row, around, shown)),
+            tuple(reversed(_walked(index.order.before.rows, row, around, shown))),
+            tuple(_walked(index.order.after.rows, row, around, shown)),
         )
-    before = _walked(index.order.before.values, row, LONGEST, shown)
-    after = _walked(index.order.after.values, row, LONGEST, shown)
+    before = _walked(index.order.before.rows, row, LONGEST, shown)
+    after = _walked(index.order.after.rows, row, LONGEST, shown)
     own_before, own_after = _run(index, row, before), _run(index, row, after)
     if _opens(index, row, before[:own_before]):
         other = _other_run(index, after[own_after:])
@@ -50,15 +50,15 @@ def _opens(index: Index, row: int, run_before: list[int]) -> bool:
     """Whether *row* begins an exchange rather than ends one: it asks, goes on after a question of its own run, or
     neither answers nor is the assistant's.
     """
-    cues = index.cues.values
+    cues = index.cues.rows
     if cues[row] & int(Cue.ENDS_ASKING) or any(cues[one] & int(Cue.ASKS) for one in run_before):
         return True
-    return bool(index.order.answers.values[row] == NO_ROW and not index.assistant.values[row])
+    return bool(index.order.answers.rows[row] == NO_ROW and not index.assistant.rows[row])
 
 
 def _run(index: Index, row: int, following: list[int]) -> int:
     """Return how many of *following* go on in the voice of *row*."""
-    speakers = index.speaker.values
+    speakers = index.speaker.rows
     return next((at for at, one in enumerate(following) if speakers[one] != speakers[row]), len(following))
 
 

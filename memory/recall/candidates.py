@@ -34,10 +34,10 @@ def of_dates(index: Index, question: Question, count: int) -> Rows:
     """Return the *count* rows that fit a date of *question* best, the latest first among equals; none that do not."""
     if not question.dates:
         return np.zeros(0, dtype=np.int64)
-    rows = np.flatnonzero(index.alive.values)
+    rows = np.flatnonzero(index.alive.rows)
     fit = date_named(index, rows, question)
     rows, fit = rows[fit >= _FITS], fit[fit >= _FITS]
-    latest_first = np.lexsort((-index.day.values[rows], -fit))[:count]
+    latest_first = np.lexsort((-index.day.rows[rows], -fit))[:count]
     return np.asarray(rows[latest_first], dtype=np.int64)
 
 

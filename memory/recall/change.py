@@ -63,8 +63,8 @@ def newest_first(index: Index, rows: Rows, ids: Sequence[str], totals: Floats, w
 
 def said_later(index: Index, rows: Rows, moment: int) -> Floats:
     """1 for what was said after *moment* (microseconds) and does not say from when it holds; else 0."""
-    said = index.occurred_at.values[rows]
-    unsaid = index.valid_from.values[rows] == NEVER
+    said = index.occurred_at.rows[rows]
+    unsaid = index.valid_from.rows[rows] == NEVER
     return np.asarray(unsaid & (said != NEVER) & (said > moment), dtype=np.float64)
 
 
@@ -89,15 +89,15 @@ def _groups(index: Index, rows: Rows, places: Sequence[int], words: Words) -> li
 
 def _states(index: Index, row: int) -> bool:
     terms = _terms(index, row)
-    return 0 < len(terms) <= _LONGEST and not index.cues.values[row] & int(Cue.ENDS_ASKING)
+    return 0 < len(terms) <= _LONGEST and not index.cues.rows[row] & int(Cue.ENDS_ASKING)
 
 
 def _near_equal(index: Index, one: int, other: int, words: Words) -> bool:
-    if index.speaker.values[one] != index.speaker.values[other]:
+    if index.speaker.rows[one] != index.speaker.rows[other]:
         return False
     later, earlier = (one, other) if _made(index, one) >= _made(index, other) else (other, one)
     a, b = _terms(index, later), _terms(index, earlier)
-    says_so = bool(index.cues.values[later] & int(Cue.CHANGE))
+    says_so = bool(index.cues.rows[later] & int(Cue.CHANGE))
     if not _of_one_thing(np.intersect1d(a, words.numbers), np.intersect1d(b, words.numbers), says_so=says_so):
         return False
     near = np.maximum(index.vectors.cosines_of(a, b), (a[:, None] == b[None, :]).astype(np.float64))
@@ -122,8 +122,6 @@ def _terms(index: Index, row: int) -> Rows:
 
 def _made(index: Index, row: int) -> int:
     """When a statement was made, in microseconds: valid from then, said on that day, or written then."""
-    if index.valid_from.values[row] != NEVER:
-        return int(index.valid_from.values[row])
-    return int(
-        index.occurred_at.values[row] if index.occurred_at.values[row] != NEVER else index.recorded_at.values[row]
-    )
+    if index.valid_from.rows[row] != NEVER:
+        return int(index.valid_from.rows[row])
+    return int(index.occurred_at.rows[row] if index.occurred_at.rows[row] != NEVER else index.recorded_at.rows[row])

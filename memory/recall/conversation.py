@@ -187,9 +187,9 @@ def _asked(
     What the assistant answered once is no news: it was found here, or it was not.
     """
     likely = at_least_kth(summed(parts, len(rows)), _LOOKED_INTO)
-    likely = likely[~index.assistant.values[rows[likely]]]
+    likely = likely[~index.assistant.rows[rows[likely]]]
     if question.people and len(index.people.present()) > 1:
-        likely = likely[np.isin(index.speaker.values[rows[likely]], question.people)]
+        likely = likely[np.isin(index.speaker.rows[rows[likely]], question.people)]
     near = np.zeros(len(rows))
     near[likely] = question_match(words, answered[likely], index, df, count)
     return near
@@ -197,7 +197,7 @@ def _asked(
 
 def _recency(index: Index, rows: Rows) -> Floats:
     """The place of each row in order of day, of writing and of id, in [0, 1]; the latest has 1."""
-    days, written = index.day.values[rows].tolist(), index.recorded_at.values[rows].tolist()
+    days, written = index.day.rows[rows].tolist(), index.recorded_at.rows[rows].tolist()
     order = sorted(range(len(rows)), key=lambda at: (days[at], written[at], index.ids[rows[at]]))
     place = np.empty(len(rows))
     place[order] = np.arange(1, len(rows) + 1)
@@ -206,7 +206,7 @@ def _recency(index: Index, rows: Rows) -> Floats:
 
 def _session(index: Index, rows: Rows, question: Question, text: Floats) -> Floats:
     """BM25 of each row's session; a memory of no session is one of its own, and has that of its *text*."""
-    sessions = index.session.values[rows]
+    sessions = index.session.rows[rows]
     alone = sessions == NO_SESSION
     numbers = [number for term in question.all_terms if (number := index.stems.find(term))]
     by_session = index.session_terms.scores(numbers)

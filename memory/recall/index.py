@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from memory.embedders.protocol import WordVectors
 from memory.recall.columns import NO_SESSION, Columns, spans
 from memory.recall.cues import Cue
-from memory.recall.growing import Growing
 from memory.recall.order import Order
 from memory.recall.people import People
 from memory.recall.rows import NEVER
 from memory.recall.session_terms import SessionTerms
 from memory.recall.stem_vectors import StemVectors
 from memory.recall.stems import NOTHING, Stems
+from vectorstore import Growing
 
 _WORN_FROM = 1000
 
@@ -103,11 +103,11 @@ class Index:
     def revision(self, key: str) -> int:
         """Return the revision that the id *key* was put with, 0 where there is none."""
         row = self._rows.get(key, -1)
-        return 0 if row < 0 else int(self._revision.values[row])
+        return 0 if row < 0 else int(self._revision.rows[row])
 
     def turn(self, row: int) -> float:
         """Return the place of *row* in its session, -1 where it has none."""
-        return float(self.order.sequence.values[row]) if self._placed.values[row] else -1.0
+        return float(self.order.sequence.rows[row]) if self._placed.rows[row] else -1.0
 
     def extend(self, columns: Columns) -> None:
         """Add the rows of *columns*, in the place of those with their ids."""
@@ -159,9 +159,9 @@ class Index:
         if at is None:
             return
         self._count(np.array([at]), -1)
-        self.order.remove(at, int(self.session.values[at]))
+        self.order.remove(at, int(self.session.rows[at]))
         self._calls.pop(at, None)
-        self.alive.values[at] = False
+        self.alive.rows[at] = False
         self.ids[at] = ""
 
     def text_terms(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -170,11 +170,11 @@ class Index:
 
         No text is without an end mark, so that none is empty.
         """
-        begins, ends = self._texts.values[rows], self._starts.values[rows + 1]
+        begins, ends = self._texts.rows[rows], self._starts.rows[rows + 1]
         lengths = ends - begins
         offsets = np.cumsum(lengths) - lengths
         places = np.arange(int(lengths.sum())) + np.repeat(begins - offsets, lengths)
-        return self._words.values[places].astype(np.int64), offsets
+        return self._words.rows[places].astype(np.int64), offsets
 
     def _extend_words(self, columns: Columns) -> None:
         numbers = [NOTHING, *map(self.stems.number, columns.terms)]
@@ -191,25 +191,25 @@ class Index:
 
     def _count(self, rows: NDArray[np.int64], sign: int) -> None:
         self._aliases = None
-        bounded = self.disabled.values[rows].copy()
+        bounded = self.disabled.rows[rows].copy()
         for column in (self.valid_from, self.valid_to, self.expires_at):
-            bounded |= column.values[rows] != NEVER
+            bounded |= column.rows[rows] != NEVER
         self.bounded += sign * int(np.count_nonzero(bounded))
-        self.stems.count(spans(self._marks.values, self._mark_starts.values, rows)[0], sign)
+        self.stems.count(spans(self._marks.rows, self._mark_starts.rows, rows)[0], sign)
         self._count_people(rows, sign)
-        in_session = rows[self.session.values[rows] != NO_SESSION]
-        terms, starts = spans(self._words.values, self._starts.values, in_session)
-        sessions = np.repeat(self.session.values[in_session], np.diff(starts))
+        in_session = rows[self.session.rows[rows] != NO_SESSION]
+        terms, starts = spans(self._words.rows, self._starts.rows, in_session)
+        sessions = np.repeat(self.session.rows[in_session], np.diff(starts))
         said = terms != NOTHING
         self.session_terms.add(sessions[said].astype(np.int64), terms[said].astype(np.int64), sign)
 
     def _count_people(self, rows: NDArray[np.int64], sign: int) -> None:
-        speakers, sessions = self.speaker.values[rows], self.session.values[rows]
+        speakers, sessions = self.speaker.rows[rows], self.session.rows[rows]
         turns = Counter(zip(speakers.tolist(), sessions.tolist(), strict=True))
         calls: dict[tuple[int, int], Counter[str]] = {}
         for at in rows.tolist() if self._calls else ():
             if at in self._calls:
-                who = int(self.speaker.values[at]), int(self.session.values[at])
+                who = int(self.speaker.rows[at]), int(self.session.rows[at])
                 for word in self._calls[at]:
                     calls.setdefault(who, Counter())[word] += sign
         for who, count in turns.items():

@@ -28,7 +28,7 @@ def lead(index: Index, rows: NDArray[np.int64], question: Question, scores: Floa
     *scores* are those of *rows* without what they get for their speaker and for words of other speakers' turns.
     """
     named = said_by_named(index, rows, question) > 0
-    others = ~named & (index.speaker.values[rows] != NOBODY)
+    others = ~named & (index.speaker.rows[rows] != NOBODY)
     everybody = {number for number, _ in index.people.present()}
     if not named.any() or not others.any() or everybody <= set(question.people):
         return 0.0

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from memory.recall.index import Index
 from memory.recall.question import Question
 from memory.recall.stems import NOTHING
+from vectorstore import BM25_K1, idfs
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 PASSAGE: Final = 10
 """Words of a passage: what stands in a long sentence far apart belongs together less."""
-K1: Final = 0.9
-"""Of the store's BM25: no word counts more than its weight times ``K1 + 1``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +62,7 @@ def words_of(question: Question, index: Index, df: Callable[[Sequence[str]], lis
     unknown = np.flatnonzero(~seen)
     if vectors is not None and len(unknown):
         counts[unknown] = df(index.vectors.nearest(vectors[unknown]))
-    return Words(numbers, vectors, idf(counts, count), seen, float(idf(np.ones(1), count)[0]))
-
-
-def idf(df: Floats, count: int) -> Floats:
-    """Return the weight of words that stand in *df* of *count* memories."""
-    return np.asarray(np.log(1 + (count - df + 0.5) / (df + 0.5)))
+    return Words(numbers, vectors, idfs(count, counts), seen, float(idfs(count, np.ones(1))[0]))
 
 
 def similarities(words: Words, terms: NDArray[np.int64], index: Index) -> NDArray[np.float32]:
@@ -149,7 +143,7 @@ def pair_match(words: Words, rows: Rows, index: Index) -> Floats:
 
 def exact_shares(scores: Floats, words: Words) -> Floats:
     """Return BM25 *scores* for the question of *words* as shares of the most that they could be, in [0, 1]."""
-    most = words.total * (K1 + 1)
+    most = words.total * (BM25_K1 + 1)
     return np.clip(scores / most, 0.0, 1.0) if most > 0 else np.zeros(len(scores))
 
 

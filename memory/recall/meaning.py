@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.recall.index import Index
-from memory.recall.matching import Words, idf, sentences
+from memory.recall.matching import Words, sentences
+from vectorstore import idfs
 
 Floats = NDArray[np.float64]
 _TINY = 1e-9
@@ -32,7 +33,7 @@ def sentence_meaning(
     terms, starts = index.text_terms(rows)
     distinct, at = np.unique(terms, return_inverse=True)
     counts = np.array(df([index.stems.name(number) for number in distinct.tolist()]), dtype=np.float64)
-    vectors = index.vectors.unit(distinct) * idf(counts, count)[:, None]
+    vectors = index.vectors.unit(distinct) * idfs(count, counts)[:, None]
     asked = (words.vectors * words.weights[:, None]).sum(axis=0)
     firsts, _ = sentences(terms)
     said = np.add.reduceat(vectors[at], firsts, axis=0)

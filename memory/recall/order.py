@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.recall.growing import Growing
+from vectorstore import Growing
 
 Place: TypeAlias = tuple[float, int, str]
 Rows: TypeAlias = NDArray[np.int64]
@@ -28,7 +28,7 @@ class Order:
     A row's place is its sequence, then its time, then its id: *occurred* and *ids* hold those of all rows.
     """
 
-    def __init__(self, occurred: Growing, ids: Sequence[str]) -> None:
+    def __init__(self, occurred: Growing[np.int64], ids: Sequence[str]) -> None:
         self.before = Growing(np.int32)
         self.after = Growing(np.int32)
         self.answers = Growing(np.int32)
@@ -76,18 +76,18 @@ class Order:
             return
         line.remove(row)
         for column in (self.before, self.after, self.answers):
-            column.values[row] = NO_ROW
+            column.rows[row] = NO_ROW
         if line:
             self._link([line])
         else:
             del self._lines[session]
 
     def _place(self, row: int) -> Place:
-        return (float(self.sequence.values[row]), int(self._occurred.values[row]), self._ids[row])
+        return (float(self.sequence.rows[row]), int(self._occurred.rows[row]), self._ids[row])
 
     def _sorted(self, rows: Rows, sessions: NDArray[np.int32]) -> Rows:
         """Return *rows* by session and place; ids are looked at only where all else is equal."""
-        sequence, occurred = self.sequence.values[rows], self._occurred.values[rows]
+        sequence, occurred = self.sequence.rows[rows], self._occurred.rows[rows]
         order = np.lexsort((occurred, sequence, sessions))
         rows, keys = rows[order], np.stack([sessions[order], sequence[order], occurred[order]])
         same = np.append((keys[:, 1:] == keys[:, :-1]).all(axis=0), False)
@@ -114,13 +114,13 @@ class Order:
         return few
 
     def _append(self, previous: int, row: int) -> None:
-        asked, answers, speaker = self._asked.values, self.answers.values, self._speaker.values
+        asked, answers, speaker = self._asked.rows, self.answers.rows, self._speaker.rows
         same = previous >= 0 and speaker[row] == speaker[previous]
         if previous >= 0:
-            self.before.values[row] = previous
-            self.after.values[previous] = row
+            self.before.rows[row] = previous
+            self.after.rows[previous] = row
             answers[row] = answers[previous] if same else asked[previous]
-        asked[row] = row if self._asks.values[row] else asked[previous] if same else NO_ROW
+        asked[row] = row if self._asks.rows[row] else asked[previous] if same else NO_ROW
 
     def _link(self, lines: Sequence[Sequence[int]]) -> None:
         """Link the rows of whole sessions anew."""
@@ -128,13 +128,13 @@ class Order:
         opening = np.zeros(len(rows), dtype=np.bool_)
         opening[np.cumsum([0, *map(len, lines[:-1])])] = True
         closing = np.append(opening[1:], True)
-        self.before.values[rows] = np.where(opening, NO_ROW, np.roll(rows, 1))
-        self.after.values[rows] = np.where(closing, NO_ROW, np.roll(rows, -1))
-        speakers = self._speaker.values[rows]
+        self.before.rows[rows] = np.where(opening, NO_ROW, np.roll(rows, 1))
+        self.after.rows[rows] = np.where(closing, NO_ROW, np.roll(rows, -1))
+        speakers = self._speaker.rows[rows]
         at = np.arange(len(rows))
         begins = opening | (speakers != np.roll(speakers, 1))
         run = np.maximum.accumulate(np.where(begins, at, 0))
-        last = np.maximum.accumulate(np.where(self._asks.values[rows], at, NO_ROW))
+        last = np.maximum.accumulate(np.where(self._asks.rows[rows], at, NO_ROW))
         asked = np.where(last >= run, rows[last], NO_ROW)
-        self._asked.values[rows] = asked
-        self.answers.values[rows] = np.where(opening[run], NO_ROW, asked[run - 1])
+        self._asked.rows[rows] = asked
+        self.answers.rows[rows] = np.where(opening[run], NO_ROW, asked[run - 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, quoted, store_namespace
+from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, prefix_of, store_namespace
 from memory.recall.query import Query
 from vectorstore import VectorStore
 
@@ -29,7 +29,7 @@ def places_of(store: VectorStore, query: Query) -> list[Place]:
             if lane != DOCUMENTS:
                 places[Place(store_namespace(namespace, lane), lane)] = None
             elif query.collections is None:
-                start = quoted(namespace) + "/" + DOCUMENTS + "/"
+                start = prefix_of(namespace) + DOCUMENTS + "/"
                 places.update({Place(name, lane): None for name in every if name.startswith(start)})
             else:
                 names = (store_namespace(namespace, lane, collection) for collection in query.collections)

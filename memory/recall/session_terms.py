@@ -11,10 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.recall.growing import Growing
+from vectorstore import BM25_B, BM25_K1, Growing, idfs
 
-_K1 = 0.9
-_B = 0.4
 _SMALLEST_MERGE = 20_000
 _MANY = 2000
 _MANY_AT_ONCE = 1 << 18
@@ -42,7 +40,7 @@ class SessionTerms:
         lacking = int(sessions.max()) + 1 - len(self._lengths)
         if lacking > 0:
             self._lengths.extend(np.zeros(lacking, dtype=np.int64))
-        np.add.at(self._lengths.values, sessions, sign)
+        np.add.at(self._lengths.rows, sessions, sign)
         keys, counts = np.unique((terms << _SESSION_BITS) | sessions, return_counts=True)
         if len(keys) > _MANY:
             self._many.append((keys, (sign * counts).astype(np.int32)))
@@ -61,18 +59,18 @@ class SessionTerms:
         """Return BM25 of every session for the distinct *terms* of a question, shape (sessions,)."""
         if self._many:
             self._merge()
-        lengths = self._lengths.values
+        lengths = self._lengths.rows
         scores = np.zeros(len(lengths))
         used = int(np.count_nonzero(lengths))
         if not used:
             return scores
-        norm = _K1 * (1 - _B + _B * lengths / (int(lengths.sum()) / used))
+        norm = BM25_K1 * (1 - BM25_B + BM25_B * lengths / (int(lengths.sum()) / used))
         for term in terms:
             counts = self._of_term(term)
             where = np.flatnonzero(counts > 0)
             if len(where):
-                idf = np.log(1 + (used - len(where) + 0.5) / (len(where) + 0.5))
-                scores[where] += idf * counts[where] * (_K1 + 1) / (counts[where] + norm[where])
+                (weight,) = idfs(used, np.array([len(where)], dtype=np.float64))
+                scores[where] += weight * counts[where] * (BM25_K1 + 1) / (counts[where] + norm[where])
         return scores
 
     def _of_term(self, term: int) -> Ints:

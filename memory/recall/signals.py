@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from memory.recall.index import Index
 from memory.recall.people import NOBODY
 from memory.recall.question import Question
 from memory.recall.stems import NOTHING
+from vectorstore import idf
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -30,15 +30,15 @@ def said_by_named(index: Index, rows: Rows, question: Question) -> Floats:
     """1 where the question names the speaker; nothing where there is but one speaker."""
     if not question.people or len(index.people.present()) < 2:
         return np.zeros(len(rows))
-    return np.isin(index.speaker.values[rows], question.people).astype(np.float64)
+    return np.isin(index.speaker.rows[rows], question.people).astype(np.float64)
 
 
 def named_take_part(index: Index, rows: Rows, question: Question) -> Floats:
     """The share of those the question names who take part in the session; of a single memory, its speaker."""
     if not question.people:
         return np.zeros(len(rows))
-    sessions = index.session.values[rows]
-    speakers = index.speaker.values[rows]
+    sessions = index.session.rows[rows]
+    speakers = index.speaker.rows[rows]
     alone = sessions == NO_SESSION
     size = int(sessions.max(initial=-1)) + 1
     total = np.zeros(len(rows))
@@ -52,13 +52,13 @@ def named_take_part(index: Index, rows: Rows, question: Question) -> Floats:
 
 def date_named(index: Index, rows: Rows, question: Question) -> Floats:
     """How well a date that the question names fits the day on which each was said, or the day it speaks of."""
-    said = date_match(index.day.values[rows], question.dates)
-    return np.maximum(said, date_match(index.about.values[rows], question.dates))
+    said = date_match(index.day.rows[rows], question.dates)
+    return np.maximum(said, date_match(index.about.rows[rows], question.dates))
 
 
 def cue(index: Index, rows: Rows, wanted: Cue) -> Floats:
     """1 where the text shows the cue."""
-    return np.asarray((index.cues.values[rows] & int(wanted)) != 0, dtype=np.float64)
+    return np.asarray((index.cues.rows[rows] & int(wanted)) != 0, dtype=np.float64)
 
 
 def feedback(index: Index, rows: Rows, best: Rows, df: Callable[[Sequence[str]], list[int]], count: int) -> Floats:
@@ -69,13 +69,13 @@ def feedback(index: Index, rows: Rows, best: Rows, df: Callable[[Sequence[str]],
     weights: Counter[int] = Counter()
     terms_of = [sorted(set(index.text_terms(best[at : at + 1])[0].tolist()) - {NOTHING}) for at in range(len(best))]
     every = sorted({term for terms in terms_of for term in terms})
-    idf = {
-        term: log(1 + (count - df_of + 0.5) / (df_of + 0.5))
+    weight_of = {
+        term: idf(count, df_of)
         for term, df_of in zip(every, df([index.stems.name(term) for term in every]), strict=True)
     }
     for place, terms in enumerate(terms_of, 1):
         for term in terms:
-            weights[term] += idf[term] / place  # type: ignore[assignment]  # a Counter of floats
+            weights[term] += weight_of[term] / place  # type: ignore[assignment]  # a Counter of floats
     ranked = sorted(weights, key=lambda term: (-weights[term], index.stems.name(term)))[:_FEEDBACK_TERMS]
     terms_there, starts = index.text_terms(rows)
     share = np.zeros(len(rows))

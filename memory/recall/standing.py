@@ -42,15 +42,15 @@ class Standing:
         moment = micros(self.as_of or self.now)
         unknown = np.zeros(len(rows), dtype=np.bool_)
         if self.past and self.known_at is None:
-            start, end = index.counts_from.values[rows], index.counts_to.values[rows]
+            start, end = index.counts_from.rows[rows], index.counts_to.rows[rows]
         else:
-            start, end = index.valid_from.values[rows], _until(index.valid_to.values[rows])
+            start, end = index.valid_from.rows[rows], _until(index.valid_to.rows[rows])
         if self.known_at is not None:
             known = micros(self.known_at)
-            recorded, retired = index.recorded_at.values[rows], _until(index.retired_at.values[rows])
+            recorded, retired = index.recorded_at.rows[rows], _until(index.retired_at.rows[rows])
             unknown = (recorded > known) | (retired <= known)
-        expired = _until(index.expires_at.values[rows]) <= micros(self.now)
-        return np.asarray(index.disabled.values[rows] | unknown | expired | (start > moment) | (end <= moment))
+        expired = _until(index.expires_at.rows[rows]) <= micros(self.now)
+        return np.asarray(index.disabled.rows[rows] | unknown | expired | (start > moment) | (end <= moment))
 
     def conditions(self, index: Index) -> list[Filter]:
         """Return the same as store filters; none where everything in *index* stands."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
 from memory.recall.common_words import COMMON_WORDS
-from memory.recall.growing import Growing
 from memory.recall.stems import NOTHING, Stems
+from vectorstore import Growing
 
 GRID = 4000.0
 """Its square, with what rounding adds, is below 2**24: a product of two such vectors is exact in float32."""
@@ -38,7 +38,7 @@ class StemVectors:
         self._word_vectors = word_vectors
         self._stems = stems
         self._centre: Rows | None = None
-        self._rows: Growing | None = None
+        self._rows: Growing[np.int16] | None = None
         self._squares = Growing(np.int64)
         self._slot = Growing(np.int32)
         self._form = Growing(np.int64)
@@ -61,7 +61,7 @@ class StemVectors:
             return np.zeros((len(terms), len(queries)))
         slots = self._slots(terms)
         asked = (queries.astype(np.float64) ** 2).sum(axis=1)
-        lengths = np.sqrt(np.maximum(self._squares.values[slots][:, None] * asked, 1.0))
+        lengths = np.sqrt(np.maximum(self._squares.rows[slots][:, None] * asked, 1.0))
         return np.asarray(_products(self._grid, slots, queries) / lengths)
 
     def cosines_of(self, some: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -95,19 +95,19 @@ class StemVectors:
     @property
     def _grid(self) -> NDArray[np.int16]:
         assert self._rows is not None, "terms have slots once there are rows"
-        return self._rows.values
+        return self._rows.rows
 
     def _slots(self, terms: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return where the vectors of *terms* stand, making those that are not there."""
         rows = self._up_to_date()
-        missing = terms[~self._fresh.values[terms]]
+        missing = terms[~self._fresh.rows[terms]]
         if len(missing):
             missing = np.unique(missing)
             for start in range(0, len(missing), _BLOCK):
                 self._make(rows, missing[start : start + _BLOCK])
-        return np.asarray(self._slot.values[terms])
+        return np.asarray(self._slot.rows[terms])
 
-    def _up_to_date(self) -> Growing:
+    def _up_to_date(self) -> Growing[np.int16]:
         if self._rows is None:
             none = np.zeros_like(self._made(["word"]))  # the vector of what has none
             self._rows = Growing(np.int16, none.shape[1])  # a grid fits, in half the memory
@@ -119,24 +119,24 @@ class StemVectors:
             self._form.extend(np.full(lacking, _UNASKED))
             self._fresh.extend(np.zeros(lacking, dtype=np.bool_))
         for touched in self._stems.touched():
-            self._fresh.values[touched] = False
-        self._fresh.values[NOTHING] = True
+            self._fresh.rows[touched] = False
+        self._fresh.rows[NOTHING] = True
         return self._rows
 
-    def _make(self, rows: Growing, terms: NDArray[np.int64]) -> None:
+    def _make(self, rows: Growing[np.int16], terms: NDArray[np.int64]) -> None:
         forms = np.array([self._stems.commonest(term) for term in terms.tolist()], dtype=np.int64)
-        moved = terms[forms != self._form.values[terms]]
+        moved = terms[forms != self._form.rows[terms]]
         if len(moved):
             vectors = self._made([self._stems.written(self._stems.commonest(term)) for term in moved.tolist()])
-            new = moved[self._slot.values[moved] == 0]
-            self._slot.values[new] = np.arange(len(rows), len(rows) + len(new))
+            new = moved[self._slot.rows[moved] == 0]
+            self._slot.rows[new] = np.arange(len(rows), len(rows) + len(new))
             rows.extend(np.zeros((len(new), vectors.shape[1]), dtype=np.int16))
             self._squares.extend(np.zeros(len(new), dtype=np.int64))
-            slots = self._slot.values[moved]
-            rows.values[slots] = vectors
-            self._squares.values[slots] = (vectors.astype(np.int64) ** 2).sum(axis=1)
-        self._form.values[terms] = forms
-        self._fresh.values[terms] = True
+            slots = self._slot.rows[moved]
+            rows.rows[slots] = vectors
+            self._squares.rows[slots] = (vectors.astype(np.int64) ** 2).sum(axis=1)
+        self._form.rows[terms] = forms
+        self._fresh.rows[terms] = True
 
     def _made(self, words: Sequence[str]) -> Rows:
         assert self._word_vectors is not None

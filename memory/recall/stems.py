@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.recall.growing import Growing
+from vectorstore import Growing
 
 NOTHING = 0
 """The number of no term: marks the end of a sentence."""
@@ -60,9 +60,9 @@ class Stems:
         if not len(marks):
             return
         surfaces = marks >> 1
-        np.add.at(self._counts.values, surfaces, sign)
-        np.add.at(self._small.values, surfaces[marks & 1 > 0], sign)
-        self._touched.append(np.unique(self._term_of.values[surfaces]))
+        np.add.at(self._counts.rows, surfaces, sign)
+        np.add.at(self._small.rows, surfaces[marks & 1 > 0], sign)
+        self._touched.append(np.unique(self._term_of.rows[surfaces]))
 
     def touched(self) -> list[NDArray[np.int32]]:
         """Return, once, the terms whose forms were counted since this was asked."""
@@ -72,7 +72,7 @@ class Stems:
     def small(self, word: str) -> int:
         """Return how often *word* was written with a small letter."""
         found = self._surfaces.get(word.lower(), -1)
-        return int(self._small.values[found]) if found >= 0 else 0
+        return int(self._small.rows[found]) if found >= 0 else 0
 
     def form(self, number: int) -> str:
         """Return how a term is mostly written here; itself where it is no single word."""
@@ -82,7 +82,7 @@ class Stems:
     def commonest(self, term: int) -> int:
         """Return the commonest surface form of *term*, of equals the first by text; -1 where none is counted."""
         forms = self._forms_of.get(term, ())
-        counts = self._counts.values
+        counts = self._counts.rows
         there = [surface for surface in forms if counts[surface] > 0]
         if len(there) < 2:
             return there[0] if there else -1
@@ -93,7 +93,7 @@ class Stems:
         if len(self) <= count:
             return np.arange(len(self))
         often = np.zeros(len(self), dtype=np.int64)
-        np.add.at(often, self._term_of.values, self._counts.values)
+        np.add.at(often, self._term_of.rows, self._counts.rows)
         rest = int(np.partition(often, len(often) - count - 1)[len(often) - count - 1])
         return np.flatnonzero(often > rest)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory.codec import from_entry
-from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of, quoted, store_namespace
+from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of, prefix_of, store_namespace
 from memory.recall.places import Place
 from memory.recall.query import Query
 from memory.recall.scored import Ranked
@@ -109,7 +109,7 @@ def memory_at(view: View, places: Sequence[Place], id: str) -> tuple[Place, Memo
 
 
 def _others(store: VectorStore, namespace: str) -> list[str]:
-    start = quoted(namespace) + "/"
+    start = prefix_of(namespace)
     return [name for name in store.namespaces() if name.startswith(start)]
 
 

@@ -38,7 +38,7 @@ class Around:
 
 def around(order: Order, rows: Rows) -> Around:
     """Return the surroundings of *rows*."""
-    before, after, answers = order.before.values, order.after.values, order.answers.values
+    before, after, answers = order.before.rows, order.after.rows, order.answers.rows
     one_before, one_after = _step(before, rows), _step(after, rows)
     sides = (one_before, one_after, _step(before, one_before), _step(after, one_after))
     return Around(rows, sides, _step(answers, rows))

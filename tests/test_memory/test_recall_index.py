@@ -104,10 +104,10 @@ def snapshot(index: Index, ids: list[str]) -> list[object]:
         sentence_meaning(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
         question_match(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
         sides,
-        sessions[index.session.values[rows]].tolist(),
-        index.day.values[rows].tolist(),
-        index.cues.values[rows].tolist(),
-        index.asking.values[rows].tolist(),
+        sessions[index.session.rows[rows]].tolist(),
+        index.day.rows[rows].tolist(),
+        index.cues.rows[rows].tolist(),
+        index.asking.rows[rows].tolist(),
         sorted(name for _, name in index.people.present()),
     ]
 
@@ -251,7 +251,7 @@ def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
     assert row(Memory("apple. river?. cloud. stone?", id="a")).asking == 0b1010
     assert row(Memory("apple. river", id="a")).asking == 0
     index = indexed([Memory(". ".join(["apple?"] * (SENTENCES + 9)), id="a"), Memory("river?", id="b")])
-    assert index.asking.values.tolist() == [2**SENTENCES - 1, 1]
+    assert index.asking.rows.tolist() == [2**SENTENCES - 1, 1]
     words = words_of(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
     assert question_match(words, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 2)[0] == pytest.approx(1.0)
 
@@ -330,5 +330,5 @@ def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.M
 def test_days_are_those_of_the_zone_in_which_something_was_said() -> None:
     late = datetime(2024, 5, 1, 23, 30, tzinfo=UTC)
     index = indexed([Memory("apple", id="a", occurred_at=late), Memory("apple", id="b")])
-    assert index.day.values[index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
+    assert index.day.rows[index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
     assert micros(late) > NEVER

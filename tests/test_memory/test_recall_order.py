@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.recall.growing import Growing
 from memory.recall.order import NO_ROW, Order
+from vectorstore import Growing
 
 TURNS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 3), st.booleans()), min_size=1, max_size=25
@@ -38,7 +38,7 @@ def links(order: Order, names: dict[int, int]) -> dict[int, tuple[int, int, int]
     def name(row: int) -> int:
         return -1 if row == NO_ROW else names[row]
 
-    columns = (order.before.values, order.after.values, order.answers.values)
+    columns = (order.before.rows, order.after.rows, order.answers.rows)
     return {turn: tuple(name(int(column[row])) for column in columns) for row, turn in names.items()}  # type: ignore[misc]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from vectorstore.bm25 import BM25_B, BM25_K1
 from vectorstore.core.columns import Columns
 from vectorstore.core.forward import SENTENCE_END, ForwardBlock, distinct_numbers
 from vectorstore.core.growing import Growing
@@ -24,14 +25,13 @@ from vectorstore.distance import prepare
 from vectorstore.filters import Node
 from vectorstore.types import Metadata, Space, Vector
 
-K1 = 0.9
-B = 0.4
-
 
 class Core:
     """Finds entries by vector and by terms; they are known by the engine's row key and by their id."""
 
-    def __init__(self, *, space: Space | None, fields: tuple[str, ...] = (), k1: float = K1, b: float = B) -> None:
+    def __init__(
+        self, *, space: Space | None, fields: tuple[str, ...] = (), k1: float = BM25_K1, b: float = BM25_B
+    ) -> None:
         self._space = space
         self._columns = Columns(fields)
         self._keys: Growing[np.int64] = Growing(np.int64)

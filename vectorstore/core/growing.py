@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 _LARGE = 50_000
 
@@ -13,9 +14,9 @@ T = TypeVar("T", bound=np.generic)
 
 
 class Growing(Generic[T]):
-    """Rows of one dtype; ``rows`` is a view of those in use."""
+    """Rows of one dtype; ``rows`` is a view of those in use, to be read anew after each append."""
 
-    def __init__(self, dtype: DTypeLike, width: int | None = None) -> None:
+    def __init__(self, dtype: type[T], width: int | None = None) -> None:
         self._shape: tuple[int, ...] = () if width is None else (width,)
         self._held: NDArray[T] = np.zeros((0, *self._shape), dtype=dtype)
         self._count = 0
@@ -33,17 +34,20 @@ class Growing(Generic[T]):
         self._held = np.ascontiguousarray(rows, dtype=self._held.dtype)
         self._count = len(rows)
 
-    def append(self, row: ArrayLike) -> None:
-        """Add one row."""
+    def append(self, row: ArrayLike) -> int:
+        """Add one row; return its number."""
         self._make_room(1)
         self._held[self._count] = row
         self._count += 1
+        return self._count - 1
 
-    def extend(self, rows: NDArray[T]) -> None:
-        """Add rows."""
+    def extend(self, rows: Sequence[Any] | NDArray[Any]) -> int:
+        """Add rows; return the number of the first."""
+        start = self._count
         self._make_room(len(rows))
-        self._held[self._count : self._count + len(rows)] = rows
+        self._held[start : start + len(rows)] = rows
         self._count += len(rows)
+        return start
 
     def swap_delete(self, row: int) -> None:
         """Remove *row*; the last one takes its place."""

@@ -11,13 +11,13 @@ question counts once; terms are added up in order of their text.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vectorstore.bm25 import idf
 from vectorstore.core.forward import SENTENCE_END, ForwardBlock
 from vectorstore.core.growing import Growing
 from vectorstore.core.postings import Postings, build
@@ -142,10 +142,10 @@ class Terms:
         owners, numbers = self._sequences.joined(slots)
         lengths = self._sequences.lengths[slots]
         sums = np.zeros(len(slots))
-        for number, idf in asked:
+        for number, weight in asked:
             counts = np.bincount(owners[numbers == number], minlength=len(slots))
             hit = np.flatnonzero(counts)
-            sums[hit] += self._shares(idf, counts[hit], lengths[hit])
+            sums[hit] += self._shares(weight, counts[hit], lengths[hit])
         scores[there] = sums[places]
         return scores
 
@@ -158,7 +158,7 @@ class Terms:
             number = self._number_of.get(term, 0)
             frequency = self._frequency(number)
             if frequency:
-                asked.append((number, math.log(1.0 + (total - frequency + 0.5) / (frequency + 0.5))))
+                asked.append((number, idf(total, frequency)))
         return asked
 
     def _shares(
