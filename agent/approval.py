@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from agent.errors import ArgumentError
+from agent.errors import ArgumentError, choice
 from memory import ToolCallBlock
 
 
@@ -26,14 +26,13 @@ class Approval(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer to a request, with a *reason* that the model is told."""
+    """An answer to a request, with a *reason* that the model is told. *status* may be given as its text."""
 
     status: Approval
     reason: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.status, Approval):
-            raise ArgumentError("status", self.status, f"one of {', '.join(Approval)} is needed")
+        object.__setattr__(self, "status", choice(Approval, self.status, "status"))
 
 
 class ApprovalRequest:

@@ -31,6 +31,9 @@ An ``agent.ArgumentError`` is also a ``memory.ArgumentError``, which is also a `
 
 from __future__ import annotations
 
+from enum import StrEnum
+from typing import TypeVar
+
 import memory
 from agent.results import Ending, RunResult
 
@@ -50,6 +53,18 @@ class ArgumentError(AgentError, memory.ArgumentError):
         self.expected = expected
         text = repr(value)
         Exception.__init__(self, f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def choice(kind: type[_Choice], value: object, argument: str, expected: str = "") -> _Choice:
+    """Return *value* as a member of *kind*; the text of one will do, and another value raises ``ArgumentError``."""
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str) or value not in tuple(kind):
+        raise ArgumentError(argument, value, expected or f"one of {', '.join(kind)} is needed")
+    return kind(value)
 
 
 class Unsupported(ArgumentError):

@@ -141,3 +141,7 @@ class RunResult:
     elapsed: float = 0.0
     fingerprint: str = ""
     trust: Trust = Trust.USER
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ending", Ending(self.ending))
+        object.__setattr__(self, "trust", Trust(self.trust))

@@ -9,12 +9,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from memory.errors import ArgumentError
 
 Kind: TypeAlias = str
 """turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""
 
 Actor: TypeAlias = Literal["user", "assistant", "tool", "document", "system"]
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def choice(kind: type[_Choice], value: object, argument: str) -> _Choice:
+    """Return *value* as a member of *kind*; the text of one will do, and another value raises ``ArgumentError``."""
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str) or value not in tuple(kind):
+        raise ArgumentError(argument, value, f"one of {', '.join(kind)} is needed")
+    return kind(value)
 
 
 class Trust(StrEnum):
@@ -107,6 +121,10 @@ class Memory:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     revision: int = 0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.trust, Trust) and self.trust in tuple(Trust):  # what names none is refused at writing
+            object.__setattr__(self, "trust", Trust(self.trust))
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -174,6 +192,9 @@ class Report:
     total: int | None = None
     made: tuple[Report, ...] = ()
     retired: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcome", choice(Outcome, self.outcome, "outcome"))
 
     @property
     def stored(self) -> bool:
@@ -302,6 +323,9 @@ class WhyNot:
     parts: Mapping[str, float] = field(default_factory=dict)
     by_words: int | None = None
     by_vector: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stage", choice(Stage, self.stage, "stage"))
 
 
 @dataclass(frozen=True, slots=True)

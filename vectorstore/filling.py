@@ -15,7 +15,7 @@ def check_space(value: object) -> Space:
     if isinstance(value.dimension, bool) or not isinstance(value.dimension, int) or value.dimension < 1:
         raise ArgumentError("space.dimension", value.dimension, "a whole number of 1 or more is needed")
     if not isinstance(value.metric, Metric):
-        raise ArgumentError("space.metric", value.metric, "a Metric is needed")
+        raise ArgumentError("space.metric", value.metric, f"a Metric is needed, or one of {', '.join(Metric)}")
     return value
 
 

@@ -55,11 +55,16 @@ class Space:
     """What the vectors of a store have in common.
 
     *fingerprint* names the model and settings that made them; vectors of two fingerprints are never compared.
+    *metric* may be given as its text ("dot"); an unknown one is refused by the store.
     """
 
     fingerprint: str
     dimension: int
     metric: Metric = Metric.COSINE
+
+    def __post_init__(self) -> None:
+        if isinstance(self.metric, str) and self.metric in tuple(Metric):
+            object.__setattr__(self, "metric", Metric(self.metric))
 
     def __str__(self) -> str:
         return f"{self.fingerprint} ({self.dimension} dimensions, {self.metric})"

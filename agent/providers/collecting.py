@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.errors import ProviderError
+from agent.errors import ProviderError, choice
 from agent.items import Citation
 from agent.providers.protocol import (
     CitationPiece,
@@ -35,6 +35,9 @@ class Response:
     usage: Usage = field(default_factory=Usage)
     citations: tuple[Citation, ...] = ()
     kept: KeptAs | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stop", choice(StopReason, self.stop, "stop"))
 
     @property
     def text(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from agent.errors import choice
 from agent.items import Citation, ContextItem
 from agent.providers.settings import ModelSettings
 from agent.results import StopReason, Usage
@@ -118,9 +119,12 @@ class KeptAs:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The reply is over."""
+    """The reply is over; *reason* may be given as its text."""
 
     reason: StopReason
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", choice(StopReason, self.reason, "reason"))
 
 
 Delta: TypeAlias = TextPiece | ThinkingPiece | ToolCallPiece | UsagePiece | CitationPiece | KeptAs | Stop

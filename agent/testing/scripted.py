@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from agent.errors import choice
 from agent.providers.protocol import Delta, Request, Stop, TextPiece, ThinkingPiece, ToolCallPiece, UsagePiece
 from agent.results import StopReason, Usage
 from memory import ToolCallBlock
@@ -38,6 +39,10 @@ class Reply:
     expect: str | Callable[[Request], bool] | None = None
     before: Callable[[], Awaitable[object]] | None = None
     piece: int = 4
+
+    def __post_init__(self) -> None:
+        if self.stop is not None:
+            object.__setattr__(self, "stop", choice(StopReason, self.stop, "stop"))
 
     @property
     def reason(self) -> StopReason:

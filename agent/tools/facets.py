@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from agent.errors import ArgumentError
+from agent.errors import ArgumentError, choice
 from agent.tools.protocol import ToolContext
 from memory import Trust
 
@@ -44,10 +44,10 @@ class Facets:
                 raise ArgumentError(name, getattr(self, name), "True or False is needed")
         if self.authorise is not None and not callable(self.authorise):
             raise ArgumentError("authorise", self.authorise, "a function of arguments and context is needed, or None")
-        if not isinstance(self.trust, Trust):
-            raise ArgumentError("trust", self.trust, "a Trust is needed")
-        if self.approval_below is not None and not isinstance(self.approval_below, Trust):
-            raise ArgumentError("approval_below", self.approval_below, "a Trust is needed, or None")
+        object.__setattr__(self, "trust", choice(Trust, self.trust, "trust", "a Trust is needed"))
+        if self.approval_below is not None:
+            below = choice(Trust, self.approval_below, "approval_below", "a Trust is needed, or None")
+            object.__setattr__(self, "approval_below", below)
 
     def wants_approval(self, trust: Trust) -> bool:
         """Whether a call that speaks for *trust* needs a yes."""

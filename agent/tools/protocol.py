@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from agent.errors import choice
 from agent.providers.protocol import ToolSpec
 from agent.scope import RunScope
 from memory import ImageBlock, TextBlock, Trust
@@ -30,6 +31,9 @@ class ToolContext:
     trust: Trust = Trust.ASSISTANT
     approved: bool = False
     scope: RunScope = field(default_factory=RunScope, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trust", choice(Trust, self.trust, "trust"))
 
     def stamp(self) -> dict[str, Any]:
         """Return what every event of this call carries."""

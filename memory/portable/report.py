@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from memory.records import Outcome, Report
+from memory.records import Outcome, Report, choice
 
 Mode: TypeAlias = Literal["replace", "merge", "upsert"]
 """What becomes of what is here: all of it goes first; it stays as it is; what differs is corrected by the file."""
@@ -52,6 +52,9 @@ class ImportLine:
     of: str | None = None
     spans: int = 0
     made: tuple[Report, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcome", choice(Outcome, self.outcome, "outcome"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from memory.records import choice
+
 
 class IngestAction(StrEnum):
     """What became of one document."""
@@ -41,6 +43,9 @@ class IngestLine:
     forgotten: int = 0
     erased: int = 0
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "action", choice(IngestAction, self.action, "action"))
 
     def __str__(self) -> str:
         parts = [f"{self.source}: {self.action}"]

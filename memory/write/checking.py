@@ -12,7 +12,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Final, get_args
 
 from memory.errors import ArgumentError
-from memory.records import Actor, Memory, Source, Trust
+from memory.records import Actor, Memory, Source, Trust, choice
 from memory.times import aware
 
 ID_LIMIT: Final = 1000  # leaves room for "@revision" within the store's 1,024
@@ -155,11 +155,7 @@ def importance_given(value: object, argument: str) -> float | None:
 
 def trust_given(value: object, argument: str) -> Trust:
     """Return *value* as a trust; a text that names one will do."""
-    try:
-        return Trust(value)  # type: ignore[arg-type]  # any value may come in; the error is the check
-    except ValueError as error:
-        known = ", ".join(trust.value for trust in Trust)
-        raise ArgumentError(argument, value, f"one of {known} is needed") from error
+    return choice(Trust, value, argument)
 
 
 def _scopes(value: object, argument: str) -> Mapping[str, str]:

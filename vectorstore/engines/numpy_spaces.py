@@ -28,7 +28,7 @@ class NumpySpaces(ABC):
     """Space and fields of a store whose *journal* holds the undoes of its present transaction."""
 
     def __init__(self, space: Space | None, fields: tuple[str, ...]) -> None:
-        self._space = space
+        self._space = None if space is None else check_space(space)
         self._next_space: Space | None = None
         self._fields = fields
         self._namespaces: dict[str, MemoryNamespace] = {}
@@ -54,6 +54,7 @@ class NumpySpaces(ABC):
 
     def set_space(self, space: Space) -> None:
         """Record the space of a store that has none yet."""
+        check_space(space)
         with self.transaction():
             if self._space is not None and self._space != space:
                 raise SpaceMismatch(self._space, space)

@@ -68,6 +68,7 @@ class SqliteSpaces:
 
     def set_space(self, space: Space) -> None:
         """Record the space of a store that has none yet; the one that it was switched to is taken from now on."""
+        check_space(space)
         with self._writing() as connection:
             record_space(connection, space)
             self._take(space)
@@ -228,6 +229,8 @@ def agreed(
     database: Database, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
 ) -> Settings:
     """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
+    if space is not None:
+        check_space(space)
     with database.read() as connection:
         recorded = read_settings(connection)
         rows.check_tables(connection)

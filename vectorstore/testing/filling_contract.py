@@ -48,12 +48,12 @@ class FillingContract(StoreContract):
 
     @pytest.mark.parametrize(
         "bad",
-        [None, "next", Space("", 2), Space("x", 0), Space("x", True), Space("x", 2, "cosine")],  # type: ignore[arg-type]
+        [None, "next", Space("", 2), Space("x", 0), Space("x", True), Space("x", 2, "manhattan")],  # type: ignore[arg-type]
         ids=repr,
     )
     def test_what_is_no_space_is_refused(self, bad: Any) -> None:
         store = self.open_lifecycle()
-        for call in (store.begin_space, store.commit_space, lambda space: store.fill_space(space, {})):
+        for call in (store.set_space, store.begin_space, store.commit_space, lambda space: store.fill_space(space, {})):
             with pytest.raises(ArgumentError):
                 call(bad)
         assert store.filling() is None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from memory.records import Memory
+from memory.records import Memory, choice
 
 OnFailure: TypeAlias = Literal["store", "reject"]
 """What becomes of a memory that a policy failed on: kept as it was, or not kept. History has the words either way."""
@@ -34,7 +34,8 @@ class Action(StrEnum):
 class Decision:
     """What to do, a *reason* code for the report, and the *memory* that takes the place of the one judged.
 
-    *spans* counts what was taken out of it; *of* is the id of the memory that it nearly repeats.
+    *action* may be given as its text ("reject"). *spans* counts what was taken out of it; *of* is the id of the memory
+    that it nearly repeats.
     """
 
     action: Action
@@ -42,6 +43,9 @@ class Decision:
     memory: Memory | None = None
     spans: int = 0
     of: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "action", choice(Action, self.action, "action"))
 
 
 @dataclass(frozen=True, slots=True)
