@@ -1,4 +1,4 @@
-"""The agent of Mneme: a loop over messages and a provider, with memory around it.
+"""Agents that remember: a loop over messages and a model provider, with long-term memory around it.
 
 >>> from agent import Agent, QuotingProvider
 >>> from memory import open_memory
@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from agent.agent import Agent
+    from agent.agent import Agent, new_session
     from agent.approval import (
         Approval,
         ApprovalPolicy,
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         no_calls,
         unless,
     )
+    from agent.context.memory_reader import Knowledge
+    from agent.context.summarizer import summariser
+    from agent.context_items import Citation, ContextItem
     from agent.errors import (
         AgentClosed,
         AgentError,
@@ -70,20 +73,17 @@ if TYPE_CHECKING:
         Warned,
     )
     from agent.hooks import Hooks, Moment
-    from agent.items import Citation, ContextItem
-    from agent.ledger import Prices, RunLimits
+    from agent.middleware.base import Invocation, ModelMiddleware, Proceed, Stream, ToolMiddleware
     from agent.middleware.circuit_breaker import CircuitBreaker
-    from agent.middleware.protocol import Invocation, ModelMiddleware, Proceed, Stream, ToolMiddleware
-    from agent.middleware.rate_limit import RateLimit
-    from agent.middleware.retry import Retry
+    from agent.middleware.resilience import RateLimit, Retry
+    from agent.providers.accumulator import complete
     from agent.providers.anthropic import AnthropicProvider
-    from agent.providers.capabilities import Capabilities, ModelInfo, capabilities_of
-    from agent.providers.collecting import complete
-    from agent.providers.ollama import OllamaProvider
-    from agent.providers.openai_compatible import OpenAICompatibleProvider, list_models
-    from agent.providers.protocol import (
+    from agent.providers.base import (
+        Capabilities,
         CitationPiece,
         KeptAs,
+        ModelInfo,
+        ModelSettings,
         Provider,
         Request,
         Stop,
@@ -92,27 +92,24 @@ if TYPE_CHECKING:
         ToolCallPiece,
         ToolSpec,
         UsagePiece,
+        capabilities_of,
     )
-    from agent.providers.quoting import QuotingProvider
+    from agent.providers.extractive import QuotingProvider
+    from agent.providers.ollama import OllamaProvider
+    from agent.providers.openai import OpenAICompatibleProvider, list_models
     from agent.providers.retrying import RetryingProvider
-    from agent.providers.settings import ModelSettings
-    from agent.recalling import Knowledge
     from agent.results import Ending, RunResult, StopReason, ToolRun, Usage
     from agent.subagent import AgentTool
-    from agent.summarising import summariser
-    from agent.tool_policy import ToolPolicy
-    from agent.tools.calculator import calculator
+    from agent.tool_executor import ToolPolicy
+    from agent.tools.base import Authoriser, Facets, Tool, ToolContext, ToolOutput, Toolset, Verdict
+    from agent.tools.builtin import calculator, clock
     from agent.tools.chain import ChainedTool
-    from agent.tools.clock import clock
-    from agent.tools.facets import Authoriser, Facets, Verdict
     from agent.tools.files import file_tools, note_tools
     from agent.tools.function import FunctionTool, tool
     from agent.tools.knowledge import knowledge_tools
     from agent.tools.memory import memory_tools
-    from agent.tools.pages import ResultPages
-    from agent.tools.protocol import Tool, ToolContext, ToolOutput
-    from agent.tools.toolset import Toolset
-    from agent.turn import new_session
+    from agent.tools.pagination import ResultPages
+    from agent.usage import Prices, RunLimits
     from memory import (
         DocumentBlock,
         ImageBlock,
@@ -248,8 +245,13 @@ __all__ = [
 ]
 
 _NAMES: Final = {
-    "agent.agent": "Agent",
-    "agent.approval": "Approval ApprovalPolicy ApprovalRequest Approver Decision all_calls as_flagged no_calls unless",
+    "agent.agent": "Agent new_session",
+    "agent.approval": (
+        "Approval ApprovalPolicy ApprovalRequest Approver Decision all_calls as_flagged no_calls unless"
+    ),
+    "agent.context.memory_reader": "Knowledge",
+    "agent.context.summarizer": "summariser",
+    "agent.context_items": "Citation ContextItem",
     "agent.errors": (
         "AgentClosed AgentError ApprovalUnavailable ArgumentError CallRefused CircuitOpen ConfigurationError "
         "ContextOverflow DeadlinePassed EmptyReply InvalidOutput IterationCap LimitReached MemoryUnavailable "
@@ -261,40 +263,31 @@ _NAMES: Final = {
         "RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded ToolStarted Warned"
     ),
     "agent.hooks": "Hooks Moment",
-    "agent.items": "Citation ContextItem",
-    "agent.ledger": "Prices RunLimits",
+    "agent.middleware.base": "Invocation ModelMiddleware Proceed Stream ToolMiddleware",
     "agent.middleware.circuit_breaker": "CircuitBreaker",
-    "agent.middleware.protocol": "Invocation ModelMiddleware Proceed Stream ToolMiddleware",
-    "agent.middleware.rate_limit": "RateLimit",
-    "agent.middleware.retry": "Retry",
+    "agent.middleware.resilience": "RateLimit Retry",
+    "agent.providers.accumulator": "complete",
     "agent.providers.anthropic": "AnthropicProvider",
-    "agent.providers.capabilities": "Capabilities ModelInfo capabilities_of",
-    "agent.providers.collecting": "complete",
-    "agent.providers.ollama": "OllamaProvider",
-    "agent.providers.openai_compatible": "OpenAICompatibleProvider list_models",
-    "agent.providers.protocol": (
-        "CitationPiece KeptAs Provider Request Stop TextPiece ThinkingPiece ToolCallPiece ToolSpec UsagePiece"
+    "agent.providers.base": (
+        "Capabilities CitationPiece KeptAs ModelInfo ModelSettings Provider Request Stop TextPiece ThinkingPiece "
+        "ToolCallPiece ToolSpec UsagePiece capabilities_of"
     ),
-    "agent.providers.quoting": "QuotingProvider",
+    "agent.providers.extractive": "QuotingProvider",
+    "agent.providers.ollama": "OllamaProvider",
+    "agent.providers.openai": "OpenAICompatibleProvider list_models",
     "agent.providers.retrying": "RetryingProvider",
-    "agent.providers.settings": "ModelSettings",
-    "agent.recalling": "Knowledge",
     "agent.results": "Ending RunResult StopReason ToolRun Usage",
     "agent.subagent": "AgentTool",
-    "agent.summarising": "summariser",
-    "agent.tool_policy": "ToolPolicy",
-    "agent.tools.calculator": "calculator",
+    "agent.tool_executor": "ToolPolicy",
+    "agent.tools.base": "Authoriser Facets Tool ToolContext ToolOutput Toolset Verdict",
+    "agent.tools.builtin": "calculator clock",
     "agent.tools.chain": "ChainedTool",
-    "agent.tools.clock": "clock",
-    "agent.tools.facets": "Authoriser Facets Verdict",
     "agent.tools.files": "file_tools note_tools",
     "agent.tools.function": "FunctionTool tool",
     "agent.tools.knowledge": "knowledge_tools",
     "agent.tools.memory": "memory_tools",
-    "agent.tools.pages": "ResultPages",
-    "agent.tools.protocol": "Tool ToolContext ToolOutput",
-    "agent.tools.toolset": "Toolset",
-    "agent.turn": "new_session",
+    "agent.tools.pagination": "ResultPages",
+    "agent.usage": "Prices RunLimits",
     "memory": "DocumentBlock ImageBlock Message TextBlock ThinkingBlock ToolCallBlock ToolResultBlock run_sync",
 }
 """The public names, by where they are."""

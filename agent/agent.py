@@ -1,45 +1,43 @@
-"""The agent: the loop with memory around it.
+"""The agent: its configuration, checked and put together; runs are started here, and connectors and provider closed.
 
     agent = Agent(QuotingProvider(), memory=open_memory("m.db"))
     print(agent.run_sync("I moved to Lisbon in May.").text)
     print(agent.run_sync("Where do I live?").text)
 
-Here it is put together and closed; one run of it is ``running``.
+One run is ``run``. The fingerprint is a hash of the configuration, so that a stored run can be matched with it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from agent.context import PROFILE_TOKENS
-from agent.conversing import SessionReader, bound_of
-from agent.dispatch import Dispatcher
+from agent.context.assembly import PROFILE_TOKENS
+from agent.context.history_reader import SessionReader, bound_of
+from agent.context.memory_reader import Knowledge, MemoryReader
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
 from agent.events import Event, RunEnded
-from agent.fingerprint import fingerprint
 from agent.hooks import Hooks
-from agent.ledger import Prices, RunLimits
 from agent.loop import NUDGE, Loop, LoopLimits
-from agent.middleware.protocol import ModelMiddleware
-from agent.providers.capabilities import capabilities_of, check_request
-from agent.providers.protocol import Provider, Request
-from agent.providers.settings import ModelSettings
-from agent.reading import marked
-from agent.recalling import Knowledge, MemoryReader
+from agent.middleware.base import ModelMiddleware
+from agent.providers.base import ModelSettings, Provider, Request, capabilities_of, check_request
 from agent.results import RunResult
-from agent.running import Parts, Running
-from agent.storing import TurnStore
-from agent.structured import expected
-from agent.tool_policy import ToolPolicy
-from agent.tools.protocol import Tool, ToolContext
-from agent.tools.toolset import Toolset
-from agent.turn import Turn, checked_deadline, new_seed, new_session, prompt_message
+from agent.run import Parts, Running, Turn
+from agent.structured_output import expected
+from agent.tool_executor import Dispatcher, ToolPolicy
+from agent.tools.base import Tool, ToolContext, Toolset, facets_of
+from agent.trust import marked
+from agent.turn_store import TurnStore
+from agent.usage import Prices, RunLimits
 from memory import (
     Block,
     Clock,
@@ -52,8 +50,75 @@ from memory import (
     system_clock,
 )
 
-if TYPE_CHECKING:  # the whole memory is not needed before one is opened
+if TYPE_CHECKING:
     from memory import HistoryStorage, LongTermMemory
+
+
+def fingerprint(tools: Iterable[Tool], **parts: Any) -> str:
+    """Return SHA-256, in hex, over *parts* and *tools* in a canonical form: neither the order of the tools nor that
+    of any keys matters, nor what is None. Functions count by their names, other objects by their types."""
+    described = sorted((_tool(tool) for tool in tools), key=lambda tool: str(tool["name"]))
+    text = json.dumps({**_plain(parts), "tools": _plain(described)}, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    spec, facets = tool.spec, facets_of(tool)
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "timeout": tool.timeout,
+        "facets": facets,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items() if one is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(json.dumps(_plain(one), sort_keys=True) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        held = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
+        return {"type": type(value).__name__, **_plain(held)}
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def new_session() -> str:
+    """Return an id for a new session."""
+    return str(uuid.uuid4())
+
+
+def new_seed() -> str:
+    """Return a secret from which the marks around recalled memories are made."""
+    return secrets.token_hex(16)
+
+
+def prompt_message(prompt: str | Sequence[Block], clock: Clock) -> Message:
+    """Return *prompt* as the user's message, if it can be answered."""
+    blocks = prompt if isinstance(prompt, str) else tuple(prompt)
+    if not blocks or (isinstance(blocks, str) and not blocks.strip()):
+        raise ArgumentError("prompt", prompt, "something to answer is needed")
+    message = Message.user(blocks, at=clock())
+    try:
+        message.text.encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError("prompt", prompt, "must not contain lone surrogates") from error
+    wrong = [block for block in message.blocks if block.type not in ("text", "image", "document")]
+    if wrong:
+        raise ArgumentError("prompt", wrong[0], "text, image and document blocks are needed")
+    return message
+
+
+def checked_deadline(seconds: float | None) -> float | None:
+    """Return *seconds* if a run can be given them."""
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0):
+        raise ArgumentError("deadline", seconds, "a number of seconds above 0 is needed, or None")
+    return seconds
 
 
 class Agent:

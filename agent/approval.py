@@ -1,6 +1,6 @@
-"""Asking a person before a tool is called: which calls need it, the question, and the answer. Values and rules only.
+"""Approval of tool calls by a person: policies, requests and decisions. Values and rules only.
 
-Agent(provider, tools=[send], policy=ToolPolicy(approval=unless("clock"), approver=ask_on_the_terminal))
+Agent(provider, tools=[send], policy=ToolPolicy(approval=approval_except("clock"), approver=ask_on_the_terminal))
 """
 
 from __future__ import annotations

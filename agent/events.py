@@ -1,12 +1,12 @@
-"""What happens in a run, as it happens. Values only; the last event of a stream is always ``RunEnded``."""
+"""Events of a run, in the order in which they happen. Values only; the last event of a stream is ``RunEnded``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from agent.approval import ApprovalRequest, Decision
+from agent.context_items import ContextItem
 from agent.errors import RunError
-from agent.items import ContextItem
 from agent.results import RunResult, ToolRun, Usage
 from memory import LeftOut, Report, ToolCallBlock
 

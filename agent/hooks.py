@@ -1,6 +1,6 @@
-"""Hooks: functions that are told of each moment of a run. They observe; what they return or raise changes nothing.
+"""Hooks: functions that observe the events of a run. What they return or raise changes nothing.
 
-Agent(provider, hooks=[Hooks(model_called=lambda moment: print(moment.elapsed, len(moment.value.messages)))])
+Agent(provider, hooks=[Hooks(model_called=lambda event: print(event.elapsed, len(event.value.messages)))])
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The loop: ask the model, run the tools it calls, until it answers. It knows nothing of memory.
 
-One async generator of events; the last one is ``LoopEnded``. Nothing is raised but cancellation. How the model is
-asked is ``asking``, how tools are called ``dispatch``.
+One async generator of events; the last one is ``LoopEnded``. Nothing is raised but cancellation. A single call of the
+model is ``model_call``, the calls of tools are ``tool_executor``.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agent.asking import Asking, Ended, TooLong
-from agent.dispatch import Dispatched, Dispatcher, result_of
+from agent.context_items import Citation
 from agent.errors import ArgumentError, Refused
 from agent.events import Event, Nudged, ToolEnded, ToolStarted, Warned
-from agent.items import Citation
-from agent.middleware.protocol import ModelMiddleware
-from agent.providers.collecting import Response, new_call_id
-from agent.providers.protocol import KeptAs, Provider, Request
+from agent.middleware.base import ModelMiddleware
+from agent.model_call import Asking, Ended, TooLong
+from agent.providers.accumulator import Response, new_call_id
+from agent.providers.base import KeptAs, Provider, Request
 from agent.results import Ending, StopReason, ToolRun, Usage
-from agent.structured import Expected
-from agent.tools.protocol import ToolContext
+from agent.structured_output import Expected
+from agent.tool_executor import Dispatched, Dispatcher, result_of
+from agent.tools.base import ToolContext
 from memory import Message, TextBlock, ToolCallBlock
 
 _REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)

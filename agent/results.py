@@ -1,4 +1,4 @@
-"""What a run ends with: its ending, its answer, and what it cost. Values only."""
+"""Results of a run: its ending, its answer, and its usage. Values only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from agent.items import Citation, ContextItem
+from agent.context_items import Citation, ContextItem
 from memory import LeftOut, Message, Report, ToolCallBlock, ToolResultBlock, Trust
 
 

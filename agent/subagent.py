@@ -1,4 +1,7 @@
-"""An agent as a tool of another one: it is asked in words and answers in words, and inherits no scope."""
+"""Sub-agents: an agent as a tool of another agent, called with a task and answering with text.
+
+It inherits neither the conversation nor the memory of its caller.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,9 @@ from pydantic import Field
 from agent.agent import Agent
 from agent.errors import AgentError, ArgumentError, ToolFailed
 from agent.events import ApprovalDecided, ApprovalRequested, RunEnded, SubAgentEvent
-from agent.providers.protocol import ToolSpec
-from agent.tools.facets import Facets
+from agent.providers.base import ToolSpec
+from agent.tools.base import Facets, ToolContext, ToolOutput
 from agent.tools.function import FunctionTool
-from agent.tools.protocol import ToolContext, ToolOutput
 
 DEEPEST = 2
 

@@ -1,6 +1,6 @@
 """A vector store of one's own: a dictionary, searched by brute force, that keeps the data part of the contract.
 
-Written as somebody outside would write it. What may be stored is asked of ``vectorstore.checking``, what a filter
+Written as somebody outside would write it. What may be stored is asked of ``vectorstore.validation``, what a filter
 means of ``vectorstore.filters``; the rest is here. It has no lifecycle part (transactions, views, a change log,
 erasure, backup, ...): ``lacking`` names what is missing, and a wrapper refuses it by name. Its test is
 ``tests/test_vectorstore/test_stranger.py``.
@@ -34,7 +34,9 @@ from vectorstore import (
     StoreClosed,
     lacking,
 )
-from vectorstore.checking import (
+from vectorstore.distance import as_vector, as_vectors
+from vectorstore.filters import All, matches, parse
+from vectorstore.validation import (
     batches,
     check_entry,
     check_expect,
@@ -48,8 +50,6 @@ from vectorstore.checking import (
     check_vectors,
     last_of_each,
 )
-from vectorstore.distance import as_vector, as_vectors
-from vectorstore.filters import All, matches, parse
 
 K1, B = 0.9, 0.4
 

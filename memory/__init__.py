@@ -3,7 +3,7 @@
 >>> from memory import open_memory, run_sync
 >>> memory = open_memory("assistant.db")
 >>> report = run_sync(memory.remember("I moved to Lisbon."))
->>> run_sync(memory.recall("Where do I live?"))[0].memory.text
+>>> run_sync(memory.retrieval("Where do I live?"))[0].memory.text
 'I moved to Lisbon.'
 
 Longer than other files, since every public name stands here twice: for type checkers and in ``__all__``.
@@ -18,21 +18,32 @@ if TYPE_CHECKING:
     from memory.chunking.markdown import MarkdownChunker
     from memory.chunking.protocol import Chunk, Chunker
     from memory.chunking.text import TextChunker
-    from memory.embedders.cache import EmbeddingCache
-    from memory.embedders.cache_tables import SqliteEmbeddingCache
-    from memory.embedders.cached import CachedEmbedder
-    from memory.embedders.details import DetailedEmbedder, Embeddings, Truncation, embed_detailed
+    from memory.documents.citations import Citation, cite
+    from memory.documents.discovery import unreadable
+    from memory.documents.document import Document, Passage, Passages, passages_of
+    from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport
+    from memory.documents.knowledge_base import DocumentInfo, KnowledgeBase
+    from memory.documents.loaders.base import Loaded, Loader
+    from memory.embedders.cache import CachedEmbedder, EmbeddingCache
+    from memory.embedders.cache_sqlite import SqliteEmbeddingCache
     from memory.embedders.fallback import FallbackEmbedder
+    from memory.embedders.fingerprint import embedder_space
     from memory.embedders.function import FunctionEmbedder
     from memory.embedders.hashing import HashingEmbedder
-    from memory.embedders.local import LocalEmbedder
+    from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
     from memory.embedders.ollama import OllamaEmbedder
     from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
-    from memory.embedders.protocol import Embedder, EmbeddingKind, WordVectors
-    from memory.embedders.remote import is_remote
-    from memory.embedders.space import embedder_space
-    from memory.embedders.static_table import local_available
-    from memory.embedders.word_vectors import LocalWordVectors
+    from memory.embedders.protocol import (
+        DetailedEmbedder,
+        Embedder,
+        EmbeddingKind,
+        Embeddings,
+        Truncation,
+        WordVectors,
+        embed_detailed,
+        is_remote,
+    )
+    from memory.erasure.receipt import read_receipt, receipt_text
     from memory.errors import (
         ArgumentError,
         CannotUndo,
@@ -54,13 +65,39 @@ if TYPE_CHECKING:
         TokenizerUnavailable,
         UnreadableExport,
     )
-    from memory.estimating_counter import EstimatingCounter
-    from memory.evaluating.evaluate import Evaluation, EvaluationLine, evaluate
-    from memory.evaluating.intervals import Interval, bootstrap
-    from memory.listed import History, Page, Stats
+    from memory.evaluation.bootstrap import Interval, bootstrap
+    from memory.evaluation.evaluation import Evaluation, EvaluationLine, evaluate
+    from memory.export_import.report import ExportReport, ImportLine, ImportReport
+    from memory.history.protocol import (
+        Conversation,
+        HistoryStorage,
+        SessionInfo,
+        StoredMessage,
+        Summary,
+        SummaryStorage,
+    )
+    from memory.history.retention import Retention
+    from memory.history.short_term import ShortTermMemory
+    from memory.history.sqlite import SqliteHistory
+    from memory.history.summary_window import Summarise, SummaryWindow
+    from memory.history.sync_history import InMemoryHistory
+    from memory.history.windows import (
+        Chain,
+        ConversationPolicy,
+        FixedWindow,
+        KeepAll,
+        ReadPolicy,
+        TokenWindow,
+        Window,
+        window_of,
+    )
+    from memory.http.requests import is_loopback
     from memory.long_term import LongTermMemory
-    from memory.message_metadata import QUOTES, RECALLED, TRUST, USED
     from memory.messages import (
+        QUOTES,
+        RECALLED,
+        TRUST,
+        USED,
         Block,
         DocumentBlock,
         ImageBlock,
@@ -71,63 +108,39 @@ if TYPE_CHECKING:
         ToolCallBlock,
         ToolResultBlock,
     )
-    from memory.opening import open_memory
-    from memory.policies.chain import Chain
-    from memory.policies.fixed_window import FixedWindow
-    from memory.policies.keep_all import KeepAll
-    from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window, window_of
-    from memory.policies.summary import Summarise, SummaryWindow
-    from memory.policies.token_window import TokenWindow
-    from memory.portable.report import ExportReport, ImportLine, ImportReport
-    from memory.rag.cite import Citation, cite
-    from memory.rag.documents import Document
-    from memory.rag.knowledge_base import DocumentInfo, KnowledgeBase
-    from memory.rag.loaders.protocol import Loaded, Loader
-    from memory.rag.passages import Passage, Passages, passages_of
-    from memory.rag.report import IngestAction, IngestLine, IngestProgress, IngestReport
-    from memory.rag.trial import unreadable
-    from memory.recall.hooks import RecallHooks
-    from memory.recall.settings import RecallSettings
-    from memory.receipts import read_receipt, receipt_text
-    from memory.records import (
-        Actor,
-        Change,
+    from memory.models import Actor, Change, Memory, Operation, Source, Trust
+    from memory.open import open_memory
+    from memory.results import (
         Forgotten,
         Found,
+        History,
         Hit,
         Left,
         LeftOut,
         Matched,
-        Memory,
-        Operation,
         Outcome,
+        Page,
         Report,
-        Source,
         Stage,
-        Trust,
+        Stats,
         Unreached,
         Verified,
         WhyNot,
     )
-    from memory.requests import is_loopback
-    from memory.runtime import run_sync
+    from memory.retrieval.hooks import RecallHooks
+    from memory.retrieval.scoring.settings import RecallSettings
+    from memory.runtime import in_thread, run_sync
     from memory.scopes import Scopes
-    from memory.secret_checks import luhn
-    from memory.secret_finding import SecretSpan, secret_spans, without_secrets
-    from memory.secret_kinds import SecretKind
-    from memory.short_term import ShortTermMemory
-    from memory.storage.conversation import Conversation
-    from memory.storage.in_memory import InMemoryHistory
-    from memory.storage.protocol import HistoryStorage, SessionInfo, StoredMessage
-    from memory.storage.retention import Retention
-    from memory.storage.sqlite import SqliteHistory
-    from memory.storage.summaries import Summary, SummaryStorage
-    from memory.threads import in_thread
-    from memory.tiktoken_counter import TiktokenCounter
-    from memory.times import Clock, system_clock
-    from memory.tokens import TokenCounter, default_counter, message_tokens
-    from memory.write.embedding_settings import EmbeddingSettings
-    from memory.write.pending import Flushed
+    from memory.secrets.checks import luhn
+    from memory.secrets.patterns import SecretKind
+    from memory.secrets.scanner import SecretSpan, secret_spans, without_secrets
+    from memory.timestamps import Clock, system_clock
+    from memory.tokens.counter import TokenCounter, default_counter, message_tokens
+    from memory.tokens.estimating_counter import EstimatingCounter
+    from memory.tokens.tiktoken_counter import TiktokenCounter
+    from memory.write.access_control import may_change
+    from memory.write.embedding_backfill import Flushed
+    from memory.write.embedding_service import EmbeddingSettings
     from memory.write.policies import (
         Action,
         Decision,
@@ -146,8 +159,7 @@ if TYPE_CHECKING:
         TurnPolicy,
         WritePolicy,
     )
-    from memory.write.reembedding import Reembedded, ReembeddingProgress
-    from memory.write.trust import may_change
+    from memory.write.reembed import Reembedded, ReembeddingProgress
 
 __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "Action",
@@ -319,82 +331,70 @@ _NAMES: Final = {
     "memory.chunking.markdown": "MarkdownChunker",
     "memory.chunking.protocol": "Chunk Chunker",
     "memory.chunking.text": "TextChunker",
-    "memory.embedders.cache": "EmbeddingCache",
-    "memory.embedders.cache_tables": "SqliteEmbeddingCache",
-    "memory.embedders.cached": "CachedEmbedder",
-    "memory.embedders.details": "DetailedEmbedder Embeddings Truncation embed_detailed",
+    "memory.documents.citations": "Citation cite",
+    "memory.documents.discovery": "unreadable",
+    "memory.documents.document": "Document Passage Passages passages_of",
+    "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
+    "memory.documents.knowledge_base": "DocumentInfo KnowledgeBase",
+    "memory.documents.loaders.base": "Loaded Loader",
+    "memory.embedders.cache": "CachedEmbedder EmbeddingCache",
+    "memory.embedders.cache_sqlite": "SqliteEmbeddingCache",
     "memory.embedders.fallback": "FallbackEmbedder",
+    "memory.embedders.fingerprint": "embedder_space",
     "memory.embedders.function": "FunctionEmbedder",
     "memory.embedders.hashing": "HashingEmbedder",
-    "memory.embedders.local": "LocalEmbedder",
+    "memory.embedders.local": "LocalEmbedder LocalWordVectors local_available",
     "memory.embedders.ollama": "OllamaEmbedder",
     "memory.embedders.openai_compatible": "OpenAICompatibleEmbedder",
-    "memory.embedders.protocol": "Embedder EmbeddingKind WordVectors",
-    "memory.embedders.remote": "is_remote",
-    "memory.embedders.space": "embedder_space",
-    "memory.embedders.static_table": "local_available",
-    "memory.embedders.word_vectors": "LocalWordVectors",
+    "memory.embedders.protocol": (
+        "DetailedEmbedder Embedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed is_remote"
+    ),
+    "memory.erasure.receipt": "read_receipt receipt_text",
     "memory.errors": (
-        "ArgumentError CannotUndo DuplicateKey EmbedderChanged EmbedderError EmbedderMismatch "
-        "FilterError HttpConnectError HttpError HttpStatusError HttpTimeout LoadError MemoryLayerError NoSuchMemory "
+        "ArgumentError CannotUndo DuplicateKey EmbedderChanged EmbedderError EmbedderMismatch FilterError "
+        "HttpConnectError HttpError HttpStatusError HttpTimeout LoadError MemoryLayerError NoSuchMemory "
         "NotTrusted RejectedText StoreError TokenizerUnavailable UnreadableExport"
     ),
-    "memory.estimating_counter": "EstimatingCounter",
-    "memory.evaluating.evaluate": "Evaluation EvaluationLine evaluate",
-    "memory.evaluating.intervals": "Interval bootstrap",
-    "memory.listed": "History Page Stats",
+    "memory.evaluation.bootstrap": "Interval bootstrap",
+    "memory.evaluation.evaluation": "Evaluation EvaluationLine evaluate",
+    "memory.export_import.report": "ExportReport ImportLine ImportReport",
+    "memory.history.protocol": "Conversation HistoryStorage SessionInfo StoredMessage Summary SummaryStorage",
+    "memory.history.retention": "Retention",
+    "memory.history.short_term": "ShortTermMemory",
+    "memory.history.sqlite": "SqliteHistory",
+    "memory.history.summary_window": "Summarise SummaryWindow",
+    "memory.history.sync_history": "InMemoryHistory",
+    "memory.history.windows": ("Chain ConversationPolicy FixedWindow KeepAll ReadPolicy TokenWindow Window window_of"),
+    "memory.http.requests": "is_loopback",
     "memory.long_term": "LongTermMemory",
-    "memory.message_metadata": "QUOTES RECALLED TRUST USED",
     "memory.messages": (
-        "Block DocumentBlock ImageBlock Message Role TextBlock ThinkingBlock ToolCallBlock ToolResultBlock"
+        "Block DocumentBlock ImageBlock Message QUOTES RECALLED Role TRUST TextBlock ThinkingBlock ToolCallBlock "
+        "ToolResultBlock USED"
     ),
-    "memory.opening": "open_memory",
-    "memory.policies.chain": "Chain",
-    "memory.policies.fixed_window": "FixedWindow",
-    "memory.policies.keep_all": "KeepAll",
-    "memory.policies.protocol": "ConversationPolicy ReadPolicy Window window_of",
-    "memory.policies.summary": "Summarise SummaryWindow",
-    "memory.policies.token_window": "TokenWindow",
-    "memory.portable.report": "ExportReport ImportLine ImportReport",
-    "memory.rag.cite": "Citation cite",
-    "memory.rag.documents": "Document",
-    "memory.rag.knowledge_base": "DocumentInfo KnowledgeBase",
-    "memory.rag.loaders.protocol": "Loaded Loader",
-    "memory.rag.passages": "Passage Passages passages_of",
-    "memory.rag.report": "IngestAction IngestLine IngestProgress IngestReport",
-    "memory.rag.trial": "unreadable",
-    "memory.recall.hooks": "RecallHooks",
-    "memory.recall.settings": "RecallSettings",
-    "memory.receipts": "read_receipt receipt_text",
-    "memory.records": (
-        "Actor Change Forgotten Found Hit Left LeftOut Matched Memory Operation Outcome Report Source Stage "
-        "Trust Unreached Verified WhyNot"
+    "memory.models": "Actor Change Memory Operation Source Trust",
+    "memory.open": "open_memory",
+    "memory.results": (
+        "Forgotten Found History Hit Left LeftOut Matched Outcome Page Report Stage Stats Unreached Verified WhyNot"
     ),
-    "memory.requests": "is_loopback",
-    "memory.runtime": "run_sync",
+    "memory.retrieval.hooks": "RecallHooks",
+    "memory.retrieval.scoring.settings": "RecallSettings",
+    "memory.runtime": "in_thread run_sync",
     "memory.scopes": "Scopes",
-    "memory.secret_checks": "luhn",
-    "memory.secret_finding": "SecretSpan secret_spans without_secrets",
-    "memory.secret_kinds": "SecretKind",
-    "memory.short_term": "ShortTermMemory",
-    "memory.storage.conversation": "Conversation",
-    "memory.storage.in_memory": "InMemoryHistory",
-    "memory.storage.protocol": "HistoryStorage SessionInfo StoredMessage",
-    "memory.storage.retention": "Retention",
-    "memory.storage.sqlite": "SqliteHistory",
-    "memory.storage.summaries": "Summary SummaryStorage",
-    "memory.threads": "in_thread",
-    "memory.tiktoken_counter": "TiktokenCounter",
-    "memory.times": "Clock system_clock",
-    "memory.tokens": "TokenCounter default_counter message_tokens",
-    "memory.write.embedding_settings": "EmbeddingSettings",
-    "memory.write.pending": "Flushed",
+    "memory.secrets.checks": "luhn",
+    "memory.secrets.patterns": "SecretKind",
+    "memory.secrets.scanner": "SecretSpan secret_spans without_secrets",
+    "memory.timestamps": "Clock system_clock",
+    "memory.tokens.counter": "TokenCounter default_counter message_tokens",
+    "memory.tokens.estimating_counter": "EstimatingCounter",
+    "memory.tokens.tiktoken_counter": "TiktokenCounter",
+    "memory.write.access_control": "may_change",
+    "memory.write.embedding_backfill": "Flushed",
+    "memory.write.embedding_service": "EmbeddingSettings",
     "memory.write.policies": (
         "Action Decision Extractor Fact Judge LookingPolicy MinimumLength Near NearDuplicates NoSecrets "
         "StoreAlways Stored Turn TurnDecision TurnPolicy WritePolicy"
     ),
-    "memory.write.reembedding": "Reembedded ReembeddingProgress",
-    "memory.write.trust": "may_change",
+    "memory.write.reembed": "Reembedded ReembeddingProgress",
 }
 """The public names, by where they are."""
 _WHERE: Final = {name: part for part, names in _NAMES.items() for name in names.split()}

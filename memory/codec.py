@@ -1,4 +1,4 @@
-"""A memory as a store entry and back: the one place that knows how fields are kept.
+"""Conversion of a memory to a store entry and back: the one place that knows how fields are kept.
 
 Text, context and vector are the entry's own; everything else is flat metadata, so that every field can be filtered
 on. A caller's own fields are kept under ``meta.NAME``, scopes under ``scope.NAME``; no name of ours can collide.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from memory.records import Memory, Source, Trust
-from memory.times import from_text, offset_of, to_text
+from memory.models import Memory, Source, Trust
+from memory.timestamps import from_text, offset_of, to_text
 from vectorstore import Entry, Vector
 
 DECLARED_FIELDS = (

@@ -1,61 +1,867 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
-The face over the write path (``memory.write``), erasure (``memory.erasure``), conversation history
-(``memory.storage``) and recall (``memory.recall``). What answers, lists, changes and erases, and what is about
-vectors, is in ``recalling``, ``listing``, ``revising``, ``erasing`` and ``reembedding``, parts of the same face. Not
-conversation windows (``short_term``) and not the reading of documents (``rag``).
+The facade over the write path (``memory.write``), erasure (``memory.erasure``), conversation history
+(``memory.history``), retrieval (``memory.retrieval``) and export and import (``memory.export_import``). Not
+conversation windows (``memory.history.windows``) and not the reading of documents (``memory.documents``).
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
     <Outcome.STORED: 'stored'>
-    >>> run_sync(memory.recall("Where did I move?"))[0].memory.text
+    >>> run_sync(memory.retrieval("Where did I move?"))[0].memory.text
     'I moved to Lisbon in May.'
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import os
+import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import tzinfo
-from typing import TypeAlias
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeAlias, TypeVar, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
-from memory.erasing import Erasing
-from memory.erasure.cached_vectors import CachedVectors
-from memory.erasure.derived_rows import DerivedRows
-from memory.erasure.summaries import SummaryEraser
+from memory.erasure import forget
+from memory.erasure.derived_data import CachedVectors, DerivedRows, SummaryEraser
+from memory.erasure.grace_period import carry_out, restore_forgotten
+from memory.erasure.selection import selection
+from memory.erasure.verify import verify
 from memory.errors import ArgumentError, DuplicateKey, translating
-from memory.forgotten.held import Held, InMemoryHeld
-from memory.forgotten.tombstones import InMemoryTombstones, Tombstones
-from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
-from memory.listing import Listing
+from memory.export_import import exporter, importer
+from memory.export_import.report import ExportReport, ImportReport, Mode
+from memory.history.codec import check_namespace
+from memory.history.protocol import HistoryStorage
+from memory.history.sync_history import InMemoryHistory, ThreadedHistory
+from memory.list_query import Filters, Order, Selection, tally
 from memory.messages import Message
-from memory.moving import Moving
+from memory.models import Actor, Memory, Operation, Source, Trust
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.pinned import Pinned
-from memory.recall.hooks import RecallHooks
-from memory.recall.recall import Recaller
-from memory.recall.segment_tables import SqliteSegments
-from memory.recall.settings import RecallSettings
-from memory.recalling import Recalling
-from memory.records import Memory, Report
-from memory.reembedding import Reembedding
-from memory.revising import Revising
-from memory.storage.in_memory import InMemoryHistory
-from memory.storage.protocol import HistoryStorage
-from memory.storage.rows import ThreadedHistory
-from memory.times import Clock, aware_clock, system_clock
-from memory.write import completing, pending, remembering, turns
-from memory.write.checking import names
+from memory.results import Forgotten, Found, History, Page, Report, Stage, Stats, Verified, WhyNot
+from memory.retrieval.hook_runner import Worded, deeper, reranked, worded
+from memory.retrieval.hooks import RecallHooks
+from memory.retrieval.index.index_cache_sqlite import SqliteSegments
+from memory.retrieval.query import Around, Query, RecallOptions, check_question
+from memory.retrieval.retriever import Recaller
+from memory.retrieval.scoring.settings import RecallSettings
+from memory.runtime import in_thread
+from memory.scopes import Scopes, filter_of
+from memory.tables.idempotency_keys import InMemoryKeys, KeptKeys, Keys, TimeOrderedIds
+from memory.tables.operation_log import InMemoryOperations, Operations
+from memory.tables.soft_deletes import Held, InMemoryHeld
+from memory.tables.tombstones import InMemoryTombstones, Tombstones
+from memory.timestamps import Clock, aware, aware_clock, offset_of, system_clock, to_text
+from memory.tokens.counter import default_counter
+from memory.validation import actor_named, importance_given, name, names, plain_text, texts, trust_given, whole
+from memory.validation import texts as checked_texts
+from memory.write import corrections, crash_recovery, embedding_backfill, pipeline, reembed, turn_writer, undo
 from memory.write.context import WriteContext
-from memory.write.embedding import Embedding
-from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.ids import TimeOrderedIds
-from memory.write.judging import Rules
-from memory.write.keys import InMemoryKeys, KeptKeys, Keys
-from memory.write.operations import InMemoryOperations, Operations
+from memory.write.embedding_backfill import Flushed
+from memory.write.embedding_service import Embedding, EmbeddingSettings
 from memory.write.policies import OnFailure, WritePolicy
-from vectorstore import LifecycleStore, VectorStore, VectorStoreError, lifecycle_of
+from memory.write.policy_runner import Rules
+from memory.write.provenance import all_versions
+from memory.write.reembed import Reembedded, ReembeddingProgress
+from vectorstore import Filter, LifecycleStore, Metadata, SpaceChanged, VectorStore, VectorStoreError, lifecycle_of
+
+T = TypeVar("T")
+
+
+@translating
+class Recalling:
+    """What ``LongTermMemory`` finds again."""
+
+    clock: Clock
+    zone: tzinfo | None
+    embedding: Embedding
+    _recaller: Recaller
+    _hooks: RecallHooks | None
+    _counter: Callable[[str], int] | None
+    _offline: bool
+
+    async def recall(
+        self,
+        question: str,
+        k: int = 10,
+        *,
+        context: Sequence[str] = (),
+        namespace: str | Sequence[str] = "",
+        where: Filter | None = None,
+        tags: Sequence[str] = (),
+        scopes: Scopes | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        token_budget: int | None = None,
+        counter: Callable[[str], int] | None = None,
+        explain: bool = False,
+        lanes: Sequence[str] = (CONVERSATION, DOCUMENTS),
+        collections: Sequence[str] | None = None,
+        around: Around = 0,
+        hooks: RecallHooks | None = None,
+    ) -> Found:
+        """Find what is remembered about *question*, best first.
+
+        *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
+        together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
+        *tags*: any of them; *scopes*: all of them, as ``{"project": "atlas"}`` or with a list of values for any.
+        *as_of* asks for what held then, *known_at* for what was recorded by then. *around* gives each hit so
+        many turns of its session, or passages of its document, on each side, or of a conversation its whole "exchange",
+        inside the *token_budget*. *hooks* stand in
+        the place of those given when the memory was opened. Without an embedder, or when it fails, words alone decide.
+        ``Found.notes`` say what was done so.
+        """
+        hooks = self._hooks_for(hooks)
+        query, notes = await self._asked(
+            question,
+            k,
+            context=context,
+            namespace=namespace,
+            where=where,
+            tags=tags,
+            scopes=scopes,
+            as_of=as_of,
+            known_at=known_at,
+            token_budget=token_budget,
+            counter=counter,
+            explain=explain,
+            lanes=lanes,
+            collections=collections,
+            around=around,
+            hooks=hooks,
+        )
+        found, query, problem = await self._found(query, hooks)
+        notes += [] if problem is None else [problem]
+        if query.around and found.hits:
+            found = await asyncio.to_thread(self._recaller.widened, query, found)
+        return replace(found, notes=(*found.notes, *notes)) if notes else found
+
+    async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
+        """Say why ``recall(question, k, **options)`` does not give the memory *id*, or at which place it does.
+
+        The answer names the first stage that stopped it and its places by words, by vector and in the ranking.
+        A store with data alone raises ``UnsupportedError``.
+        """
+        (name,) = names([id], "id")
+        hooks = self._hooks_for(options.get("hooks"))
+        options["hooks"] = hooks
+        query, _ = await self._asked(question, k, **options)
+        answer, query, _ = await self._searched(lambda one: self._recaller.why_not(one, name), query)
+        if hooks is None or hooks.rerank is None or answer.rank is None:
+            return answer
+        found, _, _ = await self._found(query, hooks)
+        at = next((at for at, hit in enumerate(found, start=1) if hit.memory.id == name), None)
+        if at is not None:
+            return replace(answer, stage=Stage.FOUND, reason=f"hit {at} of {len(found)}, as the reranker ordered them")
+        if answer.stage is Stage.FOUND:
+            return replace(answer, stage=Stage.RANK, reason=f"ranked {answer.rank}; the reranker put others before it")
+        return answer
+
+    async def _found(self, query: Query, hooks: RecallHooks | None) -> tuple[Found, Query, str | None]:
+        deep = deeper(query, hooks)
+        found, searched, problem = await self._searched(self._recaller.recall, deep)
+        if hooks is not None and deep is not query:
+            found = await reranked(query, found, hooks)
+        query = replace(query, vectors=searched.vectors)
+        return found, query, problem
+
+    async def _searched(self, search: Callable[[Query], T], query: Query) -> tuple[T, Query, str | None]:
+        """Search; once more where the file was switched to other vectors, with those, or a note that there are none.
+
+        The query that was answered comes back with the answer.
+        """
+        try:
+            return await asyncio.to_thread(search, query), query, None
+        except SpaceChanged:
+            await asyncio.to_thread(self.embedding.follow)
+            vectors, problem = await self.embedding.queries([*query.vectors])
+            query = replace(query, vectors=vectors)
+            return await asyncio.to_thread(search, query), query, problem
+
+    async def _asked(
+        self, question: str, k: int, *, explain: bool = False, **options: Unpack[RecallOptions]
+    ) -> tuple[Query, list[str]]:
+        """Return what is asked, with the vectors of its wordings; noted is what was done with the question."""
+        check_question(question)
+        namespace, counter = options.get("namespace", ""), options.get("counter")
+        collections, as_of, known_at = options.get("collections"), options.get("as_of"), options.get("known_at")
+        context, hooks = texts(options.get("context", ()), "context"), options.get("hooks")
+        query = Query(
+            text=question,
+            now=aware(self.clock(), self.zone),
+            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
+            lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
+            collections=None if collections is None else tuple(collections),
+            k=k,
+            where=filter_of(options.get("scopes"), (), options.get("where")),
+            tags=names(options.get("tags", ()), "tags"),
+            as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
+            known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),
+            token_budget=options.get("token_budget"),
+            counter=self._count if counter is None else counter,
+            explain=explain,
+            around=options.get("around", 0),
+        )
+        said = Worded(question) if hooks is None else await worded(question, context, hooks)
+        leant_on = self._recaller.leant_on(said.text, context)
+        query = replace(query, text=said.text, context=leant_on, wordings=said.wordings)
+        every = (query.asked, *(one.text for one in query.wordings))
+        wordings = await asyncio.to_thread(self._wordings, query, every)
+        vectors, problem = await self.embedding.queries(wordings)
+        notes = [f"asked together with what it leans on: {' / '.join(leant_on)}"] if leant_on else []
+        notes += [*said.notes, *([] if problem is None else [problem])]
+        return replace(query, vectors=vectors), notes
+
+    def _wordings(self, query: Query, every: Sequence[str]) -> tuple[str, ...]:
+        found = (self._recaller.wordings(one, namespaces=query.namespaces, lanes=query.lanes) for one in every)
+        return tuple(dict.fromkeys(text for wordings in found for text in wordings))
+
+    def _hooks_for(self, given: RecallHooks | None) -> RecallHooks | None:
+        if given is not None and not isinstance(given, RecallHooks):
+            raise ArgumentError("hooks", given, "a RecallHooks is needed")
+        return self._hooks if given is None else given
+
+    def _count(self, text: str) -> int:
+        if self._counter is None:
+            self._counter = default_counter(offline=self._offline).count
+        return self._counter(text)
+
+
+@translating
+class Listing:
+    """What ``LongTermMemory`` lists and counts: everything said or noted, disabled and expired memories too."""
+
+    _context: WriteContext
+    _pinned: Pinned
+
+    async def list(
+        self,
+        *,
+        order: Order = "id",
+        after: str | None = None,
+        limit: int = 100,
+        namespace: str = "",
+        **filters: Unpack[Filters],
+    ) -> Page:
+        """Return memories in an order that stays, *limit* at most, those behind the cursor *after*.
+
+        *order*: "id" (of writing; those with a key of yours come last), "oldest" or "newest" first by when they
+        were said, or else written; equal times by id. ``page.next`` is the cursor of the next page, None after the
+        last; in order of "id" any id is one. In a file, a page reads what is on it and no more; the first one by
+        time makes an index for that.
+        *filters*: see ``Filters``.
+        """
+        whole(limit, "limit")
+        selection = self._selection(filters, namespace)
+        return await asyncio.to_thread(selection.page, self._context.store, order=order, after=after, limit=limit)
+
+    async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
+        """Return the pinned memories that hold now, the most important first, then the newest.
+
+        It costs what was written since the last call, not what there is; the first call looks through the namespace.
+        """
+        now = aware(self._context.clock(), self._context.zone)
+        return await asyncio.to_thread(self._pinned.standing, namespace, now)
+
+    async def count(self, *, namespace: str = "", **filters: Unpack[Filters]) -> int:
+        """Return how many memories there are (that *filters* select)."""
+        return await asyncio.to_thread(self._selection(filters, namespace).count, self._context.store)
+
+    async def stats(
+        self,
+        *,
+        namespace: str = "",
+        scopes: Scopes | None = None,
+        tags: Sequence[str] = (),
+        where: Filter | None = None,
+    ) -> Stats:
+        """Return what the namespace holds, in counts and times; exact, and of it alone.
+
+        *scopes*, *tags* and *where* as in ``recall``: then only what they select is counted, in every lane.
+        """
+        selected = filter_of(scopes, names(tags, "tags"), where)
+        store_namespace(namespace, CONVERSATION)
+        now = aware(self._context.clock(), self._context.zone)
+        return await asyncio.to_thread(tally, self._context.store, namespace, now, selected)
+
+    def _selection(self, filters: Filters, namespace: str) -> Selection:
+        now = aware(self._context.clock(), self._context.zone)
+        return Selection.of(filters, namespace, now=now, zone=self._context.zone)
+
+
+@translating
+class Revising:
+    """What ``LongTermMemory`` does to memories that are there. Every call is an operation in the log.
+
+    Marks (pin, disable, tag, importance, expiry) are changed in place: text, vector and validity stay, there is no
+    new version, and all of *ids* are changed or none. They return None where nothing differed and nothing was done.
+    An unknown id raises ``NoSuchMemory``; an *actor* that is trusted less than a memory, unless one who is trusted
+    enough *approved* it, ``NotTrusted``.
+    """
+
+    _context: WriteContext
+
+    async def correct(
+        self,
+        id: str,
+        text: str,
+        *,
+        namespace: str = "",
+        valid_from: datetime | None = None,
+        valid_to: datetime | None = None,
+        expect: int | None = None,
+        sensitive: bool = False,
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Report:
+        """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
+
+        *sensitive* marks it, as ``Memory.sensitive`` does what is remembered; what was marked stays so.
+        An unknown id raises ``NoSuchMemory``, a policy that says no ``RejectedText``. *expect*: the
+        revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
+        than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
+        """
+        return await corrections.correct(
+            self._context,
+            id,
+            text,
+            namespace,
+            valid_from=valid_from,
+            valid_to=valid_to,
+            expect=expect,
+            sensitive=sensitive,
+            actor=actor,
+            approved_by=approved_by,
+        )
+
+    async def merge(
+        self,
+        ids: Sequence[str],
+        text: str,
+        *,
+        namespace: str = "",
+        sensitive: bool = False,
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Report:
+        """Make one memory of several: the first gets *text*, the others go to the archive and are found no more.
+
+        It names them in ``derived_from``, and each keeps its source in the archive. The first keeps its id, place,
+        speaker and time; tags are those of all, trust the least, expiry the earliest. It is marked as sensitive if one
+        of them is, or if *sensitive* says so.
+        """
+        return await corrections.merge(
+            self._context, ids, text, namespace, sensitive=sensitive, actor=actor, approved_by=approved_by
+        )
+
+    async def end(
+        self,
+        id: str,
+        valid_to: datetime | None,
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Report:
+        """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
+        return await asyncio.to_thread(
+            corrections.end, self._context, id, valid_to, namespace, actor=actor, approved_by=approved_by
+        )
+
+    async def pin(
+        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation | None:
+        """Pin memories: an assistant is shown them always."""
+        return await self._mark("pin", ids, lambda _: {"pinned": True}, namespace, actor, approved_by)
+
+    async def unpin(
+        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation | None:
+        """Unpin memories."""
+        return await self._mark("unpin", ids, lambda _: {"pinned": None}, namespace, actor, approved_by)
+
+    async def disable(
+        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation | None:
+        """Keep memories, with all their versions, out of every answer; listing still shows them."""
+        return await self._mark("disable", ids, lambda _: {"disabled": True}, namespace, actor, approved_by)
+
+    async def enable(
+        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation | None:
+        """Let disabled memories be found again."""
+        return await self._mark("enable", ids, lambda _: {"disabled": None}, namespace, actor, approved_by)
+
+    async def tag(
+        self,
+        ids: Sequence[str] | str,
+        tags: Sequence[str],
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Operation | None:
+        """Add *tags* to those that memories have."""
+        more = _some(tags)
+
+        def new(old: Metadata) -> Metadata:
+            return {"tags": list(dict.fromkeys((*old.get("tags", ()), *more)))}
+
+        return await self._mark("tag", ids, new, namespace, actor, approved_by)
+
+    async def untag(
+        self,
+        ids: Sequence[str] | str,
+        tags: Sequence[str],
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Operation | None:
+        """Take *tags* off memories; a tag that one does not have is no error."""
+        off = set(_some(tags))
+
+        def new(old: Metadata) -> Metadata:
+            return {"tags": [one for one in old.get("tags", ()) if one not in off] or None}
+
+        return await self._mark("untag", ids, new, namespace, actor, approved_by)
+
+    async def set_importance(
+        self,
+        ids: Sequence[str] | str,
+        importance: float | None,
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Operation | None:
+        """Say how much memories matter, from 0 to 1; None: nothing is said."""
+        weight = importance_given(importance, "importance")
+        return await self._mark("importance", ids, lambda _: {"importance": weight}, namespace, actor, approved_by)
+
+    async def expire(
+        self,
+        ids: Sequence[str] | str,
+        at: datetime | None,
+        *,
+        namespace: str = "",
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Operation | None:
+        """Let memories, with all their versions, be in no answer from *at* on; None lifts that.
+
+        They are kept and listed; ``forget`` removes. A naive time is taken in the configured zone.
+        """
+        moment = None if at is None else aware(at, self._context.zone, argument="at")
+        fields = {
+            "expires_at": None if moment is None else to_text(moment),
+            "expires_at_offset": None if moment is None else offset_of(moment) or None,
+        }
+        return await self._mark("expire", ids, lambda _: fields, namespace, actor, approved_by)
+
+    async def undo(
+        self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation:
+        """Take *operation* back, all of it, and return the operation that did; undoing that one does it again.
+
+        What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
+        value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
+        the same one), or where what is needed was forgotten. A forgetting with a time of grace is taken back while
+        that lasts, as ``restore_forgotten`` does; any other is final. So is an import in the place of all that was
+        here; of another one the memories go, and documents, messages and log stay. What somebody decided who is
+        trusted more than *actor* raises ``NotTrusted``.
+        """
+        id = name(operation, "operation")
+        return await asyncio.to_thread(self._undo, id, namespace, actor=actor, approved_by=approved_by)
+
+    async def history(self, id: str, *, namespace: str = "") -> History:
+        """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
+        ``NoSuchMemory``.
+        """
+        return await asyncio.to_thread(self._history, name(id, "id"), namespace)
+
+    async def operations(
+        self, *, memory: str | None = None, before: str | None = None, limit: int = 100, namespace: str = ""
+    ) -> Sequence[Operation]:
+        """Return what was done, the newest first: of one *memory*, or from before the operation *before*."""
+        if memory is not None:
+            name(memory, "memory")
+        whole(limit, "limit", 1)
+        log = self._context.operations
+        return await asyncio.to_thread(log.list, namespace, memory=memory, before=before, limit=limit)
+
+    def _history(self, id: str, namespace: str) -> History:
+        versions = all_versions(self._context, id, namespace)
+        operations = self._context.operations.list(namespace, memory=id, limit=_ALL)
+        return History(tuple(versions), tuple(operations))
+
+    def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
+        if id in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
+            return restore_forgotten(self._context, id, namespace, actor=actor, approved_by=approved_by)
+        return undo.undo(self._context, id, namespace, actor=actor, approved_by=approved_by)
+
+    async def _mark(
+        self,
+        kind: str,
+        ids: Sequence[str] | str,
+        new: Callable[[Metadata], Metadata],
+        namespace: str,
+        actor: Actor,
+        approved_by: Actor | None,
+    ) -> Operation | None:
+        return await asyncio.to_thread(
+            corrections.mark, self._context, kind, ids, namespace, new, actor=actor, approved_by=approved_by
+        )
+
+
+_ALL = 2**31
+
+
+def _some(tags: Sequence[str]) -> tuple[str, ...]:
+    given = names(tags, "tags")
+    if not given:
+        raise ArgumentError("tags", tags, "at least one tag is needed")
+    return given
+
+
+_LOOK_AGAIN: Final = timedelta(minutes=1)
+
+
+@translating
+class Erasing:
+    """What ``LongTermMemory`` takes off the disk."""
+
+    _context: WriteContext
+    _next_due: datetime | None
+    _looked_at: datetime | None = None
+
+    async def forget(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        source: str | Source | None = None,
+        session: str | None = None,
+        document: str | None = None,
+        where: Filter | None = None,
+        scopes: Scopes | None = None,
+        tags: Sequence[str] = (),
+        older_than: datetime | timedelta | None = None,
+        query: str | None = None,
+        k: int = 10,
+        namespace: str = "",
+        dry_run: bool = False,
+        grace: timedelta | None = None,
+        remove_backups: bool = False,
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Forgotten:
+        """Remove memories for good; return a receipt of ids, counts and keyed hashes.
+
+        All that is named must hold: *ids*; a *source* (a session, a document or a ``Source``); a *session* or a
+        *document*; *where*; every one of *scopes*; any of *tags*; *older_than* a time, or a length of time (said, or
+        else recorded, before it; passages of documents only where their document is named). A stretch of
+        conversation takes its messages too, also those of which nothing was remembered. Naming nothing raises
+        ``ArgumentError``. *query* is for looking only: with *dry_run*, the receipt lists the *k* memories that
+        ``recall`` finds for it; forget those of its ids that are meant.
+
+        With each memory go its versions, what was derived from it alone, the message it comes from, and every memory,
+        passage and message that holds its words verbatim. *dry_run* lists all that and changes nothing. An unknown id
+        raises ``NoSuchMemory``, one forgotten before is passed over.
+
+        *grace*: out of every answer at once, the bytes go when that time is over; ``restore_forgotten`` brings it
+        back until then. *remove_backups* removes the backups of this file that are recorded in it. An *actor* that is
+        trusted less than one of the memories raises ``NotTrusted``, unless *approved_by* somebody who is not.
+        """
+        store_namespace(namespace, CONVERSATION)
+        if query is not None:
+            found = await self._ids_for(query, k, namespace, dry_run=dry_run)
+            ids = found if ids is None else [one for one in ids if one in found]
+            if not ids:
+                return Forgotten((), namespace=namespace, dry_run=True)
+        chosen = selection(
+            self._context,
+            ids=ids,
+            source=source,
+            session=session,
+            document=document,
+            where=where,
+            scopes=scopes,
+            tags=tags,
+            older_than=older_than,
+        )
+        receipt = await asyncio.to_thread(
+            forget.forget,
+            self._context,
+            chosen,
+            namespace,
+            dry_run=dry_run,
+            actor=actor,
+            approved_by=approved_by,
+            grace=grace,
+            remove_backups=remove_backups,
+        )
+        await self._see_what_is_due()
+        return receipt
+
+    async def forget_namespace(
+        self,
+        namespace: str,
+        *,
+        dry_run: bool = False,
+        remove_backups: bool = False,
+        actor: Actor = "user",
+        approved_by: Actor | None = None,
+    ) -> Forgotten:
+        """Remove everything of a namespace for good: all lanes, history, the log, caches; return a receipt.
+
+        The ids stay as tombstones, so that an import or an ingest brings nothing of it back.
+        """
+        store_namespace(namespace, CONVERSATION)
+        receipt = await asyncio.to_thread(
+            forget.forget_namespace,
+            self._context,
+            namespace,
+            dry_run=dry_run,
+            actor=actor,
+            approved_by=approved_by,
+            remove_backups=remove_backups,
+        )
+        await self._see_what_is_due()
+        return receipt
+
+    async def restore_forgotten(
+        self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
+    ) -> Operation:
+        """Take back a forgetting within its time of grace (``receipt.operation``); return what did so.
+
+        ``ArgumentError`` says that the bytes are gone, or that something else has one of the ids by now; ``NotTrusted``
+        that it was forgotten by somebody who is trusted more than *actor*.
+        """
+        name(operation, "operation")
+        return await asyncio.to_thread(
+            restore_forgotten, self._context, operation, namespace, actor=actor, approved_by=approved_by
+        )
+
+    async def verify_forgotten(self, receipt: Forgotten, texts: Sequence[str] = ()) -> Verified:
+        """Look whether what *receipt* names is gone: from every table, from free pages and from the log.
+
+        Given the *texts* again, a child process searches the bytes of the memory's files, and of the copies that the
+        receipt names, for them. What is found is named by place, never by its words.
+        """
+        if not isinstance(receipt, Forgotten):
+            raise ArgumentError("receipt", receipt, "what forget returned is needed (read_receipt reads one)")
+        return await asyncio.to_thread(verify, self._context, receipt, checked_texts(texts, "texts"))
+
+    def erase_due(self) -> int:
+        """Let the bytes go of every forgetting whose time of grace is over; return how many. Opening does it."""
+        self._looked_at = self._now()
+        done = carry_out(self._context)
+        self._next_due = self._context.held.next_due()
+        return done
+
+    def _now(self) -> datetime:
+        return aware(self._context.clock(), self._context.zone)
+
+    def _something_is_due(self) -> bool:
+        """Whether something known here is due, or it is time to look for what another process put aside."""
+        now = self._now()
+        if self._next_due is not None and self._next_due <= now:
+            return True
+        return self._looked_at is None or not timedelta(0) <= now - self._looked_at < _LOOK_AGAIN
+
+    async def _ids_for(self, query: str, k: int, namespace: str, *, dry_run: bool) -> list[str]:
+        if not plain_text(query, "query").strip():
+            raise ArgumentError("query", query, "a question that is not blank is needed")
+        whole(k, "k", 1)
+        if not dry_run:
+            expected = "with dry_run=True it lists what it finds; then forget those of the ids that are meant"
+            raise ArgumentError("query", query, expected)
+        return await self._found_for(query, k, namespace)
+
+    async def _found_for(self, query: str, k: int, namespace: str) -> list[str]:
+        """Return the ids of what recall finds; the class that recalls says how."""
+        raise NotImplementedError
+
+    async def _see_what_is_due(self) -> None:
+        """Let go of what is due. What was asked for is done and must not seem to have failed; this is tried again."""
+        with suppress(VectorStoreError):
+            await asyncio.to_thread(self.erase_due)
+
+
+@translating
+class Moving:
+    """What ``LongTermMemory`` writes out and takes in."""
+
+    _context: WriteContext
+
+    async def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        namespace: str = "",
+        vectors: bool = True,
+        where: Filter | None = None,
+        scopes: Scopes | None = None,
+        tags: Sequence[str] = (),
+        actor: Actor = "user",
+        on_progress: Callable[[int], object] | None = None,
+    ) -> ExportReport:
+        """Write all of a namespace to *path* (JSON Lines, mode 0600), where nothing may be; whole or not at all.
+
+        Memories, passages, earlier versions, conversation history, the log, documents and the ids of what was
+        forgotten, of one state of the file. The same memory always gives the same bytes. *where*, *scopes* and *tags*
+        limit it to some memories with what belongs to them. That it was made is recorded, and named by every later
+        ``forget``. *on_progress* gets the number of items written so far.
+        """
+        store_namespace(namespace, CONVERSATION)
+        return await asyncio.to_thread(
+            exporter.export,
+            self._context,
+            path,
+            namespace,
+            vectors=vectors,
+            where=where,
+            scopes=scopes,
+            tags=tags,
+            actor=actor,
+            on_progress=on_progress,
+        )
+
+    async def import_(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: Mode = "merge",
+        namespace: str = "",
+        trust: Trust | str | None = None,
+        dry_run: bool = False,
+        actor: Actor = "user",
+        on_progress: Callable[[int, int], object] | None = None,
+    ) -> ImportReport:
+        """Take the export at *path* in; return what became of every item.
+
+        *mode*: "merge" adds what is not here, "upsert" also corrects what is here otherwise (the old version goes to
+        the archive); both write in batches, and importing again takes the rest and nothing twice. "replace" puts the
+        file in the place of all that is here, in one transaction. Policies decide as for ``remember``. What was
+        forgotten here stays so. Vectors are taken where they are of this memory's space; the others are made later.
+
+        *trust* is the most that anything in the file can have. Without it, a file that this memory recorded as its
+        own export is believed; of any other, memories are trusted as a document, and history, log and tombstones are
+        left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
+        that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
+        """
+        store_namespace(namespace, CONVERSATION)
+        actor_named(actor, "actor")
+        if mode not in get_args(Mode):
+            raise ArgumentError("mode", mode, f"one of {', '.join(get_args(Mode))} is needed")
+        return await importer.import_file(
+            self._context,
+            Path(os.fsdecode(path)),
+            namespace,
+            mode=mode,
+            trust=None if trust is None else trust_given(trust, "trust"),
+            dry_run=dry_run,
+            actor=actor,
+            on_progress=on_progress,
+        )
+
+
+_STORING = 15.0
+"""Seconds that a write without its vector may take: a little more than another process may hold the file."""
+
+
+async def finish(context: WriteContext, wait: float) -> None:
+    """Wait at most *wait* seconds for vectors, those that are pending included; then for what is being stored."""
+    end = time.monotonic() + wait
+    flushing = None
+    if wait > 0:
+        await _stored(context, wait)
+        if context.embedding.embedder is not None:
+            flushing = asyncio.ensure_future(embedding_backfill.catch_up(context, None))
+            await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
+    context.under_way.hurry()
+    if flushing is not None:
+        await asyncio.gather(flushing, return_exceptions=True)  # what is not embedded stays pending
+    await _stored(context, _STORING)
+
+
+async def _stored(context: WriteContext, seconds: float) -> None:
+    """Wait until nothing is being stored, in a thread of its own: those of the event loop may all be needed for that,
+    and cancelled it would keep the loop from ending."""
+    await in_thread(partial(context.under_way.wait, seconds), name="mneme-closing")
+
+
+@translating
+class Reembedding:
+    """What ``LongTermMemory`` does about vectors."""
+
+    _context: WriteContext
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What embeds texts and questions; another one after ``reembed``."""
+        return self._context.embedding.embedder
+
+    async def pending(self, *, namespace: str | None = None) -> int:
+        """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
+        chosen = None if namespace is None else check_namespace(namespace)
+        return await asyncio.to_thread(embedding_backfill.count, self._context, chosen)
+
+    async def flush(self, *, namespace: str | None = None) -> Flushed:
+        """Embed what is pending; say how many got their vector, and of which it holds only the beginning.
+
+        It stops when the embedder fails (``embedding.problem`` says why); a text that it refuses, or always fails at,
+        is passed over and stays pending, and has a line that says why.
+        """
+        return await embedding_backfill.flush(self._context, None if namespace is None else check_namespace(namespace))
+
+    async def reembed(
+        self,
+        embedder: Embedder | None = None,
+        *,
+        switch: bool = True,
+        again: bool = False,
+        on_progress: Callable[[ReembeddingProgress], None] | None = None,
+    ) -> Reembedded:
+        """Give everything, in every namespace, a vector of *embedder* (None: the memory's own), and go on with it.
+
+        The vectors in use serve until all are made; then it is switched in one step, and ``embedder`` is the new one.
+        Stopped at any moment, by an error, a kill or a cancellation, the same call goes on where it was. With *switch*
+        off it fills and leaves the switch to a later call. A memory that has the vectors of this very model already
+        is left as it is, and only what is pending embedded; *again* makes them anew all the same.
+
+        An embedder that fails raises what it raised, one that answers nonsense ``EmbedderError``; while another
+        embedder's vectors are being filled in, ``SpaceNotReady`` (``abandon_reembedding`` ends that); a store with data
+        alone, ``UnsupportedError``.
+        """
+        return await reembed.reembed(self._context, embedder, switch=switch, again=again, on_progress=on_progress)
+
+    async def abandon_reembedding(self) -> bool:
+        """Drop what was filled in and stay with the vectors in use; return whether anything was begun."""
+        return await asyncio.to_thread(reembed.abandon, self._context)
+
+    async def reembedding(self) -> ReembeddingProgress | None:
+        """Return how far an embedding anew is that was begun and not ended, here or elsewhere; None without one."""
+        return await asyncio.to_thread(reembed.state, self._context)
+
+    async def close(self, *, wait: float = 0.0) -> None:
+        """Release the store, when what is being written is stored.
+
+        Embedders are waited for *wait* seconds at the most, for what is pending too; what has no vector then stays
+        pending, and is embedded when the memory is open again. Writing after this raises ``StoreClosed``.
+        """
+        usable = not isinstance(wait, bool) and isinstance(wait, (int, float)) and math.isfinite(wait) and wait >= 0
+        if not usable:
+            raise ArgumentError("wait", wait, "a number of seconds, at least 0, is needed")
+        await finish(self._context, float(wait))
+        await asyncio.to_thread(self._context.embedding.close)
+        await asyncio.to_thread(self._context.store.close)
+
 
 _Answers: TypeAlias = list[Memory | None]
 
@@ -151,7 +957,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         deferred.
         """
         store_namespace(namespace, CONVERSATION)
-        (line,) = await remembering.remember_batch(self._context, [item], namespace, ["item"])
+        (line,) = await pipeline.remember_batch(self._context, [item], namespace, ["item"])
         if isinstance(line, DuplicateKey):
             raise line
         await self._catch_up([line], namespace)
@@ -171,7 +977,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         A bad item raises before its batch is written. ``on_progress`` gets the number done so far.
         """
         store_namespace(namespace, CONVERSATION)
-        reports = await remembering.remember_stream(self._context, items, namespace, on_progress)
+        reports = await pipeline.remember_stream(self._context, items, namespace, on_progress)
         await self._catch_up(reports, namespace)
         return reports
 
@@ -187,7 +993,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         and is forgotten with what it quotes.
         """
         store_namespace(namespace, CONVERSATION)
-        reports = await turns.remember_turn(self._context, session, messages, namespace, used)
+        reports = await turn_writer.remember_turn(self._context, session, messages, namespace, used)
         await self._catch_up(reports, namespace)
         return reports
 
@@ -202,7 +1008,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
         self.erase_due()
-        return completing.complete(self._context)
+        return crash_recovery.complete(self._context)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
@@ -228,7 +1034,9 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                filled = await pending.catch_up(self._context, namespace, limit=pending.BATCH, patient=False)
+                filled = await embedding_backfill.catch_up(
+                    self._context, namespace, limit=embedding_backfill.BATCH, patient=False
+                )
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return
             if not filled:
@@ -244,9 +1052,9 @@ def _beside(
     database = None if store is None else store.database
     if database is None:
         return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperations()
-    from memory.forgotten.tombstone_tables import SqliteTombstones
-    from memory.storage.sqlite import SqliteHistory
-    from memory.write.operation_tables import SqliteOperations
+    from memory.history.sqlite import SqliteHistory
+    from memory.tables.operation_log import SqliteOperations
+    from memory.tables.tombstones import SqliteTombstones
 
     kept = history or SqliteHistory(database, clock=clock)
     return kept, SqliteTombstones(database), SqliteOperations(database)
@@ -256,7 +1064,7 @@ def _keys_beside(store: LifecycleStore | None) -> Keys:
     database = None if store is None else store.database
     if database is None:
         return InMemoryKeys()
-    from memory.write.key_tables import SqliteKeys
+    from memory.tables.idempotency_keys import SqliteKeys
 
     return SqliteKeys(database)
 
@@ -274,6 +1082,6 @@ def _held_beside(store: LifecycleStore | None) -> Held:
     database = None if store is None else store.database
     if database is None:
         return InMemoryHeld()
-    from memory.forgotten.held_tables import SqliteHeld
+    from memory.tables.soft_deletes import SqliteHeld
 
     return SqliteHeld(database)

@@ -1,7 +1,7 @@
-"""Which memories are pinned: read once for a namespace, then followed by the store's log of changes.
+"""Pinned memories of a namespace: read once, then kept fresh by the store's log of changes.
 
 So a turn of a conversation, which shows them each time, costs what was written since the last one and not what there
-is. A store without such a log is looked through each time.
+is. A store without such a log is scanned each time.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from threading import Lock
 
 from memory.codec import from_entry
-from memory.lanes import CONVERSATION, store_namespace
-from memory.records import Memory
+from memory.models import Memory
+from memory.partitions import CONVERSATION, store_namespace
 from vectorstore import Cursor, Entry, LifecycleStore, VectorStore, lifecycle_of
 
 _UNRATED = 0.5

@@ -1,21 +1,23 @@
-"""The one bridge from plain, synchronous code to the asynchronous memory layer; not a scheduler.
+"""The bridge from synchronous code to the asynchronous memory layer, and functions run in threads of their own.
 
-    found = run_sync(memory.recall("Where do I live?"))
+    found = run_sync(memory.retrieval("Where do I live?"))
 
-Each call runs an event loop of its own to its end. Called where a loop already runs (a notebook, an async
-application), the work goes to a thread of its own and the caller's loop waits: there, prefer ``await``.
+Each call of ``run_sync`` runs an event loop of its own to its end. Called where a loop already runs (a notebook, an
+async application), the work goes to a thread of its own and the caller's loop waits: there, prefer ``await``.
 
-An interrupt (Ctrl-C) cancels the work and is raised when its loop is closed; one more breaks off work that
-does not give way.
+An interrupt (Ctrl-C) cancels the work and is raised when its loop is closed; one more breaks off work that does not
+give way. ``in_thread`` does not use the event loop's own pool: a function that hangs there would hold up the end of
+the program.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import signal
 import threading
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
@@ -23,13 +25,60 @@ from typing import Any, TypeVar
 
 from memory.errors import ArgumentError
 
+
+async def in_thread(function: Callable[[], Any], *, name: str = "mneme-function") -> Any:
+    """Return what *function* returns in a thread of its own, called *name*; cancelled, leave the thread to itself.
+
+    A coroutine that it returns too late is closed, since nobody will await it.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if done.done():
+            _let_go(value)
+        else:
+            done.set_result((value, error))
+
+    def work() -> None:
+        value: Any = None
+        failure: BaseException | None = None
+        try:
+            value = context.run(function)
+        except BaseException as error:  # it belongs to the caller, whatever it is
+            failure = error
+        try:
+            loop.call_soon_threadsafe(settle, value, failure)
+        except RuntimeError:  # the loop has ended; nobody waits any more
+            _let_go(value)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    try:
+        value, error = await done
+    except asyncio.CancelledError:
+        if not done.cancelled():  # it came together with the cancellation
+            _let_go(done.result()[0])
+        raise
+    if isinstance(error, (SystemExit, KeyboardInterrupt, StopIteration)):
+        raise RuntimeError(f"the function raised {type(error).__name__}") from error
+    if error is not None:
+        raise error
+    return value
+
+
+def _let_go(value: Any) -> None:
+    if inspect.iscoroutine(value):
+        value.close()
+
+
 T = TypeVar("T")
 
 
 def run_sync(awaitable: Awaitable[T]) -> T:
     """Run *awaitable* to its end and return its result, whether or not an event loop runs in this thread."""
     if not isinstance(awaitable, Awaitable):
-        raise ArgumentError("awaitable", awaitable, "something to await is needed, such as memory.recall(…)")
+        raise ArgumentError("awaitable", awaitable, "something to await is needed, such as memory.retrieval(…)")
     try:
         asyncio.get_running_loop()
     except RuntimeError:

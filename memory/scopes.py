@@ -1,4 +1,4 @@
-"""Scopes and tags as a filter: the one place where "only of this project" becomes what a store is asked.
+"""Scopes and tags as a filter of the store: "only of this project".
 
 A memory is in a scope if it carries that very value; one without it is not. Several values of a scope, and several
 tags, mean any of them; different scopes must all agree.

@@ -15,13 +15,13 @@ import pytest
 import agent
 import memory
 import vectorstore
-from agent.providers.collecting import Response
+from agent.providers.accumulator import Response
 from agent.results import RunResult
 from agent.testing import Reply
-from agent.tools.facets import Facets
+from agent.tools.base import Facets
 from memory import LongTermMemory, Memory, Message, Outcome, Report, run_sync
-from memory.rag.report import IngestLine
-from memory.records import WhyNot
+from memory.documents.ingest_report import IngestLine
+from memory.results import WhyNot
 from vectorstore import Entry, Metric, Space, open_store
 
 FACES = ("vectorstore", "memory", "agent")

@@ -39,7 +39,7 @@ LINES: dict[str, list[set[str]]] = {
         {"measuring", "open"},
         {"testing"},
     ],
-    "vectorstore.core": [
+    "vectorstore.index": [
         {"array_file", "change_log", "entries", "forward", "growing", "ranked", "second_space", "sign_bits", "state"},
         {"ordering", "postings", "products", "sequences", "snapshot"},
         {"selection"},
@@ -182,7 +182,7 @@ LINES: dict[str, list[set[str]]] = {
         {"calling", "protocol"},
         {"always", "extractor", "judge", "minimum_length", "near_duplicates", "no_secrets"},
     ],
-    "memory.recall": [
+    "memory.retrieval": [
         {"common_words", "folding", "lexicon", "names", "people", "query", "scored"},
         {
             "confidence",
@@ -210,9 +210,9 @@ LINES: dict[str, list[set[str]]] = {
         {"hooked", "widening"},
         {"recall"},
     ],
-    "memory.recall.languages": [{"chinese", "german", "spanish"}],
-    "memory.evaluating": [{"copying", "intervals", "questions"}, {"evaluate"}],
-    "memory.rag": [
+    "memory.retrieval.languages": [{"chinese", "german", "spanish"}],
+    "memory.evaluation": [{"copying", "intervals", "questions"}, {"evaluate"}],
+    "memory.documents": [
         {"documents", "identity", "loaders", "report", "sentences"},
         {"discover", "manifest", "passages"},
         {"cite", "naming", "plan", "sqlite_manifest", "trial"},
@@ -222,7 +222,7 @@ LINES: dict[str, list[set[str]]] = {
         {"ingest"},
         {"knowledge_base"},
     ],
-    "memory.rag.loaders": [
+    "memory.documents.loaders": [
         {"decoding", "front_matter", "pdf_worker", "protocol", "reading"},
         {"markdown", "pdf", "text"},
         {"registry"},

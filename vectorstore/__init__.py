@@ -14,9 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from vectorstore.analysis import Analyzer
-    from vectorstore.bm25 import BM25_B, BM25_K1, idf, idfs
-    from vectorstore.core.growing import Growing
+    from vectorstore.analyzer import Analyzer
     from vectorstore.errors import (
         ArgumentError,
         BusyError,
@@ -38,11 +36,12 @@ if TYPE_CHECKING:
         UnsupportedError,
         VectorStoreError,
     )
-    from vectorstore.measuring import RecallReport, measure_recall
-    from vectorstore.open import open_store
+    from vectorstore.index.bm25 import BM25_B, BM25_K1, idf, idfs
+    from vectorstore.index.growable_array import Growing
+    from vectorstore.open import open_store, salvage_store
+    from vectorstore.ordered_scan import OrderedStore, Place, place_of, scan_by
     from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
-    from vectorstore.salvage import salvage_store
-    from vectorstore.scanning import OrderedStore, Place, place_of, scan_by
+    from vectorstore.recall_eval import RecallReport, measure_recall
     from vectorstore.types import (
         Changes,
         Compaction,
@@ -125,22 +124,21 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
 ]
 
 _NAMES: Final = {
-    "vectorstore.analysis": "Analyzer",
-    "vectorstore.bm25": "BM25_B BM25_K1 idf idfs",
-    "vectorstore.core.growing": "Growing",
+    "vectorstore.analyzer": "Analyzer",
     "vectorstore.errors": (
         "ArgumentError BusyError DamageError DimensionError FilterError ForkedError MissingExtra NewerFile "
         "NotAStore RevisionConflict SettingMismatch SpaceChanged SpaceMismatch SpaceNotReady StorageFull "
         "StorageUnwritable StoreClosed UnsupportedError VectorStoreError"
     ),
-    "vectorstore.measuring": "RecallReport measure_recall",
-    "vectorstore.open": "open_store",
+    "vectorstore.index.bm25": "BM25_B BM25_K1 idf idfs",
+    "vectorstore.index.growable_array": "Growing",
+    "vectorstore.open": "open_store salvage_store",
+    "vectorstore.ordered_scan": "OrderedStore Place place_of scan_by",
     "vectorstore.protocol": "Database LifecycleStore VectorStore View",
-    "vectorstore.salvage": "salvage_store",
-    "vectorstore.scanning": "OrderedStore Place place_of scan_by",
+    "vectorstore.recall_eval": "RecallReport measure_recall",
     "vectorstore.types": (
-        "Changes Compaction Cursor Entry Erasure Filling Filter Finding Match Metadata Metric Progress "
-        "SearchMode Space Vector VectorLike"
+        "Changes Compaction Cursor Entry Erasure Filling Filter Finding Match Metadata Metric Progress SearchMode "
+        "Space Vector VectorLike"
     ),
     "vectorstore.wrappers": "ObservableStore StoreEvent WrapperStore lacking lifecycle_of",
 }

@@ -1,4 +1,4 @@
-"""Vectors checked and made ready, and the one fixed road by which final scores are computed.
+"""Vectors checked and prepared, and the one fixed computation of final scores.
 
 A float32 product finds candidates quickly, but its last bits depend on shapes, threads and libraries. The final score
 of an entry is therefore computed here, in float64, row by row in one order: the same entry never has two scores.

@@ -1,4 +1,4 @@
-"""What can go wrong in the vector store; one tree, each error with its data and what to do.
+"""Errors of the vector store: one tree; each error has its data and says what to do.
 
 VectorStoreError
 ├── ArgumentError            a value given by the caller (also a ValueError): argument, value, expected
@@ -7,7 +7,7 @@ VectorStoreError
 ├── RevisionConflict         the entry was written by someone else meanwhile: id, namespace, expected, actual
 ├── SpaceMismatch            the store was filled with other vectors: recorded, given
 │   └── SpaceChanged         the store was switched to another space since it was opened here
-├── SpaceNotReady            a second space is not begun, is another one, or lacks vectors: filling, pending
+├── SpaceNotReady            a space migration is not begun, is to another space, or lacks vectors: filling, pending
 ├── SettingMismatch          analyzer or fields differ from those recorded in the file
 ├── UnsupportedError         this store cannot do that: operation
 ├── MissingExtra             an optional dependency is not installed: extra
@@ -16,8 +16,8 @@ VectorStoreError
 ├── BusyError                another process holds the file too long
 ├── StorageFull              no room on the disk
 ├── StorageUnwritable        no permission, read-only file or folder, a folder where a file should be
-├── NotAStore                the file is not Mneme's: path
-├── NewerFile                written by a newer Mneme: path, found, known
+├── NotAStore                the file belongs to another program, or is not whole: path
+├── NewerFile                written by a newer version of this package: path, found, known
 └── DamageError              stored bytes are not what was written: findings
 """
 

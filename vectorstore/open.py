@@ -1,11 +1,15 @@
-"""``open_store``: a store by its address, so that an engine is imported only when it is asked for."""
+"""Stores by their address (``open_store``), and a damaged store's readable rows in a new file (``salvage_store``).
+
+An engine is imported only when it is asked for.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from vectorstore.analysis import Analyzer
+from vectorstore.analyzer import Analyzer
 from vectorstore.errors import ArgumentError, shown
 from vectorstore.protocol import LifecycleStore
 from vectorstore.types import SearchMode, Space
@@ -57,3 +61,17 @@ def open_store(
         url,
         f"'numpy:', 'numpy:///file' or 'sqlite:///file.db' is needed; {shown(scheme)} is not a store this version has",
     )
+
+
+def salvage_store(path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> int:
+    """Copy every entry that can be read, and is what was written, to *new_path*; return how many.
+
+    It works on a file that cannot be opened any more, and only reads it. A vector that is lost makes its entry
+    pending; a namespace whose name is lost is called ``its name was lost (…)``. ``DamageError``: nothing can be
+    read. ``UnsupportedError``: the file has other parts too (a memory's history), which its own tool must copy.
+    """
+    from vectorstore.analyzer import Analyzer
+    from vectorstore.sqlite.salvage import salvage
+    from vectorstore.sqlite.schema import StoreTables
+
+    return salvage(path, new_path, components=[StoreTables(Analyzer())])

@@ -1,4 +1,4 @@
-"""What a vector store is: two synchronous, batch-first protocols and their exact meaning.
+"""Contracts of a vector store: two synchronous, batch-first protocols and their exact meaning.
 
 ``VectorStore`` is the data; every backend has all of it. ``LifecycleStore`` adds what a memory that lasts needs. Upper
 layers use nothing of a store that is not declared here; a wrapper forwards all of it.
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyzer
+from vectorstore.analyzer import Analyzer
 from vectorstore.types import (
     Changes,
     Compaction,

@@ -1,4 +1,4 @@
-"""The values of the vector store: frozen, compared by content, safe to share between threads."""
+"""Values of the vector store: frozen, compared by content, safe to share between threads."""
 
 from __future__ import annotations
 

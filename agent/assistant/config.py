@@ -1,7 +1,7 @@
 """Configuration of the assistant: a flag beats the environment, which beats the file, which beats the default.
 
-The file is TOML (``config.toml`` in the platform's configuration folder, or where ``MNEME_CONFIG`` says). Keys are
-the fields of ``Settings``. Secrets are never shown: not in a repr, an error or the output of ``doctor``.
+The file is TOML: ``config.toml`` in the platform's configuration folder, or the file that ``MNEME_CONFIG`` names. Its
+keys are the fields of the settings. Secrets are never shown: not in a repr, an error or the output of ``doctor``.
 """
 
 from __future__ import annotations

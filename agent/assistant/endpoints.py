@@ -1,4 +1,4 @@
-"""Addresses of endpoints as people write them, made into those that are asked. Pure; asks nothing."""
+"""Addresses of endpoints, normalized from the forms that people write. Pure; nothing is asked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Settings to objects: the one place that names concrete classes of all three packages.
+"""Wiring of settings to objects: the one place that names concrete classes of all three packages.
 
-What reaches the network, and the agent, are imported where they are used: most commands need neither.
+Network clients and the agent are imported where they are used: most commands need neither.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
     from agent.agent import Agent
-    from agent.providers.protocol import Provider
-    from agent.tools.protocol import Tool
+    from agent.providers.base import Provider
+    from agent.tools.base import Tool
     from memory import ReadPolicy
     from memory.http import HttpClient
 
@@ -145,7 +145,7 @@ def make_client(settings: Settings) -> HttpClient:
 
 def make_provider(settings: Settings, client: HttpClient | None) -> Provider:
     """Return what answers: the model that is set, or quotes of the memory."""
-    from agent.providers.quoting import QuotingProvider
+    from agent.providers.extractive import QuotingProvider
 
     if settings.model is None:
         return QuotingProvider()
@@ -161,7 +161,7 @@ def make_provider(settings: Settings, client: HttpClient | None) -> Provider:
             "ANTHROPIC_API_KEY or OLLAMA_HOST where it is theirs "
             "(without MNEME_MODEL, questions are answered by quotes)"
         )
-    from agent.providers.openai_compatible import OpenAICompatibleProvider
+    from agent.providers.openai import OpenAICompatibleProvider
 
     return OpenAICompatibleProvider(settings.endpoint, settings.model_name, api_key=settings.key, client=client)
 
@@ -179,7 +179,7 @@ def _anthropic(settings: Settings, client: HttpClient | None) -> Provider:
 
 def make_window(settings: Settings, provider: Provider) -> ReadPolicy | None:
     """Return what chooses from a conversation; None for all of it, as far as the token budget goes."""
-    from agent.summarising import summariser
+    from agent.context.summarizer import summariser
     from memory import EstimatingCounter, FixedWindow, SummaryWindow, TokenWindow
 
     kind, _, size = settings.window.partition(":")

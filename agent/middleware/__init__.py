@@ -1,1 +1,1 @@
-"""Middleware: what stands around each call of a tool and of a model, one behaviour a file."""
+"""Middleware around each call of a tool or of a model."""

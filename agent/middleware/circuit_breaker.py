@@ -1,4 +1,4 @@
-"""A tool that fails again and again is left alone for a while; then one call tries whether it works again."""
+"""Circuit breaker: a tool that fails again and again is not called for a while; then one call probes it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.errors import ArgumentError, CircuitOpen, RateLimited, StopRun, ToolFailed
-from agent.middleware.protocol import Invocation, Proceed
-from agent.tools.protocol import ToolOutput
+from agent.middleware.base import Invocation, Proceed
+from agent.tools.base import ToolOutput
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""Providers: what answers. With a model behind any OpenAI-compatible endpoint, or without one by quoting."""
+"""Providers: models behind an endpoint (OpenAI-compatible, Anthropic, Ollama), and answers without a model."""

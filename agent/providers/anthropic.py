@@ -1,25 +1,312 @@
-"""Models that speak Anthropic's Messages: Anthropic's own, and servers that follow it, such as llama.cpp.
+"""Provider for Anthropic's Messages API: Anthropic's own endpoint, and servers that follow it, such as llama.cpp.
 
     provider = AnthropicProvider("the-name-of-a-model", api_key="…")
 
-It knows addresses and keys; the words of the format are ``anthropic_request`` and ``anthropic_events``.
+The request body and the reader of the event stream are pure; unknown events are skipped. Thinking blocks go back
+unchanged with their signatures, redacted ones too. The results of one round of tool calls are one user message, and
+neighbouring messages of one role are joined, as the format wants the roles to alternate.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from agent.errors import ArgumentError
-from agent.providers.anthropic_events import EventReader
-from agent.providers.anthropic_request import payload
-from agent.providers.capabilities import SETTINGS, Capabilities, ModelInfo
-from agent.providers.endpoint_provider import EndpointProvider, Reader
-from agent.providers.protocol import Request
-from agent.providers.wire import Endpoint, bearer, checked_key, count_of, text_of
-from memory.http import HttpClient
+from agent.providers.base import (
+    SETTINGS,
+    Capabilities,
+    Delta,
+    ModelInfo,
+    ModelSettings,
+    Request,
+    Stop,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    ToolSpec,
+    UsagePiece,
+)
+from agent.providers.http_provider import (
+    Endpoint,
+    EndpointProvider,
+    Reader,
+    bearer,
+    checked_key,
+    count_of,
+    part_of,
+    text_of,
+)
+from agent.results import StopReason, Usage
+from memory import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+)
+from memory.http import HttpClient, ServerEvent
+
+_CHOICES = {"none": "none", "required": "any"}
+_EPHEMERAL = {"type": "ephemeral"}
+LEAST_BUDGET = 1024
+
+
+def payload(request: Request, model: str, *, max_tokens: int, cache: bool) -> dict[str, Any]:
+    """Return the body of the request; *max_tokens*, which the format demands, is used where none is set.
+
+    *cache* marks the last block, so that the next request is charged less for what it repeats.
+    """
+    body: dict[str, Any] = {"model": model, "messages": _messages(request), "stream": True}
+    if system := request.system_words:
+        body["system"] = system
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+        if request.tool_choice != "auto":
+            body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
+    if cache:
+        body["cache_control"] = _EPHEMERAL
+    return {**body, **_settings(request.settings, max_tokens), **request.settings.extra}
+
+
+def _settings(settings: ModelSettings, max_tokens: int) -> dict[str, Any]:
+    named: dict[str, Any] = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "stop_sequences": None if settings.stop is None else list(settings.stop),
+        "max_tokens": max_tokens if settings.max_tokens is None else settings.max_tokens,
+    }
+    if isinstance(settings.thinking, int):
+        if settings.thinking < LEAST_BUDGET:
+            raise ArgumentError("thinking", settings.thinking, f"a budget of at least {LEAST_BUDGET} is needed")
+        if settings.max_tokens is None:
+            named["max_tokens"] = max_tokens + settings.thinking
+        elif settings.thinking >= settings.max_tokens:
+            expected = f"less than max_tokens, {settings.max_tokens}, is needed"
+            raise ArgumentError("thinking", settings.thinking, expected)
+        named["thinking"] = {"type": "enabled", "budget_tokens": settings.thinking}
+    elif settings.thinking is not None:
+        named["thinking"] = {"type": "disabled" if settings.thinking == "off" else "adaptive"}
+    output: dict[str, Any] = {} if settings.effort is None else {"effort": settings.effort}
+    if settings.response_schema is not None:
+        output["format"] = {"type": "json_schema", "schema": dict(settings.response_schema)}
+    named["output_config"] = output or None
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {"name": spec.name, "description": spec.description, "input_schema": dict(spec.parameters)}
+
+
+def _messages(request: Request) -> list[dict[str, Any]]:
+    joined: list[dict[str, Any]] = []
+    for message in request.conversation:
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = list(_blocks(message))
+        if not blocks:
+            continue
+        if joined and joined[-1]["role"] == role:
+            # Results must stand before all else in their message; they come first because they are said first.
+            joined[-1]["content"] += blocks
+        else:
+            joined.append({"role": role, "content": blocks})
+    return joined
+
+
+def _blocks(message: Message) -> Iterable[dict[str, Any]]:
+    for block in message.blocks:
+        said = _block(block)
+        if said is not None:
+            yield said
+
+
+def _block(block: Block) -> dict[str, Any] | None:
+    if isinstance(block, TextBlock):
+        # An empty text is refused by the server, and says nothing.
+        return {"type": "text", "text": block.text} if block.text.strip() else None
+    if isinstance(block, ImageBlock):
+        return _image(block)
+    if isinstance(block, DocumentBlock):
+        return _document(block)
+    if isinstance(block, ThinkingBlock):
+        return _thinking(block)
+    if isinstance(block, ToolCallBlock):
+        return {"type": "tool_use", "id": _id(block.id), "name": block.name, "input": block.arguments}
+    return _result(block)
+
+
+def _thinking(block: ThinkingBlock) -> dict[str, Any] | None:
+    if block.redacted is not None:
+        return {"type": "redacted_thinking", "data": block.redacted}
+    if block.signature is None:
+        return None  # another provider's reasoning: nothing that this one could check
+    return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+
+
+def _result(block: ToolResultBlock) -> dict[str, Any]:
+    said: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(block.call_id)}
+    content = _result_content(block.content)
+    if content:
+        said["content"] = content
+    if block.is_error:
+        said["is_error"] = True
+    return said
+
+
+def _id(given: str) -> str:
+    """Return the id of a call as the format takes it; another provider's may have other characters."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", given)
+
+
+def _result_content(content: Sequence[TextBlock | ImageBlock]) -> list[dict[str, Any]]:
+    return [said for block in content if (said := _block(block)) is not None]
+
+
+def _image(block: ImageBlock) -> dict[str, Any]:
+    return {"type": "image", "source": _source(block.media_type, block.data)}
+
+
+def _document(block: DocumentBlock) -> dict[str, Any]:
+    if block.media_type == "text/plain":
+        text = block.data.decode("utf-8", "replace")
+        source: dict[str, Any] = {"type": "text", "media_type": "text/plain", "data": text}
+    else:
+        source = _source(block.media_type, block.data)
+    said: dict[str, Any] = {"type": "document", "source": source}
+    return {**said, "title": block.name} if block.name else said
+
+
+def _source(media_type: str, data: bytes) -> dict[str, Any]:
+    return {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode()}
+
+
+_STOPS = {
+    "end_turn": StopReason.STOP,
+    "stop_sequence": StopReason.STOP,
+    "pause_turn": StopReason.STOP,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": StopReason.MAX_TOKENS,
+    "refusal": StopReason.REFUSAL,
+}
+_PASSING = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
+
+
+class EventReader:
+    """Reads one reply of *endpoint*: ``read`` each event's data, then ``finish``."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._counts: dict[str, Any] = {}
+        self._reason: str | None = None
+        self._done = False
+        self._has_calls = False
+        self._given: dict[int, tuple[str, bool]] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether the server has said that nothing more comes."""
+        return self._done
+
+    def read(self, frame: ServerEvent) -> Iterator[Delta]:
+        """Yield what one event says; raise ``ProviderError`` where it is an error or no JSON."""
+        if frame.event == "ping":
+            return
+        value = self._endpoint.object_of(frame.data)
+        kind = value.get("type") or frame.event
+        if kind == "error":
+            error = part_of(value, "error") or value
+            raise self._endpoint.complained(error, transient=error.get("type") in _PASSING)
+        if kind == "message_start":
+            yield from self._usage(part_of(value, "message").get("usage"))
+        elif kind == "content_block_start":
+            yield from self._started(self._index(value), part_of(value, "content_block"))
+        elif kind == "content_block_delta":
+            yield from self._more(self._index(value), part_of(value, "delta"))
+        elif kind == "content_block_stop":
+            yield from self._ended(self._index(value))
+        elif kind == "message_delta":
+            self._reason = text_of(part_of(value, "delta").get("stop_reason")) or self._reason
+            yield from self._usage(value.get("usage"))
+        elif kind == "message_stop":
+            self._done = True
+
+    def finish(self) -> Stop:
+        """Return why the reply ended; raise where it broke off."""
+        if not self._done or self._reason is None:
+            raise self._endpoint.broken("the reply broke off before its end", transient=True)
+        reason = _STOPS.get(self._reason, StopReason.STOP)
+        return Stop(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._has_calls else reason)
+
+    def _index(self, value: dict[str, Any]) -> int:
+        index = value.get("index")
+        if type(index) is not int:
+            raise self._endpoint.broken("a piece of the reply does not say where it belongs")
+        return index
+
+    def _started(self, index: int, block: dict[str, Any]) -> Iterator[Delta]:
+        kind = block.get("type")
+        if kind == "text" and (text := text_of(block.get("text"))):
+            yield TextPiece(text)
+        elif kind == "thinking":
+            signature = text_of(block.get("signature")) or None
+            if text_of(block.get("thinking")) or signature:
+                yield ThinkingPiece(text_of(block.get("thinking")), signature)
+        elif kind == "redacted_thinking":
+            yield ThinkingPiece(redacted=text_of(block.get("data")))
+        elif kind == "tool_use":
+            self._has_calls = True
+            given = block.get("input")
+            self._given[index] = (json.dumps(given, ensure_ascii=False) if given else "", False)
+            yield ToolCallPiece(index, text_of(block.get("id")), text_of(block.get("name")))
+
+    def _more(self, index: int, delta: dict[str, Any]) -> Iterator[Delta]:
+        kind = delta.get("type")
+        if kind == "text_delta" and (text := text_of(delta.get("text"))):
+            yield TextPiece(text)
+        elif kind == "thinking_delta" and (text := text_of(delta.get("thinking"))):
+            yield ThinkingPiece(text)
+        elif kind == "signature_delta" and (signature := text_of(delta.get("signature"))):
+            yield ThinkingPiece(signature=signature)
+        elif kind == "input_json_delta" and index in self._given:
+            text = text_of(delta.get("partial_json"))
+            if text:
+                self._given[index] = ("", True)
+                yield ToolCallPiece(index, arguments=text)
+
+    def _ended(self, index: int) -> Iterator[Delta]:
+        """Some servers give a call's arguments whole at its start and stream none."""
+        given, streamed = self._given.get(index, ("", True))
+        if given and not streamed:
+            self._given[index] = ("", True)
+            yield ToolCallPiece(index, arguments=given)
+
+    def _usage(self, given: Any) -> Iterator[UsagePiece]:
+        """Counts are cumulative; what a later event leaves out stays as it was."""
+        if isinstance(given, dict):
+            self._counts.update({name: value for name, value in given.items() if value is not None})
+            yield UsagePiece(usage_of(self._counts))
+
+
+def usage_of(given: dict[str, Any]) -> Usage:
+    """Return the counts of a ``usage`` object: its input leaves out what was read from or written to the cache."""
+    read, written = count_of(given.get("cache_read_input_tokens")), count_of(given.get("cache_creation_input_tokens"))
+    return Usage(
+        input=count_of(given.get("input_tokens")) + read + written,
+        output=count_of(given.get("output_tokens")),
+        cache_read=read,
+        cache_write=written,
+        reasoning=count_of(part_of(given, "output_tokens_details").get("thinking_tokens")),
+    )
+
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2026-10-21"

@@ -1,6 +1,6 @@
-"""Any provider, asked again when it fails in passing. It streams as the provider does.
+"""Retrying provider: any provider, asked again after a transient failure, with exponential backoff.
 
-A reply is asked for again only until it has begun: what a reader has seen is never said twice.
+A request is repeated only until its reply has begun: no text is streamed twice.
 """
 
 from __future__ import annotations
@@ -9,15 +9,36 @@ import asyncio
 import math
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
-from agent.backoff import Backoff
 from agent.errors import ArgumentError, ProviderError
-from agent.providers.capabilities import Capabilities, capabilities_of
-from agent.providers.collecting import streaming
-from agent.providers.protocol import Delta, Provider, Request, UsagePiece
+from agent.providers.accumulator import streaming
+from agent.providers.base import Capabilities, Delta, Provider, Request, UsagePiece, capabilities_of
 from agent.results import Usage
 from memory import is_remote
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """*attempts* in all, waits of *first* seconds doubling to *longest*; *rng* gives numbers in [0, 1)."""
+
+    attempts: int
+    first: float
+    longest: float
+    rng: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise ArgumentError("attempts", self.attempts, "at least 1 is needed")
+        for name in ("first", "longest"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ArgumentError(name, value, "a number of seconds of at least 0 is needed")
+
+    def wait(self, attempt: int) -> float:
+        """Return the seconds to wait after *attempt*, from 1."""
+        return min(self.first * 2.0 ** min(attempt - 1, 30), self.longest) * (1 - self.rng() / 4)
 
 
 class RetryingProvider:

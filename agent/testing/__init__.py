@@ -1,12 +1,8 @@
-"""For tests of agents and providers: scripted provider and servers, the contract of providers, what was shown."""
+"""Tests of agents and providers: a scripted provider, scripted servers, the contract of providers, items shown."""
 
-from agent.testing.anthropic_server import AnthropicServer
-from agent.testing.ollama_server import OllamaServer
-from agent.testing.openai_server import OpenAIServer
 from agent.testing.provider_contract import ProviderContract
-from agent.testing.scripted import Reply, ScriptedProvider, call
-from agent.testing.shown import mark_in, shown_items
-from agent.testing.wire_server import RawReply, Seen, WireServer
+from agent.testing.scripted import Reply, ScriptedProvider, call, mark_in, shown_items
+from agent.testing.servers import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Seen, WireServer
 
 __all__ = [
     "AnthropicServer",

@@ -1,4 +1,4 @@
-"""What every provider must do, as tests: subclass ``ProviderContract`` and say how to serve scripted replies.
+"""Contract of providers, as tests: subclass ``ProviderContract`` and serve scripted replies to your provider.
 
 class TestMyProvider(ProviderContract):
     @contextmanager
@@ -17,10 +17,19 @@ from typing import Any
 import pytest
 
 from agent.errors import ProviderError, Unsupported
-from agent.providers.capabilities import capabilities_of
-from agent.providers.collecting import Response, complete, streaming
-from agent.providers.protocol import Delta, Provider, Request, Stop, TextPiece, ThinkingPiece, ToolSpec, UsagePiece
-from agent.providers.settings import ModelSettings
+from agent.providers.accumulator import Response, complete, streaming
+from agent.providers.base import (
+    Delta,
+    ModelSettings,
+    Provider,
+    Request,
+    Stop,
+    TextPiece,
+    ThinkingPiece,
+    ToolSpec,
+    UsagePiece,
+    capabilities_of,
+)
 from agent.results import StopReason, Usage
 from agent.testing.scripted import Reply, call
 from memory import Message, ThinkingBlock, ToolCallBlock, ToolResultBlock

@@ -1,20 +1,31 @@
-"""A provider that says what a test wrote for it, and complains about what the test did not foresee.
+"""Scripted provider: replies that a test wrote, errors for requests that it did not foresee, and the items shown.
 
 with ScriptedProvider(Reply(calls=(call("add", a=1, b=2),)), Reply("3", expect="3")) as provider:
     assert (await Agent(provider, tools=[add]).run("1 + 2?")).text == "3"
+shown = shown_items(provider.requests[0])
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from agent.context.rendering import ShownItem, read_back
 from agent.errors import choice
-from agent.providers.protocol import Delta, Request, Stop, TextPiece, ThinkingPiece, ToolCallPiece, UsagePiece
+from agent.providers.base import (
+    Delta,
+    Request,
+    Stop,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    UsagePiece,
+)
 from agent.results import StopReason, Usage
 from memory import ToolCallBlock
 
@@ -140,3 +151,30 @@ class ScriptedProvider:
 def arguments_of(asked: ToolCallBlock) -> str:
     """Return a call's arguments as a model writes them."""
     return asked.invalid if asked.invalid is not None else json.dumps(asked.arguments)
+
+
+_MARK = re.compile("Text between a line «begin ([0-9a-f]{16}) item N")
+
+
+def mark_in(request: Request) -> str:
+    """Return the mark that the system prompt of *request* names; empty where it names none."""
+    found = _MARK.findall(request.system)
+    return str(found[-1]) if found else ""
+
+
+def shown_items(request: Request) -> list[ShownItem]:
+    """Return the memories and passages that *request* shows as such, in their order.
+
+    Items anywhere but in the words of the user's role would be a fault: they raise ``AssertionError``.
+    """
+    mark = mark_in(request)
+    if not mark:
+        return []
+    shown: list[ShownItem] = []
+    for message in request.messages:
+        texts = [message.text, *(result.text for result in message.tool_results)]
+        if message.role == "user":
+            shown += read_back(texts[0], mark)
+        elif any(mark in text for text in texts):
+            raise AssertionError(f"the mark of recalled items stands in a message of the role {message.role}")
+    return shown

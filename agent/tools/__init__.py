@@ -1,1 +1,1 @@
-"""Tools: what a model may call. ``@tool`` makes one of a function; factories make those over memory."""
+"""Tools that a model may call. ``@tool`` makes one from a function; factories make those over memory and files."""

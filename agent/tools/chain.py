@@ -1,4 +1,4 @@
-"""Several tools as one: each is given what the one before it answered."""
+"""Chained tools: several tools as one, each given the output of the one before it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from itertools import combinations
 from typing import Any
 
 from agent.errors import ArgumentError
-from agent.providers.protocol import ToolSpec
-from agent.tools.facets import Facets, facets_of
-from agent.tools.protocol import Tool, ToolContext, ToolOutput
+from agent.providers.base import ToolSpec
+from agent.tools.base import Facets, Tool, ToolContext, ToolOutput, facets_of
 from memory import TextBlock, Trust
 
 

@@ -1,17 +1,138 @@
-"""Files of one folder as tools: a model lists and reads them, and keeps notes of its own there. Nothing else."""
+"""File tools: a model lists and reads the files of one folder, and keeps notes there.
+
+Paths stay inside the folder: no absolute path, no way up, no link is followed. Each part of a path is opened relative
+to the folder before it, without following links, so that a link created meanwhile changes nothing. Where the system
+cannot do that, the resolved path is compared with the folder instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from agent.errors import ToolFailed
+from agent.errors import ArgumentError, ToolFailed
 from agent.tools.function import FunctionTool
-from agent.tools.rooted import Root
 from memory import Trust
+
+_BY_STEPS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+
+
+class Root:
+    """The folder *path*, which must be there. Paths into it are relative, with ``/`` between their parts."""
+
+    def __init__(self, path: str | Path, *, max_bytes: int = 2_000_000) -> None:
+        folder = Path(path).expanduser()
+        if not folder.is_dir():
+            raise ArgumentError("root", path, "a folder that is there is needed")
+        if type(max_bytes) is not int or max_bytes < 1:
+            raise ArgumentError("max_bytes", max_bytes, "at least 1 is needed")
+        self._path = folder.resolve()
+        self._max = max_bytes
+
+    def read(self, path: str) -> bytes:
+        """Return the content of the regular file *path*."""
+        try:
+            return self._content(path)
+        except FileNotFoundError as error:
+            raise ToolFailed(f"{path}: no such file") from error
+
+    def _content(self, path: str) -> bytes:
+        with self._opened(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)) as (descriptor, _):
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ToolFailed(f"{path} is not a plain file")
+            with os.fdopen(os.dup(descriptor), "rb") as file:
+                content = file.read(self._max + 1)
+        if len(content) > self._max:
+            raise ToolFailed(f"{path} is larger than {self._max:,} bytes")
+        return content
+
+    def write(self, path: str, content: bytes, *, append: bool = False) -> None:
+        """Write *content* to the file *path*, in a folder that is there, whole or not at all; *append* adds to it."""
+        *folder, name = _parts(path)
+        if append:
+            with suppress(FileNotFoundError):
+                content = self._content(path) + content
+        if len(content) > self._max:
+            raise ToolFailed(f"{path} would be larger than {self._max:,} bytes")
+        # A rename replaces whatever stands in the name's place, a link too, and follows none.
+        beside = "/".join((*folder, f".{name}.{secrets.token_hex(4)}"))
+        with self._opened(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as (descriptor, parent):
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            _rename(beside.rpartition("/")[2], name, parent, self._path.joinpath(*folder))
+
+    def names(self, *, limit: int = 1000) -> list[str]:
+        """Return the plain files inside, sorted, at most *limit*; links and hidden ones are passed over."""
+        found: list[str] = []
+        for folder, folders, files in os.walk(self._path, followlinks=False):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(files):
+                place = Path(folder, name)
+                if not name.startswith(".") and stat.S_ISREG(place.lstat().st_mode):
+                    found.append(place.relative_to(self._path).as_posix())
+                    if len(found) >= limit:
+                        return found
+        return found
+
+    @contextmanager
+    def _opened(self, path: str, flags: int) -> Iterator[tuple[int, int | None]]:
+        """Yield the open file and, where the system opens by steps, its open folder."""
+        parts = _parts(path)
+        opened: list[int] = []
+        try:
+            if _BY_STEPS:
+                opened.append(os.open(self._path, os.O_RDONLY | os.O_DIRECTORY))
+                for part in parts[:-1]:
+                    opened.append(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1]))
+                opened.append(os.open(parts[-1], flags | os.O_NOFOLLOW, 0o600, dir_fd=opened[-1]))
+                yield opened[-1], opened[-2]
+            else:
+                place = self._path.joinpath(*parts)
+                if place.resolve() != place:
+                    raise ToolFailed(f"{path} leads through a link")
+                opened.append(os.open(place, flags | getattr(os, "O_BINARY", 0), 0o600))
+                yield opened[-1], None
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise ToolFailed(f"{path} cannot be opened: {_reason(error)}") from error
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+
+
+def _rename(old: str, new: str, parent: int | None, folder: Path) -> None:
+    if parent is None:
+        (folder / old).replace(folder / new)
+    else:
+        os.rename(old, new, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """Return the parts of a relative path, if it stays inside wherever it starts, on any system."""
+    parts = PurePosixPath(path).parts
+    windows = PureWindowsPath(path)
+    if not parts or "\0" in path or path.startswith(("/", "\\", "~")) or windows.drive or windows.root:
+        raise ToolFailed(f"{path!r}: a relative path inside the folder is needed")
+    if ".." in parts or ".." in windows.parts:
+        raise ToolFailed(f"{path!r} leads out of the folder")
+    return parts
+
+
+def _reason(error: OSError) -> str:
+    names = {"ENOENT": "no such file", "ELOOP": "links are not followed", "ENOTDIR": "no such folder"}
+    return names.get(errno.errorcode.get(error.errno or 0, ""), error.strerror or type(error).__name__)
+
 
 _LINES = 400
 

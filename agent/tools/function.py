@@ -1,4 +1,4 @@
-"""A tool made from a function: ``@tool``.
+r"""Function tools: ``@tool``.
 
     @tool
     async def weather(city: str, days: int = 1) -> str:
@@ -9,7 +9,7 @@
             days: How many days ahead.
         \"\"\"
 
-Name, description and schema come from the function; it can still be called as what it is.
+Name, description and schema come from the function, which can still be called as usual.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from typing import Any, overload
 import pydantic_core
 
 from agent.errors import ArgumentError
-from agent.providers.protocol import ToolSpec
-from agent.tools.facets import Authoriser, Facets
-from agent.tools.protocol import ToolContext, ToolOutput
+from agent.providers.base import ToolSpec
+from agent.tools.base import Authoriser, Facets, ToolContext, ToolOutput
 from agent.tools.schema import Parameters
 from memory import ImageBlock, TextBlock, Trust, in_thread
 

@@ -1,4 +1,4 @@
-"""Documents as tools: a model searches passages and sees which documents there are. It changes none of them."""
+"""Document tools: a model searches passages and lists the documents. It changes none of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agent.items import passage_item
-from agent.rendering import rendered
+from agent.context.rendering import rendered
+from agent.context_items import passage_item
 from agent.tools.function import FunctionTool
 from memory import KnowledgeBase, Trust
 

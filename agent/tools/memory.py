@@ -1,8 +1,8 @@
-"""Memory as tools: a model searches, reads, notes, corrects and forgets in one user's memory.
+"""Memory tools: a model searches, reads, notes, corrects and forgets in the memory of one user.
 
-What a model writes is trusted as the least of what its run has read, and never as the user's word. It changes or
-removes nothing that the user said, unless that is allowed; and on behalf of a document or of a tool's result it changes
-and removes nothing that nobody approved.
+The words that a model writes are trusted as the least trusted words that its run has read, and never as the user's.
+A model changes or removes nothing that the user said, unless that is allowed; and after reading a document or a tool's
+result it changes and removes nothing without approval.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from agent.context.memory_reader import NOT_SENSITIVE
+from agent.context.rendering import rendered
+from agent.context_items import item_of
 from agent.errors import ArgumentError, ToolFailed
-from agent.items import item_of
-from agent.recalling import NOT_SENSITIVE
-from agent.rendering import rendered
+from agent.tools.base import ToolContext
 from agent.tools.function import FunctionTool
-from agent.tools.protocol import ToolContext
 from memory import Actor, Hit, LongTermMemory, Memory, MemoryLayerError, Outcome, Trust
 
 DEFAULT = ("search_memory", "get_memory", "remember")

@@ -1,1 +1,1 @@
-"""Chunkers: texts into pieces that are found and quoted, with exact offsets and the headings above them."""
+"""Chunkers: texts cut into chunks for retrieval and citation, with exact offsets and their heading paths."""

@@ -1,13 +1,122 @@
-"""Cuts plain text at paragraphs, then sentences, then words; knows no headings."""
+"""The chunker of plain text: spans at paragraphs, then sentences, then words; overlap and scraps of spans.
+
+Headings mean nothing to it. The Markdown chunker cuts its sections with the same spans.
+"""
 
 from __future__ import annotations
 
-from semantic_text_splitter import TextSplitter
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TypeAlias
 
-from memory.chunking.measure import DEFAULT_SIZE, Measure
-from memory.chunking.protocol import Chunk
-from memory.chunking.spans import overlapped, splitter
-from memory.tokens import TokenCounter
+from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+from memory.chunking.protocol import DEFAULT_SIZE, Chunk, Measure
+from memory.tokens.counter import TokenCounter
+
+Span: TypeAlias = tuple[int, int]
+Cut: TypeAlias = Callable[[str, int, int, int], list[Span]]
+"""(text, start, end, capacity) -> spans inside start..end, none larger than capacity, none blank."""
+
+Length: TypeAlias = Callable[[str], int]
+Within: TypeAlias = Callable[[int, int, int], list[Span]]
+
+SCRAP = 8
+"""A piece smaller than this part of what a chunk holds is a scrap."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[\u3002\uff01\uff1f])(?=\S)|\n\s*\n(?=\S)")
+_WORD = re.compile(r"(?<=\s)\S")
+_SAYING = re.compile(r"[^\W_]")
+_BORDERS = ("\n\n", "\n", ". ", " ")
+_LONGEST_BLOCK = 50_000
+
+
+def splitter(kind: type[MarkdownSplitter] | type[TextSplitter], measure: Measure) -> Cut:
+    """Return the cut of a semantic-text-splitter class, whose offsets count characters."""
+    counter = measure.counter
+
+    def pieces(text: str, start: int, end: int, capacity: int) -> list[Span]:
+        made = kind(capacity) if counter is None else kind.from_callback(counter.count, capacity)
+        found = made.chunk_indices(text[start:end])
+        return [(start + at, start + at + len(piece)) for at, piece in found if piece.strip()]
+
+    def cut(text: str, start: int, end: int, capacity: int) -> list[Span]:
+        spans: list[Span] = []
+        for block in _blocks(text, start, end, measure.characters(capacity)):
+            spans += pieces(text, *block, capacity)
+        return _without_scraps(text, spans, capacity, measure.length, partial(pieces, text))
+
+    return cut
+
+
+def overlapped(text: str, spans: Sequence[Span], measure: Measure) -> list[Span]:
+    """Begin each span but the first a little earlier: at a sentence, else a word, of the one before it.
+
+    The overlap and the whole stay within their sizes; where nothing fits, there is no overlap.
+    """
+    if measure.overlap == 0:
+        return list(spans)
+    extended = list(spans[:1])
+    for (before, _), (start, end) in pairwise(spans):
+        earliest = max(before, start - measure.characters(measure.overlap))
+        extended.append((_earlier(text, earliest, start, end, measure), end))
+    return extended
+
+
+def has_words(text: str, start: int, end: int) -> bool:
+    """Whether ``text[start:end]`` says anything: rules and bare punctuation do not."""
+    return _SAYING.search(text, start, end) is not None
+
+
+def _blocks(text: str, start: int, end: int, capacity: int) -> Iterator[Span]:
+    """Cut a long stretch at its coarsest border: the splitter takes time with the square of a paragraph."""
+    longest = max(_LONGEST_BLOCK, 20 * capacity)
+    while end - start > longest:
+        latest = start + longest
+        earliest = latest - longest // 4
+        found = (text.rfind(border, earliest, latest) + len(border) for border in _BORDERS)
+        border = next((place for place in found if place > earliest), latest)
+        yield start, border
+        start = border
+    yield start, end
+
+
+def _without_scraps(text: str, spans: Sequence[Span], capacity: int, length: Length, cut: Within) -> list[Span]:
+    """Join spans that say next to nothing to the one before; where that is full, share its text out anew."""
+
+    def size(start: int, end: int) -> int:
+        return length(text[start:end])
+
+    def scrap(start: int, end: int) -> bool:
+        return size(start, end) * SCRAP < capacity or not has_words(text, start, end)
+
+    kept: list[Span] = []
+    for start, end in spans:
+        if not kept or not (scrap(start, end) or scrap(*kept[-1])):
+            kept.append((start, end))
+            continue
+        before = kept.pop()
+        both = size(before[0], end)
+        if both <= capacity:
+            kept.append((before[0], end))
+            continue
+        shared = cut(before[0], end, min(both * 5 // 8 + 1, capacity))
+        kept += [before, (start, end)] if any(scrap(*span) for span in shared) else shared
+    return kept
+
+
+def _earlier(text: str, earliest: int, start: int, end: int, measure: Measure) -> int:
+    """Return the first sentence, else the first word, from *earliest* on where the span may begin."""
+    region = text[earliest:start]
+    for pattern in (_SENTENCE, _WORD):
+        begins = [earliest + match.end() - (pattern is _WORD) for match in pattern.finditer(region)]
+        for begin in begins:
+            fits = measure.length(text[begin:start].rstrip()) <= measure.overlap
+            if fits and measure.length(text[begin:end]) <= measure.size:
+                return begin
+    return start
 
 
 class TextChunker:

@@ -1,4 +1,4 @@
-"""Several ways to the same vectors: the next is asked where one fails.
+"""Fallback among embedders of the same space: the next one is asked where one fails.
 
 embedder = FallbackEmbedder(OllamaEmbedder(model, base_url="http://gpu:11434"), OllamaEmbedder(model))
 """
@@ -12,12 +12,17 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.details import Embeddings, embed_detailed
-from memory.embedders.forgetting import forget_texts
-from memory.embedders.probe import agree, nearness, probe
-from memory.embedders.protocol import Embedder, EmbeddingKind, checked_embedder
-from memory.embedders.remote import is_remote
-from memory.embedders.texts import check_input
+from memory.embedders.batching import check_input
+from memory.embedders.fingerprint import agree, nearness, probe
+from memory.embedders.protocol import (
+    Embedder,
+    EmbeddingKind,
+    Embeddings,
+    checked_embedder,
+    embed_detailed,
+    forget_texts,
+    is_remote,
+)
 from memory.errors import ArgumentError, EmbedderError
 
 T = TypeVar("T")

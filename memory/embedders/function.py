@@ -1,4 +1,4 @@
-"""Any function as an embedder: of one text or of a list, synchronous or not.
+"""A function as an embedder: of one text or of a list, sync or async.
 
 embedder = FunctionEmbedder(model.encode, fingerprint="my-model/1")
 """
@@ -13,15 +13,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.bounded import bounded
-from memory.embedders.details import Embeddings, Truncation, truncation
-from memory.embedders.protocol import EmbeddingKind
-from memory.embedders.texts import batches, check_input, cut, distinct, whole_number
-from memory.embedders.vectors import nonsense, unit_rows
+from memory.embedders.batching import batches, bounded, check_input, cut, distinct, whole_number
+from memory.embedders.normalization import nonsense, unit_rows
+from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, truncation
 from memory.errors import ArgumentError
-from memory.estimating_counter import EstimatingCounter
-from memory.threads import in_thread
-from memory.tokens import TokenCounter, checked_counter
+from memory.runtime import in_thread
+from memory.tokens.counter import TokenCounter, checked_counter
+from memory.tokens.estimating_counter import EstimatingCounter
 
 TextFunction: TypeAlias = Callable[[Any], Any]
 """From a text to a vector, or from a list of texts to as many vectors; the answer may be awaitable."""

@@ -1,7 +1,7 @@
-"""A lexical stand-in for an embedder: hashed words and pieces of words. It knows no meaning.
+"""A lexical stand-in for an embedder: feature hashing of words and of their character trigrams, without any meaning.
 
-For tests, and for those who ask for it by name; it is never chosen by itself. "Car" and "automobile" are
-strangers to it, "car" and "cars" are not.
+For tests and for explicit use; it is never chosen by default. "Car" and "automobile" are unrelated to it, "car" and
+"cars" are not.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.batching import check_input
 from memory.embedders.protocol import EmbeddingKind
-from memory.embedders.texts import check_input
 from memory.errors import ArgumentError
 
 _WORD = re.compile(r"\w+")

@@ -1,21 +1,196 @@
-"""The embedder that needs no key, no server and no download: static token vectors (extra ``local``).
+"""The local embedder: static token vectors without key, server or download (extra ``local``), for texts and for words.
 
 >>> embedder = LocalEmbedder()
 >>> run_sync(embedder.embed(["I moved to Lisbon."])).shape
 (1, 256)
+
+The table of token vectors and its tokenizer ship in the wordllama wheel; wordllama itself is not imported: that costs a
+second, and its loader looks in the wrong folder and then asks the network. The weights are mapped, not read: one
+question touches a few pages, and processes share them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import hashlib
+import json
+import struct
+import threading
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.batching import batches, check_input, check_texts, is_blank
 from memory.embedders.protocol import EmbeddingKind
-from memory.embedders.static_table import StaticTable, installed_table
-from memory.embedders.texts import check_input
+from memory.errors import EmbedderError
+from vectorstore import MissingExtra
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+EXTRA = "local"
+_WEIGHTS = "weights/l2_supercat_256.safetensors"
+_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+
+BATCH_TEXTS = 512
+BATCH_CHARACTERS = 200_000
+GATHER_TOKENS = 8192
+"""Rows gathered at once: 8 MB of float32."""
+WIDEN_AFTER = 100_000
+"""Tokens after which the half-precision table is kept in float32 too: 33 MB for a much faster gather."""
+
+_SAMPLES = 256
+_DTYPES: dict[str, np.dtype[Any]] = {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")}
+
+
+def local_available() -> bool:
+    """Whether the extra ``local`` is installed; imports nothing of it."""
+    return _folder() is not None and find_spec("tokenizers") is not None
+
+
+@functools.cache
+def installed_table() -> StaticTable:
+    """Return the one table of this process; raise ``MissingExtra`` when it is not installed."""
+    folder = _folder()
+    if folder is None or find_spec("tokenizers") is None:
+        raise MissingExtra("the local embedder", EXTRA)
+    return StaticTable(folder / _WEIGHTS, folder / _TOKENIZER)
+
+
+class StaticTable:
+    """One vector a token. Opening it reads little; the tokenizer is loaded at the first text."""
+
+    def __init__(self, weights: Path, tokenizer: Path) -> None:
+        self._tokenizer_path = tokenizer
+        self._rows, mark = _mapped(weights)
+        self.mark = _digest(mark, tokenizer.read_bytes())
+        """Names the bytes of both files."""
+        self._lock = threading.Lock()
+        self._tokenizer: Tokenizer | None = None
+        self._wide: NDArray[np.float32] | None = None
+        self._gathered = 0
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return int(self._rows.shape[1])
+
+    @property
+    def ready(self) -> bool:
+        """Whether the tokenizer is loaded, so that a short text takes well under a millisecond."""
+        return self._tokenizer is not None
+
+    def means(self, texts: Sequence[str], *, often: bool = True) -> NDArray[np.float32]:
+        """Return the mean token vector of each text, length 1; a blank text gets zeros.
+
+        A text's vector depends on the text alone: not on the batch it comes in, nor on what came before. What is asked
+        for once and kept (*often* off) does not make the table be widened.
+        """
+        sums = np.zeros((len(texts), self.dimension), np.float32)
+        start = 0
+        for batch in batches(texts, BATCH_TEXTS, BATCH_CHARACTERS):
+            self._add(batch, sums[start : start + len(batch)], often)
+            start += len(batch)
+        norms = np.sqrt(np.einsum("ij,ij->i", sums, sums, dtype=np.float64))[:, None]
+        np.divide(sums, norms, out=sums, where=norms > 0, casting="unsafe")
+        return sums
+
+    def _add(self, texts: Sequence[str], sums: NDArray[np.float32], often: bool) -> None:
+        """Add up the token vectors of each of *texts* into the row of *sums* that belongs to it."""
+        asked = [position for position, text in enumerate(texts) if not is_blank(text)]
+        if not asked:
+            return
+        tokenizer = self._loaded()
+        encodings = tokenizer.encode_batch_fast([texts[i] for i in asked], add_special_tokens=False)
+        for position, encoding in zip(asked, encodings, strict=True):
+            ids = encoding.ids
+            for begin in range(0, len(ids), GATHER_TOKENS):
+                sums[position] += np.add.reduce(self._gather(ids[begin : begin + GATHER_TOKENS], often), axis=0)
+
+    def _gather(self, ids: list[int], often: bool) -> NDArray[np.float32]:
+        if self._wide is None and often:
+            self._gathered += len(ids)
+            if self._gathered > WIDEN_AFTER:
+                self._wide = self._rows.astype(np.float32)
+        if self._wide is not None:
+            return self._wide[ids]
+        return self._rows[ids].astype(np.float32)
+
+    def _loaded(self) -> Tokenizer:
+        with self._lock:
+            if self._tokenizer is None:
+                from tokenizers import Tokenizer
+
+                tokenizer = Tokenizer.from_file(str(self._tokenizer_path))
+                tokenizer.no_padding()
+                tokenizer.no_truncation()
+                if tokenizer.get_vocab_size() > len(self._rows):
+                    raise EmbedderError("the local table has fewer rows than tokens; reinstall the extra 'local'")
+                self._tokenizer = tokenizer
+            return self._tokenizer
+
+
+def _folder() -> Path | None:
+    spec = find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    return folder if (folder / _WEIGHTS).is_file() and (folder / _TOKENIZER).is_file() else None
+
+
+def _mapped(path: Path) -> tuple[NDArray[Any], bytes]:
+    """Return the one tensor of a safetensors file, mapped, and what marks it: header, size, sample rows."""
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = file.read(min(length, 1 << 20))
+        (about,) = [about for name, about in json.loads(header).items() if name != "__metadata__"]
+        begin, dtype = 8 + length + about["data_offsets"][0], _DTYPES[about["dtype"]]
+        rows = np.memmap(path, dtype, "r", offset=begin, shape=tuple(about["shape"])).view(np.ndarray)
+        if rows.ndim != 2 or path.stat().st_size < begin + rows.nbytes:
+            raise ValueError(f"shape {rows.shape}")
+    except (AttributeError, KeyError, OSError, TypeError, ValueError, struct.error) as error:
+        raise EmbedderError(f"{path}: not the table of vectors that was expected; reinstall it") from error
+    samples = np.ascontiguousarray(rows[:: max(len(rows) // _SAMPLES, 1)])
+    return rows, header + str(path.stat().st_size).encode() + samples.tobytes()
+
+
+def _digest(*parts: bytes) -> str:
+    return hashlib.blake2b(b"".join(parts), digest_size=8).hexdigest()
+
+
+class LocalWordVectors:
+    """One vector a word: the mean of the token vectors of the word after a space, length 1.
+
+    Raises ``MissingExtra`` when the extra ``local`` is not installed.
+    """
+
+    def __init__(self, *, table: StaticTable | None = None) -> None:
+        self._table = table if table is not None else installed_table()
+
+    @property
+    def fingerprint(self) -> str:
+        """The table, by its bytes, and what is done with it."""
+        return f"local/wordllama-{self._table.dimension}/{self._table.mark}/word"
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return self._table.dimension
+
+    def words(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """As the protocol says."""
+        check_texts(words, "words")
+        return self._table.means(["" if is_blank(word) else " " + word for word in words], often=False)
+
+    def __repr__(self) -> str:
+        return f"LocalWordVectors({self.fingerprint!r})"
+
 
 INLINE_CHARACTERS = 2000
 """Up to here a question is embedded where it stands: a hop to a thread would take longer."""

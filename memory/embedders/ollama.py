@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory.embedders.endpoint import BATCH_TEXTS, BATCH_TOKENS, Answered, Asking, EndpointEmbedder
+from memory.embedders.http_embedder import BATCH_TEXTS, BATCH_TOKENS, Answered, Asking, EndpointEmbedder
 from memory.errors import ArgumentError
-from memory.http import HttpClient
-from memory.tokens import TokenCounter
+from memory.http.client import HttpClient
+from memory.tokens.counter import TokenCounter
 
 BASE_URL = "http://127.0.0.1:11434"
 CONCURRENCY = 2

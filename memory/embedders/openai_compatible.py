@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memory.embedders.endpoint import BATCH_TEXTS, BATCH_TOKENS, CONCURRENCY, Answered, Asking, EndpointEmbedder
-from memory.http import HttpClient
-from memory.tokens import TokenCounter
+from memory.embedders.http_embedder import (
+    BATCH_TEXTS,
+    BATCH_TOKENS,
+    CONCURRENCY,
+    Answered,
+    Asking,
+    EndpointEmbedder,
+)
+from memory.http.client import HttpClient
+from memory.tokens.counter import TokenCounter
 
 
 class OpenAICompatibleEmbedder(EndpointEmbedder):
@@ -18,8 +25,7 @@ class OpenAICompatibleEmbedder(EndpointEmbedder):
 
     *dimensions* asks the server for shorter vectors; *query_prefix* and *document_prefix* are what models such as E5
     or Nomic want before a text. *fingerprint* names the vectors where two servers know one model by different names;
-    left out, it is made of the model and these settings. How it is asked: ``memory.embedders.endpoint.Asking``. Other
-    options as in ``EndpointEmbedder``.
+    left out, it is made of the model and these settings. Other options as in ``EndpointEmbedder``.
     """
 
     def __init__(

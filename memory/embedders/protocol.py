@@ -1,9 +1,11 @@
-"""What an embedder is, and what its answers must hold."""
+"""Embedder protocols: vectors of texts and of words, details of truncated and refused texts, forgetting of texts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,3 +63,73 @@ class WordVectors(Protocol):
     def words(self, words: Sequence[str]) -> NDArray[np.float32]:
         """Return one unit vector a word, shape (len(words), d), float32; zeros for a blank word."""
         ...
+
+
+_NONE: Mapping[int, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A text of which only the beginning is in its vector: *kept* of *of* tokens, as the embedder counts them."""
+
+    kept: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"truncated (kept {self.kept} of {self.of} tokens)"
+
+
+def truncation(part: str, whole: str, measure: Callable[[str], int], *, kept: int | None = None) -> Truncation:
+    """Return what was cut of *whole* when *part* of it was embedded; *kept* where the server has counted itself."""
+    tokens = measure(part) if kept is None else kept
+    return Truncation(tokens, max(measure(whole), tokens + 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embeddings:
+    """An answer: *vectors* as ``Embedder.embed`` gives them; by place in the list, what was cut and what was refused.
+
+    A refused text has a row of zeros; the reason is the embedder's. The others are as good as without it.
+    """
+
+    vectors: NDArray[np.float32]
+    truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
+    refused: Mapping[int, str] = field(default_factory=lambda: _NONE)
+
+
+@runtime_checkable
+class DetailedEmbedder(Embedder, Protocol):
+    """An embedder that tells what it did with each text. Those of this package that can cut or refuse are."""
+
+    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+        """As ``embed``; a text that is refused by itself is told in ``refused`` and raises nothing."""
+        ...
+
+
+async def embed_detailed(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+    """Return *embedder*'s answer with what it tells of it; nothing is told where it is a plain one."""
+    if hasattr(embedder, "embed_detailed"):  # to ask for all of the protocol would read each of its properties
+        return await cast("DetailedEmbedder", embedder).embed_detailed(texts, kind)
+    return Embeddings(await embedder.embed(texts, kind))
+
+
+def is_remote(endpoint: object) -> bool:
+    """Whether what is given to *endpoint* (an embedder, a provider, None) leaves this machine.
+
+    It says so by an attribute ``remote``; one that says nothing is taken to be remote.
+    """
+    return endpoint is not None and bool(getattr(endpoint, "remote", True))
+
+
+@runtime_checkable
+class ForgettingEmbedder(Protocol):
+    """An embedder that keeps something of the texts it was given, and can remove it."""
+
+    def forget(self, texts: Sequence[str]) -> int:
+        """Remove, for good, what is kept of *texts*; return how many vectors that were. Called in a worker thread."""
+        ...
+
+
+def forget_texts(embedder: Embedder | None, texts: Sequence[str]) -> int:
+    """Remove what *embedder* keeps of *texts*; most keep nothing."""
+    return embedder.forget(texts) if isinstance(embedder, ForgettingEmbedder) else 0

@@ -1,1 +1,1 @@
-"""Erasure: which memories are meant, what goes with them, that it goes for good, and the proof of it."""
+"""Erasure: selection, cascade plan, forgetting for good or with a time of grace, and its verification."""

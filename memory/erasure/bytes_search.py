@@ -1,4 +1,4 @@
-"""The child process that searches the bytes of files for texts: JSON in and out. A script of its own.
+"""Search of files' bytes for texts, as a child process: JSON in and out. A script of its own.
 
 A process of its own, since to open and close a database's file beside SQLite would drop the locks that another
 connection of the same process holds on it. Standard library alone; it changes nothing. The texts come by stdin, so

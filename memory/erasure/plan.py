@@ -1,25 +1,108 @@
-"""What a forgetting takes: every version and copy, what was made of it alone, the messages it comes from. Only looks.
+"""Cascade plan of a forgetting: every version and copy, what was derived from it alone, its source messages.
 
-A memory that was made of more than what goes stays, is named, and loses the mention of what went.
+The plan only reads. A memory that was made of more than what is forgotten stays, is named, and loses the
+backreference; the backreference comes back when a forgetting is taken back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from memory.codec import from_entry
-from memory.erasure.asking import askers
-from memory.erasure.copies import Words
-from memory.erasure.mentions import MADE_OF
-from memory.lanes import ARCHIVE, CONVERSATION, lane_of, store_namespace
-from memory.records import Change, Memory
-from memory.storage.rows import HistoryRow
-from memory.write.completing import calls_of
+from memory.erasure.verbatim_match import Words
+from memory.history.sync_history import HistoryRow
+from memory.messages import USED, ToolCallBlock, calls_told
+from memory.models import Change, Memory
+from memory.partitions import ARCHIVE, CONVERSATION, lane_of, store_namespace
 from memory.write.context import WriteContext
-from memory.write.turns import memory_of, quotes
+from memory.write.crash_recovery import calls_of
+from memory.write.turn_writer import memory_of, quotes
 from vectorstore import Entry
+
+PAGE: Final = 256
+PART: Final = "mentions"
+"""The name under which a package keeps them."""
+MADE_OF: Final = ("derived_from", f"meta.{USED}")
+
+
+def pages_of(context: WriteContext, lane: str, ids: Sequence[str]) -> Iterator[list[Entry]]:
+    """Yield the entries *ids* of a lane, a page at a time."""
+    for start in range(0, len(ids), PAGE):
+        yield [one for one in context.store.get(ids[start : start + PAGE], namespace=lane) if one is not None]
+
+
+def loosen(context: WriteContext, leaning: Mapping[str, Sequence[str]], gone: Collection[str]) -> str | None:
+    """Take the mention of what is *gone* out of the entries *leaning* (ids by lane); return as text what they said."""
+    store, said = context.lifecycle("forget"), []
+    for lane, ids in leaning.items():
+        for page in pages_of(context, lane, ids):
+            said += [[lane, entry.id, _mentions(entry)] for entry in page]
+            store.patch({entry.id: _with(entry, _without(_mentions(entry), gone)) for entry in page}, namespace=lane)
+    return json.dumps(said, ensure_ascii=False) if said else None
+
+
+def tighten(context: WriteContext, said: str, back: Collection[str]) -> None:
+    """Let the entries mention again what they *said* (as ``loosen`` returned it) of those that are *back*."""
+    store = context.lifecycle("restore_forgotten")
+    for lane, id, before in json.loads(said):
+        for entry in store.get([id], namespace=lane):
+            if entry is not None:
+                now = _mentions(entry)
+                joined = {name: _joined(ids, now.get(name, ()), back) for name, ids in before.items()}
+                store.patch({id: _with(entry, joined)}, namespace=lane)
+
+
+def _mentions(entry: Entry) -> dict[str, list[Any]]:
+    return {name: list(entry.metadata[name]) for name in MADE_OF if name in entry.metadata}
+
+
+def _without(mentions: Mapping[str, list[Any]], gone: Collection[str]) -> dict[str, list[Any]]:
+    return {name: [one for one in ids if one not in gone] for name, ids in mentions.items()}
+
+
+def _joined(before: Sequence[Any], now: Sequence[Any], back: Collection[str]) -> list[Any]:
+    """Return what is mentioned *now* and what was *before* and is *back*, in the order from before."""
+    joined, place = list(now), len(now)
+    for one in reversed(before):
+        if one in joined:
+            place = joined.index(one)
+        elif one in back:
+            joined.insert(place, one)
+    return joined
+
+
+def _with(entry: Entry, mentions: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Return the metadata of *entry* with other *mentions*; a list that is empty is left out."""
+    kept = {name: value for name, value in entry.metadata.items() if name not in mentions}
+    return kept | {name: ids for name, ids in mentions.items() if ids}
+
+
+_NEAR: Final = 16
+"""So many messages before an answer are looked through."""
+
+
+def askers(context: WriteContext, rows: Sequence[HistoryRow], namespace: str) -> list[HistoryRow]:
+    """Return the messages whose calls the tool messages among *rows* answer."""
+    answers: dict[str, set[int]] = {}
+    for row in rows:
+        if row.message.role == "tool":
+            answers.setdefault(row.session, set()).add(row.sequence)
+    return [row for session, places in answers.items() for row in _asking(context, session, places, namespace)]
+
+
+def _asking(context: WriteContext, session: str, answers: set[int], namespace: str) -> list[HistoryRow]:
+    near = sorted({place for answer in answers for place in range(answer - _NEAR, answer + 1)})
+    beside = context.rows.at([(session, place) for place in near], namespace=namespace)
+    beside = sorted(beside, key=lambda row: row.sequence)
+    asked: dict[str, list[ToolCallBlock]] = {}
+    for row, calls in zip(beside, calls_told([row.message for row in beside]), strict=True):
+        for call in calls if row.sequence in answers else ():
+            asked.setdefault(call.id, []).append(call)
+    return [row for row in beside if any(call in asked.get(call.id, ()) for call in row.message.tool_calls)]
+
 
 MERGE: Final = "merge"
 _FEW: Final = 64

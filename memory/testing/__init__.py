@@ -2,10 +2,10 @@
 
 from memory.testing.chunker_contract import ChunkerContract
 from memory.testing.embedder_contract import EmbedderContract
-from memory.testing.policy_contract import ConversationPolicyContract, ReadPolicyContract
+from memory.testing.history_contract import HistoryStorageContract
 from memory.testing.retention_contract import RetentionContract
-from memory.testing.storage_contract import HistoryStorageContract
 from memory.testing.summary_contract import SummaryStorageContract
+from memory.testing.window_contract import ConversationPolicyContract, ReadPolicyContract
 from memory.testing.wrapper_contract import WrappedMemoryContract
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What every chunker must do: subclass, say how one is made and how it measures, run it.
+"""Contract suite of chunkers: subclass it, make a chunker, say how it measures, run it.
 
 class TestMyChunker(ChunkerContract):
     def make_chunker(self, size, overlap):

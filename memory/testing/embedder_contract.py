@@ -1,4 +1,4 @@
-"""What every embedder must do: subclass, give it an embedder, run it.
+"""Contract suite of embedders: subclass it, give it an embedder, run it.
 
 class TestMyEmbedder(EmbedderContract):
     @pytest.fixture
@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory.embedders.details import embed_detailed
-from memory.embedders.protocol import Embedder, EmbeddingKind
+from memory.embedders.protocol import Embedder, EmbeddingKind, embed_detailed
 from memory.errors import ArgumentError
 
 TEXTS = (

@@ -1,4 +1,4 @@
-"""What every history that knows a retention must do: subclass, say how one is made, run it.
+"""Contract suite of histories with a retention: subclass it, say how one is made, run it.
 
 class TestMyRetention(RetentionContract):
     @pytest.fixture
@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from memory.history.protocol import Summary
+from memory.history.retention import LOOK_AHEAD, Retention
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.storage.retention import LOOK_AHEAD, Retention
-from memory.storage.summaries import Summary
 
 HOUR = timedelta(hours=1)
 

@@ -1,4 +1,4 @@
-"""What every storage of summaries must do: subclass, give it a history that keeps them, run it.
+"""Contract suite of summary storages: subclass it, give it a history that keeps summaries, run it.
 
 class TestMySummaries(SummaryStorageContract):
     @pytest.fixture
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from memory.errors import ArgumentError
+from memory.history.protocol import Summary, SummaryStorage
 from memory.messages import Message
-from memory.storage.summaries import Summary, SummaryStorage
 
 FIRST = Summary("brief", 'They said "olé"; 記憶.', 2, 2)
 SECOND = Summary("brief", "They went on.", 4, 4)

@@ -22,11 +22,11 @@ from typing import Any, ClassVar
 import pytest
 
 from memory.embedders.hashing import HashingEmbedder
-from memory.lanes import CONVERSATION, store_namespace
+from memory.history.sync_history import HistoryRows, ThreadedHistory
 from memory.long_term import LongTermMemory
 from memory.messages import Message
+from memory.partitions import CONVERSATION, store_namespace
 from memory.runtime import run_sync
-from memory.storage.rows import HistoryRows, ThreadedHistory
 from vectorstore import VectorStore, lifecycle_of
 
 _LANE = store_namespace("", CONVERSATION)

@@ -1,1 +1,1 @@
-"""The write path: what becomes a memory, in which form, and how it is corrected, ended, undone and completed."""
+"""Write path: validate, authorize, apply the policies, embed, commit and report; corrections, undo, recovery."""

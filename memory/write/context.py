@@ -1,4 +1,4 @@
-"""What every write works on: the store, the history beside it, what was forgotten, ids and the clock."""
+"""Write context: the store, the history and tables beside it, ids and the clock, as every write uses them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Final
 
-from memory.forgotten.erasers import Carried, Eraser
-from memory.forgotten.held import Held, InMemoryHeld
-from memory.forgotten.tombstones import Tombstones
-from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
-from memory.records import Actor, Change, Operation
-from memory.storage.rows import HistoryRow, HistoryRows
-from memory.times import Clock, aware
-from memory.write.embedding import Embedding
-from memory.write.ids import keyed_id
-from memory.write.judging import Rules
-from memory.write.keys import InMemoryKeys, Keys
-from memory.write.operations import Operations
-from memory.write.under_way import UnderWay
+from memory.history.sync_history import HistoryRow, HistoryRows
+from memory.models import Actor, Change, Operation
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.tables.erasers import Carried, Eraser
+from memory.tables.idempotency_keys import InMemoryKeys, Keys, keyed_id
+from memory.tables.operation_log import Operations
+from memory.tables.soft_deletes import Held, InMemoryHeld
+from memory.tables.tombstones import Tombstones
+from memory.timestamps import Clock, aware
+from memory.write.embedding_service import Embedding
+from memory.write.in_flight import UnderWay
+from memory.write.policy_runner import Rules
 from vectorstore import Database, Entry, LifecycleStore, UnsupportedError, VectorStore, lifecycle_of
 
 _BETWEEN: Final = 256

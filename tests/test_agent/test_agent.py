@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.agent import Agent
+from agent.agent import Agent, new_session
 from agent.errors import (
     AgentClosed,
     ArgumentError,
@@ -22,11 +22,10 @@ from agent.errors import (
     StopRun,
 )
 from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, Warned
-from agent.providers.quoting import QuotingProvider
+from agent.providers.extractive import QuotingProvider
 from agent.results import Ending, StopReason, Usage
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tools.function import tool
-from agent.turn import new_session
 from memory import (
     DocumentBlock,
     ImageBlock,

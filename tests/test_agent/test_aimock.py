@@ -21,11 +21,11 @@ import pytest
 
 from agent.agent import Agent
 from agent.errors import ProviderError
+from agent.providers.accumulator import complete
 from agent.providers.anthropic import AnthropicProvider
-from agent.providers.collecting import complete
+from agent.providers.base import Request
 from agent.providers.ollama import OllamaProvider
-from agent.providers.openai_compatible import OpenAICompatibleProvider
-from agent.providers.protocol import Request
+from agent.providers.openai import OpenAICompatibleProvider
 from agent.providers.retrying import RetryingProvider
 from agent.tools.function import tool
 from memory import Message

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from agent.errors import ProviderError
+from agent.providers.accumulator import Response, complete
 from agent.providers.anthropic import AnthropicProvider
-from agent.providers.collecting import Response, complete
+from agent.providers.base import Request
 from agent.providers.ollama import OllamaProvider
-from agent.providers.openai_compatible import OpenAICompatibleProvider
-from agent.providers.protocol import Request
+from agent.providers.openai import OpenAICompatibleProvider
 from agent.results import StopReason
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply, call
 from memory import Message, ToolCallBlock

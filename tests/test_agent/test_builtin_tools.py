@@ -12,14 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ArgumentError, ToolFailed
-from agent.tools.calculator import calculate, calculator
+from agent.tools.base import Facets, Tool, ToolContext, facets_of
+from agent.tools.builtin import calculate, calculator, clock
 from agent.tools.chain import ChainedTool
-from agent.tools.clock import clock
-from agent.tools.facets import Facets, facets_of
 from agent.tools.files import file_tools, note_tools
 from agent.tools.function import tool
-from agent.tools.pages import ResultPages
-from agent.tools.protocol import Tool, ToolContext
+from agent.tools.pagination import ResultPages
 from memory import ImageBlock, TextBlock
 
 pytestmark = pytest.mark.anyio
@@ -306,7 +304,7 @@ def test_a_cut_keeps_images_and_short_results_stay_as_they_are() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the fallback is what Windows uses anyway")
 async def test_without_opening_by_steps_links_and_other_places_are_refused_too(root: Path, monkeypatch) -> None:
-    monkeypatch.setattr("agent.tools.rooted._BY_STEPS", False)
+    monkeypatch.setattr("agent.tools.files._BY_STEPS", False)
     (root / "link.txt").symlink_to(root.parent / "outside.txt")
     _, read_file = file_tools(root)
     assert await use(read_file, path="a.txt") == "one\ntwo\nthree"

@@ -14,10 +14,10 @@ import pytest
 
 from agent.agent import Agent
 from agent.providers.anthropic import AnthropicProvider
-from agent.providers.openai_compatible import OpenAICompatibleProvider
+from agent.providers.openai import OpenAICompatibleProvider
 from agent.subagent import AgentTool
 from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedProvider, WireServer, call
-from agent.tool_policy import ToolPolicy
+from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
 from memory import open_memory
 from memory.http import HttpClient

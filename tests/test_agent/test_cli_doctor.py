@@ -11,8 +11,8 @@ import pytest
 
 from agent.assistant.cli.app import run
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
-from memory.write.operation_tables import OperationTables, m001_tables
-from vectorstore.sqlite import migrating
+from memory.tables.operation_log import OperationTables, m001_tables
+from vectorstore.sqlite import migrations
 from vectorstore.types import Finding
 
 CLOSED = "http://127.0.0.1:9/v1"
@@ -75,7 +75,7 @@ def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_too_large_to_be_verified_at_once_is_verified_and_its_copy_removed(
     doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrating, "VERIFIED_AT_ONCE", 0)
+    monkeypatch.setattr(migrations, "VERIFIED_AT_ONCE", 0)
     assert run(["--memory", str(path), "recall", "key"]) == 0
     (copy,) = path.parent.glob("*.backup")
     code, checks = doctor()
@@ -206,7 +206,7 @@ def test_a_key_in_a_file_that_others_may_read_is_told(doctor, tmp_path: Path, mo
 def test_a_package_that_another_shadows_is_told(doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import importlib.machinery
 
-    from agent.assistant.cli import checks as examined
+    from agent.assistant.cli import doctor as examined
 
     elsewhere = importlib.machinery.ModuleSpec("memory", None, origin=str(tmp_path / "memory.py"))
     found = examined.find_spec

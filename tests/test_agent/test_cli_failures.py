@@ -20,7 +20,7 @@ import memory
 import vectorstore
 from agent.assistant.cli import app as way_in
 from agent.assistant.cli.app import run
-from agent.assistant.cli.failures import ENDPOINT, FAILED, FILE, INTERRUPTED, USAGE, described
+from agent.assistant.cli.errors import ENDPOINT, FAILED, FILE, INTERRUPTED, USAGE, described
 from agent.errors import MemoryUnavailable, ProviderFailed
 from agent.results import Ending, RunResult
 

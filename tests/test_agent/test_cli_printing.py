@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.cli.output import counted, day, minute, print_json, say
-from agent.assistant.cli.printable import one_line, safe_json, visible
-from agent.assistant.cli.tables import print_table
+from agent.assistant.cli.output import counted, day, minute, one_line, print_json, print_table, safe_json, say, visible
 
 HARMFUL = [
     ("\x1b[2J", r"\x1b[2J"),

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.context import PROFILE, RECALLED, Ingredients, assemble
-from agent.items import ContextItem, citations_in
-from agent.providers.protocol import ToolSpec
-from agent.rendering import mark_of, read_back, rendered, rules
+from agent.context.assembly import PROFILE, RECALLED, Ingredients, assemble
+from agent.context.rendering import mark_of, read_back, rendered, rules
+from agent.context_items import ContextItem, citations_in
+from agent.providers.base import ToolSpec
 from memory import EstimatingCounter, FixedWindow, Message, message_tokens
 from memory import ToolCallBlock as Call
 from memory import ToolResultBlock as Result

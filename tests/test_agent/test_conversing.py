@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent.agent import Agent
-from agent.conversing import NOWHERE, SessionReader
+from agent.context.history_reader import NOWHERE, SessionReader
 from agent.events import MemoryRecalled, Warned
-from agent.providers.quoting import QuotingProvider
+from agent.providers.extractive import QuotingProvider
 from agent.testing import Reply, ScriptedProvider
 from memory import (
     EstimatingCounter,

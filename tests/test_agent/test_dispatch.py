@@ -7,12 +7,11 @@ import threading
 
 import pytest
 
-from agent.dispatch import Dispatcher
 from agent.errors import ArgumentError, StopRun, ToolFailed
 from agent.testing import call
+from agent.tool_executor import Dispatcher
+from agent.tools.base import ToolContext, Toolset
 from agent.tools.function import tool
-from agent.tools.protocol import ToolContext
-from agent.tools.toolset import Toolset
 from memory import ToolCallBlock
 
 pytestmark = pytest.mark.anyio

@@ -23,15 +23,13 @@ from agent.errors import (
     WindowExceeded,
 )
 from agent.events import RunEnded, Warned
-from agent.ledger import Ledger, Prices, RunLimits
-from agent.middleware.refusing import Refusing, injection, personal_data, too_long
-from agent.providers.capabilities import Capabilities
-from agent.providers.protocol import Stop, TextPiece
-from agent.providers.settings import ModelSettings
+from agent.middleware.guardrails import Refusing, injection, personal_data, too_long
+from agent.providers.base import Capabilities, ModelSettings, Stop, TextPiece
 from agent.results import Ending, StopReason, Usage
-from agent.structured import strict_schema
+from agent.structured_output import strict_schema
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tools.function import tool
+from agent.usage import Ledger, Prices, RunLimits
 from memory import InMemoryHistory, Message, ThinkingBlock, ToolCallBlock
 
 pytestmark = pytest.mark.anyio

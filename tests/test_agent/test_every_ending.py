@@ -13,14 +13,14 @@ from pydantic import BaseModel
 from agent.agent import Agent
 from agent.errors import ContextOverflow, ProviderError, RunError, StopRun
 from agent.events import RunEnded, TextDelta, ToolEnded, ToolStarted
-from agent.ledger import RunLimits
 from agent.middleware.circuit_breaker import CircuitBreaker
 from agent.providers.retrying import RetryingProvider
 from agent.results import Ending, StopReason, Usage
 from agent.subagent import AgentTool
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_policy import ToolPolicy
+from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
+from agent.usage import RunLimits
 from memory import LongTermMemory
 from tests.passing_time import DEADLINE, outlasting
 from vectorstore import BusyError, open_store

@@ -23,16 +23,15 @@ from agent.events import (
     ToolStarted,
 )
 from agent.hooks import MOMENTS, Hooks, Moment
-from agent.ledger import RunLimits
 from agent.middleware.circuit_breaker import CircuitBreaker
-from agent.providers.protocol import Stop, TextPiece, ToolCallPiece, ToolSpec
-from agent.providers.settings import ModelSettings
+from agent.providers.base import ModelSettings, Stop, TextPiece, ToolCallPiece, ToolSpec
 from agent.results import Ending, StopReason, Usage
 from agent.subagent import AgentTool
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_policy import ToolPolicy
+from agent.tool_executor import ToolPolicy
+from agent.tools.base import ToolContext
 from agent.tools.function import tool
-from agent.tools.protocol import ToolContext
+from agent.usage import RunLimits
 from memory import InMemoryHistory, Memory, open_memory
 from tests.passing_time import DEADLINE, outlasting
 

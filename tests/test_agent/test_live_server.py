@@ -14,11 +14,10 @@ import os
 import pytest
 
 from agent.errors import ContextOverflow
+from agent.providers.accumulator import complete, streaming
 from agent.providers.anthropic import AnthropicProvider
-from agent.providers.collecting import complete, streaming
-from agent.providers.openai_compatible import OpenAICompatibleProvider
-from agent.providers.protocol import Request, TextPiece
-from agent.providers.settings import ModelSettings
+from agent.providers.base import ModelSettings, Request, TextPiece
+from agent.providers.openai import OpenAICompatibleProvider
 from memory import Message
 
 SERVER = os.environ.get("LIVE_SERVER", "").rstrip("/")

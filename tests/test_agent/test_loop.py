@@ -7,16 +7,15 @@ from contextlib import aclosing
 
 import pytest
 
-from agent.dispatch import Dispatcher
 from agent.errors import ArgumentError, ProviderError, StopRun
 from agent.events import Nudged, RoundEnded, RoundStarted, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
 from agent.loop import NUDGE, Loop, LoopEnded, LoopLimits, Outcome
-from agent.providers.protocol import Request
+from agent.providers.base import Request
 from agent.results import Ending, StopReason, Usage
 from agent.testing import Reply, ScriptedProvider, call
+from agent.tool_executor import Dispatcher
+from agent.tools.base import ToolContext, Toolset
 from agent.tools.function import tool
-from agent.tools.protocol import ToolContext
-from agent.tools.toolset import Toolset
 from memory import Message, ThinkingBlock, ToolCallBlock
 from tests.passing_time import DEADLINE, outlasting
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent.errors import ArgumentError, ToolFailed
+from agent.tools.base import ToolContext
 from agent.tools.knowledge import knowledge_tools
 from agent.tools.memory import ALL, DEFAULT, memory_tools
-from agent.tools.protocol import ToolContext
 from memory import KnowledgeBase, LongTermMemory, Memory, Trust
 from vectorstore import open_store
 

@@ -17,21 +17,16 @@ from agent.approval import (
     no_calls,
     unless,
 )
-from agent.dispatch import Dispatcher
 from agent.errors import ArgumentError, CircuitOpen, RateLimited, StopRun, ToolFailed
 from agent.events import ApprovalDecided, ApprovalRequested
 from agent.hooks import Hooks, Watch
+from agent.middleware.base import Invocation
 from agent.middleware.circuit_breaker import CircuitBreaker
-from agent.middleware.protocol import Invocation
-from agent.middleware.rate_limit import RateLimit
-from agent.middleware.retry import Retry
-from agent.scope import RunScope
+from agent.middleware.resilience import RateLimit, Retry
 from agent.testing import call
-from agent.tool_policy import ToolPolicy
-from agent.tools.facets import Facets, Verdict, facets_of
+from agent.tool_executor import Dispatcher, ToolPolicy
+from agent.tools.base import Facets, RunScope, ToolContext, Toolset, Verdict, facets_of
 from agent.tools.function import tool
-from agent.tools.protocol import ToolContext
-from agent.tools.toolset import Toolset
 from memory import ToolCallBlock
 from tests.passing_time import time_passes
 
@@ -123,7 +118,7 @@ async def test_the_links_stand_in_their_order() -> None:
             seen.append("rate limit")
             return await super().__call__(invocation, proceed)
 
-    logger = logging.getLogger("agent.middleware.logging_calls")
+    logger = logging.getLogger("agent.middleware.logging")
     handler = Seen()
     logger.addHandler(handler)
     level, _ = logger.level, logger.setLevel(logging.DEBUG)

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
+from agent.providers.accumulator import Response, complete
 from agent.providers.anthropic import AnthropicProvider
-from agent.providers.collecting import Response, complete
+from agent.providers.base import ModelSettings, Request, ToolSpec
 from agent.providers.ollama import OllamaProvider
-from agent.providers.openai_compatible import OpenAICompatibleProvider
-from agent.providers.protocol import Request, ToolSpec
-from agent.providers.settings import ModelSettings
+from agent.providers.openai import OpenAICompatibleProvider
 from agent.results import StopReason, Usage
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, WireServer, call
 from memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock

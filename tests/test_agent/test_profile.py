@@ -9,7 +9,7 @@ import pytest
 from agent.agent import Agent
 from agent.errors import ArgumentError
 from agent.events import MemoryRecalled
-from agent.providers.quoting import QuotingProvider
+from agent.providers.extractive import QuotingProvider
 from agent.testing import Reply, ScriptedProvider, shown_items
 from memory import FixedWindow, LongTermMemory, Memory, Message, Passage, Passages
 from vectorstore import open_store

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ArgumentError, ProviderError
-from agent.providers.collecting import Collector, complete
-from agent.providers.openai_compatible import OpenAICompatibleProvider, list_models
-from agent.providers.protocol import Provider, Request, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec
-from agent.providers.settings import ModelSettings
+from agent.providers.accumulator import Collector, complete
+from agent.providers.base import ModelSettings, Provider, Request, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec
+from agent.providers.openai import OpenAICompatibleProvider, list_models
 from agent.results import StopReason, Usage
 from agent.testing import OpenAIServer, ProviderContract, RawReply, Reply, ScriptedProvider, call
 from memory import (

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context_items import ContextItem
 from agent.errors import ArgumentError
-from agent.items import ContextItem
-from agent.providers.collecting import Response, complete
-from agent.providers.protocol import Provider, Request
-from agent.providers.questions import is_question
-from agent.providers.quoting import DOUBTFUL, NOTHING, OTHER, QuotingProvider
+from agent.providers.accumulator import Response, complete
+from agent.providers.base import Provider, Request
+from agent.providers.extractive import DOUBTFUL, NOTHING, OTHER, QuotingProvider, is_question
 from memory import Message
 from vectorstore import Analyzer
 

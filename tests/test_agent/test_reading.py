@@ -7,18 +7,17 @@ import pytest
 from agent.agent import Agent
 from agent.approval import no_calls
 from agent.errors import ArgumentError
-from agent.providers.quoting import QuotingProvider
-from agent.reading import Reading, trust_named, trust_of
+from agent.providers.extractive import QuotingProvider
 from agent.subagent import AgentTool
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_policy import ToolPolicy
+from agent.tool_executor import ToolPolicy
+from agent.tools.base import Facets, ToolContext, facets_of
 from agent.tools.chain import ChainedTool
-from agent.tools.facets import Facets, facets_of
 from agent.tools.files import file_tools
 from agent.tools.function import tool
 from agent.tools.knowledge import knowledge_tools
 from agent.tools.memory import ALL, memory_tools
-from agent.tools.protocol import ToolContext
+from agent.trust import Reading, trust_named, trust_of
 from memory import (
     DocumentBlock,
     KnowledgeBase,

@@ -7,10 +7,9 @@ import asyncio
 import pytest
 
 from agent.errors import ArgumentError, ProviderError
+from agent.providers.accumulator import complete
 from agent.providers.anthropic import AnthropicProvider
-from agent.providers.capabilities import Capabilities, capabilities_of
-from agent.providers.collecting import complete
-from agent.providers.protocol import Request, Stop, TextPiece, UsagePiece
+from agent.providers.base import Capabilities, Request, Stop, TextPiece, UsagePiece, capabilities_of
 from agent.providers.retrying import RetryingProvider
 from agent.results import StopReason, Usage
 from agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.context import Ingredients, assemble
-from agent.items import ContextItem
-from agent.providers import anthropic_request, ollama_request, openai_request
-from agent.providers.protocol import Request
+from agent.context.assembly import Ingredients, assemble
+from agent.context_items import ContextItem
+from agent.providers import anthropic
+from agent.providers import ollama as ollama_request
+from agent.providers import openai as openai_request
+from agent.providers.base import Request
 from memory import (
     EstimatingCounter,
     ImageBlock,
@@ -107,7 +109,7 @@ def test_a_server_with_a_strict_template_takes_it(sent, case) -> None:
 @settings(max_examples=200, deadline=None)
 @given(CASE)
 def test_the_messages_of_anthropic_alternate(case) -> None:
-    body = anthropic_request.payload(request_of(*case), "m", max_tokens=9, cache=False)
+    body = anthropic.payload(request_of(*case), "m", max_tokens=9, cache=False)
     roles = [message["role"] for message in body["messages"]]
     assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
     owed: set[str] = set()

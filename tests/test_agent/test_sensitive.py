@@ -15,8 +15,8 @@ from agent.assistant.cli.app import run
 from agent.assistant.config import Settings
 from agent.assistant.wiring import make_policies, open_settings_memory
 from agent.testing import Reply, ScriptedProvider
+from agent.tools.base import ToolContext
 from agent.tools.memory import memory_tools
-from agent.tools.protocol import ToolContext
 from memory import LongTermMemory, Memory, Message, NotTrusted, is_remote, run_sync
 from vectorstore import open_store
 

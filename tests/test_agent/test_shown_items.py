@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.agent import Agent
-from agent.providers.protocol import Request
-from agent.rendering import rules
+from agent.context.rendering import rules
+from agent.providers.base import Request
 from agent.testing import Reply, ScriptedProvider, call, mark_in, shown_items
 from agent.tools.function import tool
 from memory import LongTermMemory, Memory, Message, Passage, Passages, TextBlock, run_sync

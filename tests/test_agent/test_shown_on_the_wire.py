@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agent.agent import Agent
+from agent.context.rendering import read_back
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.ollama import OllamaProvider
-from agent.providers.openai_compatible import OpenAICompatibleProvider
-from agent.rendering import read_back
+from agent.providers.openai import OpenAICompatibleProvider
 from agent.results import Usage
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LongTermMemory, Memory

@@ -9,12 +9,11 @@ import pytest
 
 from agent.agent import Agent
 from agent.testing import Reply, ScriptedProvider, call
+from agent.tools.base import Tool, facets_of
 from agent.tools.chain import ChainedTool
-from agent.tools.facets import facets_of
 from agent.tools.function import tool
 from agent.tools.knowledge import knowledge_tools
 from agent.tools.memory import memory_tools
-from agent.tools.protocol import Tool
 from memory import KnowledgeBase, LongTermMemory
 from vectorstore import open_store
 

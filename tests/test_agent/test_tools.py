@@ -15,10 +15,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agent.errors import ArgumentError, ToolFailed
-from agent.tools.docstrings import described
+from agent.tools.base import Tool, ToolContext, Toolset
 from agent.tools.function import FunctionTool, tool
-from agent.tools.protocol import Tool, ToolContext
-from agent.tools.toolset import Toolset
+from agent.tools.schema import described
 from memory import ImageBlock, TextBlock
 
 WHO = contextvars.ContextVar("who", default="nobody")

@@ -13,7 +13,7 @@ from agent.events import ApprovalDecided, ApprovalRequested, RunEnded
 from agent.results import Ending
 from agent.subagent import AgentTool
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_policy import ToolPolicy
+from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
 from memory import LongTermMemory
 from tests.passing_time import DEADLINE, HOURS, time_passes

@@ -10,12 +10,12 @@ import pytest
 from agent.agent import Agent
 from agent.assistant.config import Settings, load_configuration
 from agent.assistant.wiring import make_window, open_assistant
+from agent.context.summarizer import summariser
 from agent.errors import ArgumentError, ConfigurationError, LimitReached, ProviderError
-from agent.ledger import Prices, RunLimits
-from agent.providers.quoting import QuotingProvider
+from agent.providers.extractive import QuotingProvider
 from agent.results import Ending, Usage
-from agent.summarising import summariser
 from agent.testing import OpenAIServer, Reply, ScriptedProvider
+from agent.usage import Prices, RunLimits
 from memory import (
     DocumentBlock,
     FixedWindow,

@@ -12,14 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ArgumentError, ContextOverflow, ProviderError, Unsupported
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.anthropic_request import payload
-from agent.providers.capabilities import ModelInfo
-from agent.providers.collecting import complete
+from agent.providers.accumulator import complete
+from agent.providers.anthropic import AnthropicProvider, payload
+from agent.providers.base import ModelInfo, ModelSettings, Request, ToolSpec
 from agent.providers.ollama import OllamaProvider
-from agent.providers.openai_compatible import OpenAICompatibleProvider
-from agent.providers.protocol import Request, ToolSpec
-from agent.providers.settings import ModelSettings
+from agent.providers.openai import OpenAICompatibleProvider
 from agent.results import StopReason, Usage
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, ProviderContract, RawReply, Reply, call
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock

@@ -18,9 +18,9 @@ from agent.assistant.wiring import (
 )
 from agent.errors import ConfigurationError, ProviderFailed
 from agent.providers.anthropic import AnthropicProvider
+from agent.providers.extractive import QuotingProvider
 from agent.providers.ollama import OllamaProvider
-from agent.providers.openai_compatible import OpenAICompatibleProvider
-from agent.providers.quoting import QuotingProvider
+from agent.providers.openai import OpenAICompatibleProvider
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LocalEmbedder, Memory, OpenAICompatibleEmbedder, run_sync
 from vectorstore import ArgumentError, NotAStore

@@ -24,7 +24,7 @@ from tests.test_faults.workload import IDS, NAMESPACES, SPACES, Workload
 from tests.test_faults.wounds import WOUNDS
 from vectorstore import Analyzer, DamageError, NewerFile, NotAStore
 from vectorstore.sqlite import salvage
-from vectorstore.sqlite.checksums import entry_checksum
+from vectorstore.sqlite.integrity import entry_checksum
 from vectorstore.sqlite.schema import StoreTables
 from vectorstore.testing import SpacesModel
 

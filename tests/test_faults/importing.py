@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from memory import LongTermMemory, Memory, Message, run_sync
-from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
-from memory.portable import importing, reading
+from memory.export_import import importer, reader
+from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tests.test_faults.children import Child, Say
 from vectorstore import open_store
 from vectorstore.engines.sqlite_store import SqliteStore
@@ -130,7 +130,7 @@ def _looked_at(path: Path) -> dict[str, Any]:
 
 
 def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
-    reading._BATCH = _BATCH
+    reader._BATCH = _BATCH
     if plant:
         _tear(plant)
     memory = _opened(path)
@@ -141,7 +141,7 @@ def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
 def _tear(plant: str) -> None:
     """Let what must be one transaction be several: of mode replace, or of each batch."""
     in_one = SqliteStore.transaction
-    caller = importing._replace.__name__ if plant == "replaced in pieces" else importing._in_one.__name__
+    caller = importer._replace.__name__ if plant == "replaced in pieces" else importer._in_one.__name__
 
     def torn(self: SqliteStore) -> Any:
         above = [frame.function for frame in inspect.stack()[1:4]]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from memory import HashingEmbedder, LongTermMemory, Memory, Message, run_sync
-from memory.embedders.space import embedder_space
+from memory.embedders.fingerprint import embedder_space
 from memory.errors import MemoryLayerError
 from tests.test_faults.logged import wrongly_logged
 from vectorstore import open_store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memory import LongTermMemory, run_sync
-from memory.lanes import DOCUMENTS, lane_of
+from memory.partitions import DOCUMENTS, lane_of
 
 
 def wrongly_logged(memory: LongTermMemory) -> list[str]:

@@ -24,7 +24,7 @@ from tests.test_faults.recording import Recorder
 from tests.test_faults.simulated import SimulatedDisk
 from tests.test_faults.workload import SPACES
 from vectorstore import StorageFull, StorageUnwritable, VectorStoreError
-from vectorstore.sqlite import migrating
+from vectorstore.sqlite import migrations
 
 _ALIKE = 9
 """Of writes of pages, which are much alike, one in so many is a step where not each is."""
@@ -102,7 +102,7 @@ def raced(folder: str, seed: int, rounds: int, openers: int) -> dict[str, Any]:
 
 
 def _racing(case: Migration, there: Sign, say: Say) -> None:
-    real = migrating.back_up
+    real = migrations.back_up
 
     def told(*arguments: Any, **options: Any) -> None:
         say("a copy")
@@ -110,7 +110,7 @@ def _racing(case: Migration, there: Sign, say: Say) -> None:
 
     there.give()
     there.wait()
-    with mock.patch.object(migrating, "back_up", told):
+    with mock.patch.object(migrations, "back_up", told):
         case.work()
 
 
@@ -177,7 +177,7 @@ def _wrong(case: Migration, how: str, ended: Ended) -> list[str]:
         return [*wrong, repr(error)]
 
 
-_migrated = migrating.Migrator._migrated
+_migrated = migrations.Migrator._migrated
 
 
 def _at_once(self: Any, connection: Any, component: Any, copy: Any) -> bool:
@@ -189,10 +189,10 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 PLANTS: Mapping[str, tuple[str, Any, str, Any]] = {
-    "records a copy with the migration, and not before": ("stopped", migrating.Migrator, "_migrated", _at_once),
-    "leaves what a crash has left": ("opened again", migrating.Migrator, "clear", _nothing),
-    "keeps the copy of what is right": ("opened again", migrating.Migrator, "let_go", _nothing),
-    "forgets to flush the folder after the copy": ("stopped", migrating, "flush_folder", _nothing),
+    "records a copy with the migration, and not before": ("stopped", migrations.Migrator, "_migrated", _at_once),
+    "leaves what a crash has left": ("opened again", migrations.Migrator, "clear", _nothing),
+    "keeps the copy of what is right": ("opened again", migrations.Migrator, "let_go", _nothing),
+    "forgets to flush the folder after the copy": ("stopped", migrations, "flush_folder", _nothing),
 }
 
 

@@ -8,8 +8,17 @@ from typing import Any
 
 from vectorstore import DamageError, StorageFull, StorageUnwritable, VectorStoreError
 from vectorstore.engines.sqlite_store import SqliteStore
-from vectorstore.sqlite import database, erasure, opening, rows, usage, writing
-from vectorstore.sqlite.cores import Cores
+from vectorstore.sqlite import (
+    connection as usage,
+)
+from vectorstore.sqlite import (
+    database,
+    entry_reader,
+    entry_writer,
+    files,
+    secure_delete,
+)
+from vectorstore.sqlite.index_cache import Cores
 
 
 class Splitting(SqliteStore):
@@ -108,8 +117,8 @@ class OneForAllThreads(SqliteStore):
 
 def _unchecked() -> None:
     """A store that does not look at the checksums of what it reads."""
-    rows.entry_checksum = lambda *content, has_vector: _Any()
-    rows.vector_checksum = lambda *content: _Any()
+    entry_reader.entry_checksum = lambda *content, has_vector: _Any()
+    entry_reader.vector_checksum = lambda *content: _Any()
 
 
 class _Any:
@@ -135,25 +144,25 @@ DAMAGE_PLANTS: Mapping[str, Callable[[], None]] = {
 
 def _uncleared() -> None:
     """A store that frees pages without overwriting them."""
-    real = opening.open_connection
+    real = files.open_connection
 
     def opened(*arguments: Any, **options: Any) -> Any:
         connection = real(*arguments, **options)
         connection.pragma("secure_delete", False)
         return connection
 
-    opening.open_connection = opened
+    files.open_connection = opened
 
 
 def _log_kept() -> None:
     """A store that forgets the log, and says that nothing is pending."""
-    erasure.finish = lambda *_, **__: True
-    erasure.mark = lambda _: None
+    secure_delete.finish = lambda *_, **__: True
+    secure_delete.mark = lambda _: None
 
 
 def _terms_kept() -> None:
     """A store that leaves the words in its dictionary."""
-    writing.remove_unused = lambda *_: None
+    entry_writer.remove_unused = lambda *_: None
 
 
 ERASURE_PLANTS: Mapping[str, Callable[[], None]] = {

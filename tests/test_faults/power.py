@@ -15,7 +15,7 @@ from tests.test_faults.recording import Event, Recorder
 from tests.test_faults.simulated import SimulatedDisk
 from tests.test_faults.workload import SPACES, Workload
 from vectorstore import Entry, VectorStoreError, open_store
-from vectorstore.sqlite import opening, placing
+from vectorstore.sqlite import files
 from vectorstore.testing import SpacesModel
 
 WAYS = ("dropped", "kept", "first", "subset", "torn", "torn")
@@ -124,20 +124,20 @@ def _wrong_snapshot(path: Path, number: int) -> list[str]:
 
 def _unsynced(level: str) -> Callable[[], None]:
     def plant() -> None:
-        real = opening.open_connection
+        real = files.open_connection
 
         def opened(*arguments: Any, **options: Any) -> Any:
             connection = real(*arguments, **options)
             connection.pragma("synchronous", level)
             return connection
 
-        opening.open_connection = opened
+        files.open_connection = opened
 
     return plant
 
 
 def _without(step: str) -> Callable[[], None]:
-    return lambda: setattr(placing, step, lambda _: None)
+    return lambda: setattr(files, step, lambda _: None)
 
 
 PLANTS: Mapping[str, Callable[[], None]] = {

@@ -13,8 +13,8 @@ from unittest import mock
 import pytest
 
 from memory import LongTermMemory, run_sync
-from memory.recall import following
-from memory.storage.sqlite import SqliteHistory
+from memory.history.sqlite import SqliteHistory
+from memory.retrieval.index import index_sync
 from memory.write.context import WriteContext
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.each_write import Bench, killed_at_each_commit, wrong_when_ended, wrong_when_refused
@@ -33,7 +33,7 @@ each_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     # In memory where that can be: what is flushed to a disk and when is tried by the tests of power and disks.
     folder = tmp_path_factory.mktemp("bench") if not os.access(_MEMORY, os.W_OK) else Path(mkdtemp(dir=_MEMORY))
-    with mock.patch.object(following, "_WORTH_KEEPING", 1):  # so that a small memory has what recall derives, too
+    with mock.patch.object(index_sync, "_WORTH_KEEPING", 1):  # so that a small memory has what recall derives, too
         yield Bench(folder, apart=request.param)
     shutil.rmtree(folder)
 

@@ -25,8 +25,8 @@ from memory import (
     run_sync,
 )
 from memory.codec import DECLARED_FIELDS
-from memory.rag.kept_documents import keep_documents
-from memory.storage.sqlite import SqliteHistory
+from memory.documents.manifest_component import keep_documents
+from memory.history.sqlite import SqliteHistory
 from vectorstore import open_store
 from vectorstore.sqlite import Database
 

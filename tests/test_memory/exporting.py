@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.export_import.codec import hasher
 from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.portable.manifest import hasher
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.records import Memory, Source, Trust
+from memory.models import Memory, Source, Trust
 
 
 class Ticking:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, Message, NotTrusted, Trust, run_sync
-from memory.records import Actor
+from memory.models import Actor
 from vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

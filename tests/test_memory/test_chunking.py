@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.chunking.headings import headings, path_at
-from memory.chunking.markdown import MarkdownChunker
+from memory.chunking.markdown import MarkdownChunker, headings, path_at
 from memory.chunking.protocol import Chunk, Chunker, with_pages
 from memory.chunking.text import TextChunker
 from memory.errors import ArgumentError
-from memory.estimating_counter import EstimatingCounter
 from memory.testing.chunker_contract import ChunkerContract, uncovered
+from memory.tokens.estimating_counter import EstimatingCounter
 
 LOREM = "Lorem ipsum dolor sit amet, consectetur adipiscing elit. "
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.rag.cite import best_quote, cite, plain_terms
-from memory.rag.passages import Passage, passages_of
-from memory.rag.sentences import sentences
-from memory.records import Found, Hit, Memory, Source
+from memory.documents.citations import best_quote, cite, plain_terms
+from memory.documents.document import Passage, passages_of
+from memory.documents.sentence_splitter import sentences
+from memory.models import Memory, Source
+from memory.results import Found, Hit
 
 NORMANS = (
     "The Normans came from the north. They gave their name to Normandy, a region in France.\n\n"

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, Message, Retention, open_memory, run_sync
-from memory.times import aware, to_text
+from memory.timestamps import aware, to_text
 from vectorstore import open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

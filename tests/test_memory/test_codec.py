@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.codec import DECLARED_FIELDS, context_of, from_entry, to_entry
-from memory.records import Memory, Source, Trust
+from memory.models import Memory, Source, Trust
 from vectorstore import Entry
 
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memory import Extractor, Fact, ImageBlock, Judge, LongTermMemory, Memory, Message, NearDuplicates, Trust, run_sync
-from memory.write.turns import memory_of
+from memory.write.turn_writer import memory_of
 from vectorstore import open_store
 
 Make = Callable[..., LongTermMemory]

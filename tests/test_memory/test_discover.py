@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from memory.documents.discovery import Found, Skipped, check_paths, discover
+from memory.documents.loaders.base import read_file
+from memory.documents.loaders.markdown import MarkdownLoader
+from memory.documents.loaders.pdf import PdfLoader
+from memory.documents.loaders.registry import Loaders
+from memory.documents.loaders.text import TextLoader
 from memory.errors import ArgumentError, LoadError
-from memory.rag.discover import Found, Skipped, check_paths, discover
-from memory.rag.loaders.markdown import MarkdownLoader
-from memory.rag.loaders.pdf import PdfLoader
-from memory.rag.loaders.reading import read_file
-from memory.rag.loaders.registry import Loaders
-from memory.rag.loaders.text import TextLoader
 
 
 def names(items):

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.bounded import bounded
-from memory.embedders.details import DetailedEmbedder
+from memory.embedders.batching import bounded
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
+from memory.embedders.protocol import DetailedEmbedder
 from memory.errors import ArgumentError, EmbedderError
 from memory.http import HttpClient
 from memory.runtime import run_sync

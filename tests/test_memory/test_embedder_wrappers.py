@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.details import Embeddings, Truncation, embed_detailed, truncation
+from memory.embedders.batching import cut
 from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.fingerprint import PROBES, agree, marked, named_for, nearness, probe
 from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.probe import PROBES, agree, nearness, probe
-from memory.embedders.space import marked, named_for
-from memory.embedders.texts import cut
+from memory.embedders.protocol import Embeddings, Truncation, embed_detailed, truncation
 from memory.errors import ArgumentError, EmbedderError
 from memory.runtime import run_sync
 from memory.testing.embedder_contract import EmbedderContract

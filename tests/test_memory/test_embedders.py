@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders import static_table
+from memory.embedders import local
+from memory.embedders.batching import batches
+from memory.embedders.fingerprint import embedder_space
 from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.local import LocalEmbedder
+from memory.embedders.local import LocalEmbedder, StaticTable, installed_table, local_available
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
-from memory.embedders.space import embedder_space
-from memory.embedders.static_table import StaticTable, installed_table, local_available
-from memory.embedders.texts import batches
 from memory.errors import ArgumentError, EmbedderError
 from memory.http import HttpClient
 from memory.runtime import run_sync
@@ -240,7 +239,7 @@ def test_a_table_cut_short_is_named(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_table, "find_spec", lambda name: None)
+    monkeypatch.setattr(local, "find_spec", lambda name: None)
     installed_table.cache_clear()
     assert not local_available()
     with pytest.raises(MissingExtra, match=r"pip install 'mneme\[local\]'"):
@@ -250,7 +249,7 @@ def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyP
 @needs_local
 def test_asking_whether_the_extra_is_there_imports_nothing_of_it() -> None:
     code = (
-        "import sys; from memory.embedders.static_table import local_available; assert local_available(); "
+        "import sys; from memory.embedders.local import local_available; assert local_available(); "
         "from memory.embedders.local import LocalEmbedder; LocalEmbedder(); "
         "print([n for n in ('wordllama', 'tokenizers', 'safetensors') if n in sys.modules])"
     )
@@ -260,9 +259,9 @@ def test_asking_whether_the_extra_is_there_imports_nothing_of_it() -> None:
 
 
 def table_files() -> tuple[Path, Path]:
-    folder = static_table._folder()
+    folder = local._folder()
     assert folder is not None
-    return folder / static_table._WEIGHTS, folder / static_table._TOKENIZER
+    return folder / local._WEIGHTS, folder / local._TOKENIZER
 
 
 def test_batches_are_bounded_by_count_and_by_size() -> None:

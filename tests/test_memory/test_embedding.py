@@ -13,27 +13,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.cache_tables import SqliteEmbeddingCache
-from memory.embedders.cached import CachedEmbedder
-from memory.embedders.details import Embeddings, Truncation
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.embedders.cache import CachedEmbedder
+from memory.embedders.cache_sqlite import SqliteEmbeddingCache
 from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.fingerprint import PROBES
 from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.ollama import OllamaEmbedder
-from memory.embedders.probe import PROBES
-from memory.embedders.remote import is_remote
+from memory.embedders.protocol import Embeddings, Truncation, is_remote
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
-from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
-from memory.opening import open_memory
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.records import Memory
-from memory.write.embedding import Embedding
-from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.pending import Flushed
-from memory.write.probe_tables import SqliteProbes
-from memory.write.under_way import UnderWay
+from memory.models import Memory
+from memory.open import open_memory
+from memory.partitions import CONVERSATION, store_namespace
+from memory.tables.embedder_probes import SqliteProbes
+from memory.write.embedding_backfill import Flushed
+from memory.write.embedding_service import Embedding, EmbeddingSettings
+from memory.write.in_flight import UnderWay
 from tests.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 

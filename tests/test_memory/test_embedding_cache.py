@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.cache import EmbeddingCache, Kept
-from memory.embedders.cache_tables import SqliteEmbeddingCache, hash_of
-from memory.embedders.cached import CachedEmbedder
-from memory.embedders.details import Embeddings, Truncation
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.embedders.cache import CachedEmbedder, EmbeddingCache, Kept
+from memory.embedders.cache_sqlite import SqliteEmbeddingCache, hash_of
 from memory.embedders.fallback import FallbackEmbedder
+from memory.embedders.fingerprint import PROBES
 from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.probe import PROBES
+from memory.embedders.protocol import Embeddings, Truncation
 from memory.errors import ArgumentError, EmbedderError
-from memory.opening import open_memory
-from memory.rag.knowledge_base import KnowledgeBase
+from memory.open import open_memory
 from memory.runtime import run_sync
 from memory.testing.embedder_contract import EmbedderContract
-from memory.write.embedding_settings import EmbeddingSettings
+from memory.write.embedding_service import EmbeddingSettings
 from vectorstore import StorageFull
 
 HASHING = HashingEmbedder(dimension=32)

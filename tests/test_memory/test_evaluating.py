@@ -18,7 +18,7 @@ from memory import (
     open_memory,
     run_sync,
 )
-from memory.evaluating.questions import probes_of
+from memory.evaluation.questions import probes_of
 from vectorstore import Analyzer, open_store
 
 SAID = datetime(2026, 2, 1, 9, tzinfo=UTC)

@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 from memory.codec import to_entry, to_metadata
+from memory.documents.knowledge_base import KnowledgeBase
 from memory.errors import ArgumentError, DuplicateKey, UnreadableExport
-from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.export_import import importer, reader
+from memory.history.retention import Retention
 from memory.messages import DocumentBlock, Message, TextBlock, ToolResultBlock
-from memory.opening import open_memory
-from memory.portable import reading, room
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.records import Memory, Outcome, Trust
+from memory.models import Memory, Trust
+from memory.open import open_memory
+from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.results import Outcome
 from memory.runtime import run_sync
-from memory.storage.retention import Retention
 from memory.write.policies import Action, Decision, Extractor, Fact, Judge, MinimumLength, NearDuplicates, NoSecrets
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 from vectorstore.engines import sqlite_store
@@ -255,7 +256,7 @@ def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tm
 
 
 def test_vectors_are_taken_no_longer_when_the_memory_is_switched_to_others_meanwhile(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BATCH", 5)
+    monkeypatch.setattr(reader, "_BATCH", 5)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many([Memory(f"thing {n}", id=f"{n:02}") for n in range(20)]))
     exported(memory, tmp_path / "a.jsonl")
@@ -810,7 +811,7 @@ def test_what_nearly_repeats_another_item_of_the_file_is_told_as_for_what_is_rem
 def test_what_nearly_repeats_something_here_or_of_an_earlier_batch_is_left_out_if_it_adds_no_word(
     opened, tmp_path, monkeypatch, batch
 ):
-    monkeypatch.setattr(reading, "_BATCH", batch)
+    monkeypatch.setattr(reader, "_BATCH", batch)
     options = {"embedder": None, "choose_local": False}
     memory, other = (
         opened("m.db", **options),
@@ -952,7 +953,7 @@ def test_a_fact_that_is_told_twice_of_the_same_words_is_kept_once(opened, tmp_pa
 
 @pytest.mark.parametrize("batch", [1, 1000])
 def test_messages_of_a_turn_are_judged_together_as_when_they_were_said(opened, tmp_path, monkeypatch, batch):
-    monkeypatch.setattr(reading, "_BATCH", batch)
+    monkeypatch.setattr(reader, "_BATCH", batch)
     memory = opened("m.db")
     run(memory.remember_turn("s", [Message.user("Why?"), Message.assistant("It rains in Lisbon.")]))
     run(memory.remember(Memory("Why?", kind="turn")))
@@ -1128,7 +1129,7 @@ def test_a_document_that_was_taken_out_does_not_come_back(opened, tmp_path, mode
 
 
 def test_others_can_write_between_the_batches_and_nothing_of_theirs_is_lost(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BATCH", 10)
+    monkeypatch.setattr(reader, "_BATCH", 10)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(60)]))
     exported(memory, tmp_path / "a.jsonl")
@@ -1147,7 +1148,7 @@ def test_others_can_write_between_the_batches_and_nothing_of_theirs_is_lost(open
 
 
 def test_an_import_that_breaks_off_keeps_whole_batches_and_is_finished_by_another(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BATCH", 7)
+    monkeypatch.setattr(reader, "_BATCH", 7)
     memory, other = opened("m.db"), opened("n.db")
     for n in range(30):
         run(memory.remember(Memory(f"thing {n}", id=f"{n:03}")))
@@ -1170,7 +1171,7 @@ def test_an_import_that_breaks_off_keeps_whole_batches_and_is_finished_by_anothe
 
 
 def test_an_import_that_breaks_off_while_it_replaces_leaves_everything(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BATCH", 7)
+    monkeypatch.setattr(reader, "_BATCH", 7)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many([f"thing {n}" for n in range(30)]))
     exported(memory, tmp_path / "a.jsonl")
@@ -1187,7 +1188,7 @@ def test_an_import_that_breaks_off_while_it_replaces_leaves_everything(opened, t
 
 
 def test_a_file_that_changes_while_it_is_taken_is_not_taken_on(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BATCH", 5)
+    monkeypatch.setattr(reader, "_BATCH", 5)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(20)]))
     data = exported(memory, tmp_path / "a.jsonl")
@@ -1211,7 +1212,7 @@ def test_a_line_of_fifty_megabytes_goes_through_and_one_above_the_limit_is_refus
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
     (there,) = run(other.conversations.load("s"))
     assert there.message.blocks == (file,)
-    monkeypatch.setattr(reading, "LONGEST", 50_000_000)
+    monkeypatch.setattr(reader, "LONGEST", 50_000_000)
     with pytest.raises(UnreadableExport, match="line 2: the line is too long"):
         run(other.import_(tmp_path / "a.jsonl"))
 
@@ -1226,7 +1227,7 @@ def peak(work):
 
 
 def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
-    for module, name in ((reading, "_BATCH"), (room, "_PAGE"), (sqlite_store, "_PAGE")):
+    for module, name in ((reader, "_BATCH"), (importer, "_PAGE"), (sqlite_store, "_PAGE")):
         monkeypatch.setattr(module, name, 4)
     most = {}
     for count in (12, 48):
@@ -1244,7 +1245,7 @@ def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, m
 
 
 def test_a_batch_ends_where_its_lines_are_many_bytes(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BATCH_BYTES", 3000)
+    monkeypatch.setattr(reader, "_BATCH_BYTES", 3000)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many(Memory("long " * 200, id=str(n)) for n in range(10)))
     exported(memory, tmp_path / "a.jsonl", vectors=False)

@@ -9,7 +9,7 @@ import pytest
 
 from memory.errors import UnreadableExport
 from memory.messages import Block, Message
-from memory.opening import open_memory
+from memory.open import open_memory
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")

@@ -7,11 +7,12 @@ import pytest
 
 from memory.codec import to_entry
 from memory.errors import ArgumentError, NoSuchMemory
-from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.history.sync_history import HistoryRow
 from memory.long_term import LongTermMemory
 from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.records import Memory, Outcome, Source
-from memory.storage.rows import HistoryRow
+from memory.models import Memory, Source
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.results import Outcome
 from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 

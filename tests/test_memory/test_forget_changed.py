@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.errors import CannotUndo, NotTrusted
-from memory.lanes import ARCHIVE, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
-from memory.records import Memory, Outcome, Trust
+from memory.models import Memory, Trust
+from memory.partitions import ARCHIVE, store_namespace
+from memory.results import Outcome
 from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.opening import open_memory
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.rag.report import IngestAction
+from memory.documents.ingest_report import IngestAction
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.open import open_memory
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TOWER = "# The tower\n\nThe tower has 291 steps.\n\n# The bridge\n\nThe bridge is a mile long.\n"

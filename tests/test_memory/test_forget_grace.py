@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 
 from memory.errors import ArgumentError, NoSuchMemory, NotTrusted
-from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
-from memory.opening import open_memory
-from memory.records import Memory, Outcome, Trust
+from memory.models import Memory, Trust
+from memory.open import open_memory
+from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.results import Outcome
 from tests.test_memory.forgetting import Moving, Toy, run
 from vectorstore import DamageError, Entry, open_store
 

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.codec import to_entry
-from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
-from memory.records import Memory, Outcome
+from memory.models import Memory
+from memory.partitions import DOCUMENTS, store_namespace
+from memory.results import Outcome
 from vectorstore import open_store
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

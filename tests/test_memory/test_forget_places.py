@@ -6,10 +6,10 @@ import pytest
 
 from memory.codec import to_entry
 from memory.errors import NoSuchMemory
-from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message, ToolResultBlock
-from memory.records import Memory, Source
+from memory.models import Memory, Source
+from memory.partitions import DOCUMENTS, store_namespace
 from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 

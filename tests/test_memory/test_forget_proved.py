@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.codec import to_entry
-from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.history.sync_history import HistoryRow
 from memory.long_term import LongTermMemory
 from memory.messages import Message
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.records import Memory, Source
-from memory.storage.rows import HistoryRow
+from memory.models import Memory, Source
+from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.codec import to_entry
-from memory.erasure.copies import Words, holds
+from memory.erasure.verbatim_match import Words, holds
 from memory.errors import ArgumentError, NoSuchMemory
-from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.records import Memory, Source
+from memory.models import Memory, Source
+from memory.partitions import DOCUMENTS, store_namespace
 from tests.test_memory.forgetting import remembered, run
 from vectorstore import Entry, open_store
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from memory.erasure.copies import Words
+from memory.erasure.verbatim_match import Words
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.records import Memory
+from memory.models import Memory
 from vectorstore import open_store
 
 FIRST, SECOND = "The locker is by the door.", 'Its "code" is 44173921.'

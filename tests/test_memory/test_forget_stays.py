@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.erasure.bytes_search import free_pages
-from memory.erasure.copies import holds
-from memory.lanes import store_namespace
+from memory.erasure.verbatim_match import holds
+from memory.history.sync_history import HistoryRow
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock
-from memory.recall import following
-from memory.records import Memory, Source
-from memory.storage.rows import HistoryRow
+from memory.models import Memory, Source
+from memory.partitions import store_namespace
+from memory.retrieval.index import index_sync
 from tests.test_memory.forgetting import Moving, remembered, run
 from vectorstore import open_store
 
@@ -183,7 +183,7 @@ def test_what_keys_of_another_file_stand_for_goes_with_it(memory, whole):
 
 
 def test_of_a_namespace_nothing_stays_that_recall_derived_and_another_s_does(in_file, monkeypatch):
-    monkeypatch.setattr(following, "_WORTH_KEEPING", 4)
+    monkeypatch.setattr(index_sync, "_WORTH_KEEPING", 4)
     for namespace in ("ann", "ann2"):
         run(in_file.remember_many((f"thing {n}" for n in range(9)), namespace=namespace))
         run(in_file.recall("Which thing?", namespace=namespace))

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from memory.erasure.receipt import read_receipt, receipt_text
 from memory.errors import ArgumentError
-from memory.forgotten.erasers import Gone
-from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
-from memory.receipts import read_receipt, receipt_text
-from memory.records import Forgotten, Memory, Unreached
-from memory.write.operation_tables import OperationTables, m001_tables
+from memory.models import Memory
+from memory.partitions import CONVERSATION, store_namespace
+from memory.results import Forgotten, Unreached
+from memory.tables.erasers import Gone
+from memory.tables.operation_log import OperationTables, m001_tables
 from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 from vectorstore.types import Finding
@@ -243,11 +244,11 @@ def test_a_reader_in_the_way_is_said_and_then_it_is_proved(memory, tmp_path):
 
 
 def test_a_file_that_could_not_be_read_is_said_and_proves_nothing(memory, monkeypatch):
-    from memory.erasure import verifying
+    from memory.erasure import verify
 
-    ask = verifying._asked
+    ask = verify._asked
     unread = {"unread": {"somewhere/m.db-wal": "Permission denied"}}
-    monkeypatch.setattr(verifying, "_asked", lambda *given: {**ask(*given), **unread})
+    monkeypatch.setattr(verify, "_asked", lambda *given: {**ask(*given), **unread})
     receipt = run(memory.forget([remembered(memory, SECRET)]))
     verified = run(memory.verify_forgotten(receipt, [SECRET]))
     assert places(verified) == [("m.db-wal", "not searched: Permission denied")]
@@ -256,12 +257,10 @@ def test_a_file_that_could_not_be_read_is_said_and_proves_nothing(memory, monkey
 
 def test_the_words_are_not_in_the_command_of_the_child(memory, monkeypatch):
     seen = []
-    from memory.erasure import verifying
+    from memory.erasure import verify
 
-    run_it = verifying.subprocess.run
-    monkeypatch.setattr(
-        verifying.subprocess, "run", lambda *given, **named: seen.append(given) or run_it(*given, **named)
-    )
+    run_it = verify.subprocess.run
+    monkeypatch.setattr(verify.subprocess, "run", lambda *given, **named: seen.append(given) or run_it(*given, **named))
     receipt = run(memory.forget([remembered(memory, SECRET)]))
     run(memory.verify_forgotten(receipt, [SECRET]))
     assert len(seen) == 1

@@ -19,9 +19,9 @@ import pytest
 
 from memory.errors import ArgumentError, HttpConnectError, HttpError, HttpStatusError, HttpTimeout
 from memory.http import HttpClient, ServerEvent, Timeouts
-from memory.redaction import complaint, redacted, safe_url
-from memory.requests import is_loopback
-from memory.retrying import delay, is_retriable, named_delay
+from memory.http.redaction import complaint, redacted, safe_url
+from memory.http.requests import is_loopback
+from memory.http.retry import delay, is_retriable, named_delay
 from memory.runtime import run_sync
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from memory.chunking.text import TextChunker
-from memory.embedders.probe import PROBES
+from memory.documents import ingest
+from memory.documents.ingest_report import IngestAction
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.documents.loaders.base import Loaded
+from memory.embedders.fingerprint import PROBES
 from memory.errors import ArgumentError, EmbedderError
-from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
-from memory.rag import ingest
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.rag.loaders.protocol import Loaded
-from memory.rag.report import IngestAction
+from memory.partitions import DOCUMENTS, store_namespace
 from memory.write.policies import MinimumLength
 from vectorstore import Space, UnsupportedError, open_store
 

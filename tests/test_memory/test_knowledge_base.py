@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from memory.documents.document import Document
+from memory.documents.document_ids import chunk_ids, mark
+from memory.documents.ingest_report import IngestAction
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.documents.manifest import MemoryManifest, Record
 from memory.errors import ArgumentError
-from memory.lanes import DOCUMENTS, store_namespace
 from memory.long_term import LongTermMemory
-from memory.rag.documents import Document
-from memory.rag.identity import chunk_ids, mark
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.rag.manifest import MemoryManifest, Record
-from memory.rag.report import IngestAction
+from memory.partitions import DOCUMENTS, store_namespace
 from vectorstore import DamageError, open_store
 
 pytestmark = pytest.mark.anyio

@@ -3,7 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.errors import ArgumentError
-from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, lane_of, store_namespace
+from memory.partitions import (
+    ARCHIVE,
+    CONVERSATION,
+    DOCUMENTS,
+    archived_id,
+    lane_of,
+    store_namespace,
+)
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=40)
 

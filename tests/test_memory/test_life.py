@@ -39,7 +39,7 @@ from memory import (
     Message,
     run_sync,
 )
-from memory.times import to_text
+from memory.timestamps import to_text
 from tests.test_memory.life_model import CONTENT, FIRST, LAST, MARKS, Deed, Model, Period, State
 from vectorstore import open_store
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Trust, run_sync
-from memory.lanes import DOCUMENTS, store_namespace
-from memory.write.ids import TimeOrderedIds
+from memory.partitions import DOCUMENTS, store_namespace
+from memory.tables.idempotency_keys import TimeOrderedIds
 from vectorstore import Entry, open_store
-from vectorstore.sqlite import rows
+from vectorstore.sqlite import entry_reader
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -128,8 +128,8 @@ def test_by_time_is_when_it_was_said_or_else_written_and_newest_is_oldest_revers
 @pytest.mark.parametrize("order", ["id", "oldest", "newest"])
 def test_a_page_reads_as_many_rows_in_a_large_memory_as_in_a_small_one(tmp_path, monkeypatch, order):
     parsed = []
-    entry_of = rows.entry_of
-    monkeypatch.setattr(rows, "entry_of", lambda row: parsed.append(row) or entry_of(row))
+    entry_of = entry_reader.entry_of
+    monkeypatch.setattr(entry_reader, "entry_of", lambda row: parsed.append(row) or entry_of(row))
     counts = []
     for size in (400, 4000):
         memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / f'{size}.db'}"), clock=Hand())

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.documents.document import Document, content_hash
+from memory.documents.loaders.markdown import MarkdownLoader, first_heading, front_matter
+from memory.documents.loaders.pdf import PdfLoader, joined
+from memory.documents.loaders.text import decode
 from memory.errors import ArgumentError, LoadError
-from memory.rag.documents import Document, content_hash
-from memory.rag.loaders.decoding import decode
-from memory.rag.loaders.front_matter import front_matter
-from memory.rag.loaders.markdown import MarkdownLoader, first_heading
-from memory.rag.loaders.pdf import PdfLoader, joined
 from vectorstore import MissingExtra
 
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from memory.embedders.probe import PROBES
+from memory.embedders.fingerprint import PROBES
 from memory.errors import (
     ArgumentError,
     DuplicateKey,
@@ -21,11 +21,12 @@ from memory.errors import (
     NoSuchMemory,
     RejectedText,
 )
-from memory.lanes import CONVERSATION, DOCUMENTS, store_namespace
+from memory.history.sync_history import InMemoryHistory
 from memory.long_term import LongTermMemory
 from memory.messages import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.records import Memory, Outcome, Source, Trust
-from memory.storage.in_memory import InMemoryHistory
+from memory.models import Memory, Source, Trust
+from memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
+from memory.results import Outcome
 from memory.write.policies import Action, Decision, MinimumLength
 from vectorstore import Entry, RevisionConflict, Space, StoreClosed, UnsupportedError, VectorStore, open_store
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
-from memory.lanes import ARCHIVE, CONVERSATION, store_namespace
-from memory.write.versions import retired
+from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.write.provenance import retired
 from vectorstore import open_store
 
 ZONE = timezone(timedelta(hours=5, minutes=45))

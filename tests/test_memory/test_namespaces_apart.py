@@ -47,16 +47,12 @@ from memory import (
     evaluate,
     window_of,
 )
-from memory.embedders.space import embedder_space
-from memory.forgotten.held import InMemoryHeld, Package
-from memory.forgotten.held_tables import SqliteHeld
-from memory.forgotten.tombstone_tables import SqliteTombstones
-from memory.forgotten.tombstones import InMemoryTombstones
-from memory.portable.report import Mode
-from memory.storage.rows import ThreadedHistory
-from memory.write.ids import keyed_id
-from memory.write.key_tables import SqliteKeys
-from memory.write.keys import InMemoryKeys
+from memory.embedders.fingerprint import embedder_space
+from memory.export_import.report import Mode
+from memory.history.sync_history import ThreadedHistory
+from memory.tables.idempotency_keys import InMemoryKeys, SqliteKeys, keyed_id
+from memory.tables.soft_deletes import InMemoryHeld, Package, SqliteHeld
+from memory.tables.tombstones import InMemoryTombstones, SqliteTombstones
 from vectorstore import VectorStoreError, open_store
 from vectorstore.sqlite import Database
 

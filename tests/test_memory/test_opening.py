@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from memory.codec import DECLARED_FIELDS
-from memory.embedders.static_table import local_available
+from memory.embedders.local import local_available
 from memory.errors import EmbedderMismatch
 from memory.messages import Message
-from memory.opening import open_memory
-from memory.records import Memory
+from memory.models import Memory
+from memory.open import open_memory
 from memory.write.policies import MinimumLength
 from vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
 

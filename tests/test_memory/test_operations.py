@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
-from memory.records import Change, Operation
-from memory.write.operation_tables import SqliteOperations
-from memory.write.operations import InMemoryOperations, Operations
+from memory.models import Change, Operation
+from memory.tables.operation_log import InMemoryOperations, Operations, SqliteOperations
 from vectorstore import open_store
 from vectorstore.sqlite import Database
 

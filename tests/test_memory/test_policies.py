@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from memory.errors import ArgumentError
-from memory.estimating_counter import EstimatingCounter
+from memory.history.windows import FixedWindow, KeepAll, ReadPolicy, TokenWindow
 from memory.messages import Message, ToolCallBlock, ToolResultBlock
-from memory.policies.fixed_window import FixedWindow
-from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ReadPolicy
-from memory.policies.token_window import TokenWindow
-from memory.testing.policy_contract import ReadPolicyContract, conversation
-from memory.tokens import message_tokens
+from memory.testing.window_contract import ReadPolicyContract, conversation
+from memory.tokens.counter import message_tokens
+from memory.tokens.estimating_counter import EstimatingCounter
 
 
 class Tens:

@@ -16,9 +16,9 @@ from memory import (
     TurnDecision,
     run_sync,
 )
-from memory.write.judging import Rules, judge_turn
 from memory.write.policies import Turn
-from memory.write.policies.protocol import accepted
+from memory.write.policies.base import accepted
+from memory.write.policy_runner import Rules, judge_turn
 from vectorstore import open_store
 
 

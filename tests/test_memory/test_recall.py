@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from memory.codec import DECLARED_FIELDS, to_entry
 from memory.embedders.hashing import HashingEmbedder
 from memory.errors import ArgumentError
-from memory.recall.recall import Query, Recaller, RecallSettings
-from memory.recall.settings import ConversationWeights
-from memory.records import Found, Memory, Source
+from memory.models import Memory, Source
+from memory.results import Found
+from memory.retrieval.retriever import Query, Recaller, RecallSettings
+from memory.retrieval.scoring.settings import ConversationWeights
 from memory.runtime import run_sync
 from vectorstore import LifecycleStore, Space, Vector, open_store
 

@@ -10,7 +10,8 @@ import pytest
 from memory.codec import to_entry
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
-from memory.records import Found, Hit, Memory, Source, Trust
+from memory.models import Memory, Source, Trust
+from memory.results import Found, Hit
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.long_term import LongTermMemory
-from memory.records import Memory
+from memory.models import Memory
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 

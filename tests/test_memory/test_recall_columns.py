@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.recall.columns import VALUES, Columns, columns_of, joined
-from memory.recall.packed import Damaged, packed, unpacked
-from memory.recall.rows import Row
-from memory.recall.segments import Segment, lasting, merged, without
+from memory.retrieval.index.index_cache import Damaged, Segment, lasting, merged, packed, unpacked, without
+from memory.retrieval.index.record import Row
+from memory.retrieval.index.record_batch import VALUES, Columns, columns_of, joined
 
 STOPS = {"the", "of"}
 WORDS = st.sampled_from(["Apple", "apples", "the", "river", "Rivers", "of", "stone", "\u6771\u4eac", "x\0y"])

@@ -10,9 +10,10 @@ import pytest
 
 from memory.embedders.hashing import HashingEmbedder
 from memory.long_term import LongTermMemory
-from memory.recall.confidence import DOUBTFUL, about, among, judged, of_words, on_scale
-from memory.recall.scored import Scored
-from memory.records import Found, Memory
+from memory.models import Memory
+from memory.results import Found
+from memory.retrieval.scoring.confidence import DOUBTFUL, about, among, judged, of_words, on_scale
+from memory.retrieval.scoring.scores import Scored
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from memory.recall.cues import Cue, cues_of
-from memory.recall.languages import lexicon_for
-from memory.recall.lexicon import ENGLISH, NEUTRAL
+from memory.retrieval.index.record import Cue, cues_of
+from memory.retrieval.languages import lexicon_for
+from memory.retrieval.languages.base import NEUTRAL
+from memory.retrieval.languages.english import ENGLISH
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from datetime import date
 import numpy as np
 import pytest
 
-from memory.recall.dates import NO_DAY, Named, date_match, dates_in
-from memory.recall.lexicon import ENGLISH, NEUTRAL
-from memory.recall.reckoned import Span
+from memory.retrieval.languages.base import NEUTRAL
+from memory.retrieval.languages.dates import NO_DAY, Named, date_match, dates_in
+from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.languages.relative_dates import Span
 
 TODAY = date(2026, 3, 2)
 

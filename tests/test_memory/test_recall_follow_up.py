@@ -6,8 +6,9 @@ import pytest
 
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
-from memory.recall.follow_up import leans, leant_on
-from memory.recall.lexicon import ENGLISH, NEUTRAL
+from memory.retrieval.languages.base import NEUTRAL
+from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.query_analysis import leans, leant_on
 from memory.runtime import run_sync as run
 from vectorstore import Analyzer, open_store
 

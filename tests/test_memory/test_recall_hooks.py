@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.local import LocalEmbedder
-from memory.embedders.static_table import local_available
+from memory.embedders.local import LocalEmbedder, local_available
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
-from memory.recall.fusing import fused
-from memory.recall.hooks import RecallHooks
-from memory.recall.scored import Scored
-from memory.records import Found, Memory, Stage
+from memory.models import Memory
+from memory.results import Found, Stage
+from memory.retrieval.hooks import RecallHooks
+from memory.retrieval.scoring.scores import Scored, fused
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 

@@ -9,19 +9,27 @@ import pytest
 from numpy.typing import NDArray
 
 from memory.codec import to_entry
-from memory.recall.asked import question_match
-from memory.recall.columns import columns_of
-from memory.recall.common_words import COMMON_WORDS
-from memory.recall.index import Index
-from memory.recall.lexicon import ENGLISH
-from memory.recall.matching import PASSAGE, pair_match, text_match, weighed, word_match, words_of
-from memory.recall.meaning import sentence_meaning
-from memory.recall.order import NO_ROW
-from memory.recall.question import Question, understood
-from memory.recall.rows import NEVER, SENTENCES, Row, micros, row_of
-from memory.recall.signals import largest_to_one
-from memory.recall.window import around, places, smoothed_scores, smoothed_words
-from memory.records import Memory
+from memory.models import Memory
+from memory.retrieval.index.record import NEVER, SENTENCES, Row, micros, row_of
+from memory.retrieval.index.record_batch import columns_of
+from memory.retrieval.index.retrieval_index import Index
+from memory.retrieval.index.term_vectors import COMMON_WORDS
+from memory.retrieval.index.turn_links import NO_ROW
+from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.query_analysis import understood
+from memory.retrieval.scoring.features import largest_to_one
+from memory.retrieval.scoring.neighbour_window import around, places, smoothed_scores, smoothed_words
+from memory.retrieval.scoring.question import Question
+from memory.retrieval.scoring.soft_matching import (
+    PASSAGE,
+    pair_match,
+    question_match,
+    sentence_meaning,
+    text_match,
+    weighed,
+    word_match,
+    words_of,
+)
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
 WORDS = ["apple", "river", "stone", "cloud", "music", "garden", "winter", "letter", "engine", "forest"]
@@ -316,7 +324,7 @@ def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_fu
 
 
 def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    import memory.recall.index as module
+    import memory.retrieval.index.retrieval_index as module
 
     monkeypatch.setattr(module, "_WORN_FROM", 5)
     index = Index(None)

@@ -12,12 +12,12 @@ from typing import Any
 import apsw
 import pytest
 
-import memory.recall.following as following
-import memory.recall.segment_tables as segment_tables
+import memory.retrieval.index.index_cache_sqlite as segment_tables
+import memory.retrieval.index.index_sync as following
 from memory import HashingEmbedder, LongTermMemory, Memory, open_memory, run_sync
-from memory.recall.deriving import Deriver
-from memory.recall.lexicon import ENGLISH
-from memory.recall.packed import packed
+from memory.retrieval.index.index_cache import packed
+from memory.retrieval.index.record_batch import Deriver
+from memory.retrieval.languages.english import ENGLISH
 from vectorstore import Analyzer, Entry
 from vectorstore.sqlite import Database
 

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from memory.embedders.local import LocalEmbedder
-from memory.embedders.static_table import local_available
-from memory.embedders.word_vectors import LocalWordVectors
+from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
-from memory.opening import open_memory
-from memory.recall.cues import Cue, cues_of
-from memory.recall.dates import Named, dates_in
-from memory.recall.follow_up import leans
-from memory.recall.languages import analysed_as, lexicon_for
-from memory.recall.reckoned import Span
-from memory.records import Memory
+from memory.models import Memory
+from memory.open import open_memory
+from memory.retrieval.index.record import Cue, cues_of
+from memory.retrieval.languages import analysed_as, lexicon_for
+from memory.retrieval.languages.dates import Named, dates_in
+from memory.retrieval.languages.relative_dates import Span
+from memory.retrieval.query_analysis import leans
 from memory.runtime import run_sync as run
 from vectorstore import Analyzer, SettingMismatch, open_store
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from memory.recall.names import Addressed, addressed
-from memory.recall.people import People
+from memory.retrieval.index.participants import People
+from memory.retrieval.query_analysis import Addressed, addressed
 
 PEOPLE = [(1, "Caroline"), (2, "Will Smith")]
 

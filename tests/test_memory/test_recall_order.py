@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.recall.order import NO_ROW, Order
+from memory.retrieval.index.turn_links import NO_ROW, Order
 from vectorstore import Growing
 
 TURNS = st.lists(

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from memory.codec import to_entry
-from memory.recall.packing import OVER_BUDGET, pack
-from memory.recall.scored import Ranked, Scored, best_first, merged
-from memory.records import Hit, LeftOut, Memory, Source
+from memory.models import Memory, Source
+from memory.results import Hit, LeftOut
+from memory.retrieval.scoring.scores import Ranked, Scored, best_first, merged
+from memory.retrieval.token_budget import OVER_BUDGET, pack
 from vectorstore import Entry
 
 PLACE = "/conversation"

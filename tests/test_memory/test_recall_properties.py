@@ -15,7 +15,8 @@ import pytest
 from memory.codec import to_entry
 from memory.embedders.hashing import HashingEmbedder
 from memory.long_term import LongTermMemory
-from memory.records import Found, Memory
+from memory.models import Memory
+from memory.results import Found
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 

@@ -6,8 +6,8 @@ from math import log
 import numpy as np
 import pytest
 
-import memory.recall.session_terms as module
-from memory.recall.session_terms import SessionTerms
+import memory.retrieval.index.session_bm25 as module
+from memory.retrieval.index.session_bm25 import SessionTerms
 
 
 def plain(texts: list[tuple[int, list[int]]], terms: list[int], sessions: int) -> list[float]:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory.recall.common_words import COMMON_WORDS
-from memory.recall.stem_vectors import GRID, StemVectors, on_grid
-from memory.recall.stems import NOTHING, Stems
+from memory.retrieval.index.term_vectors import COMMON_WORDS, GRID, StemVectors, on_grid
+from memory.retrieval.index.vocabulary import NOTHING, Stems
 
 
 class MadeUpVectors:

@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.details import Embeddings
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.embedders.fingerprint import PROBES
 from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.probe import PROBES
+from memory.embedders.protocol import Embeddings
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
-from memory.lanes import CONVERSATION, store_namespace
 from memory.long_term import LongTermMemory
 from memory.messages import Message
-from memory.opening import open_memory
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.write.embedding_settings import EmbeddingSettings
-from memory.write.reembedding import ReembeddingProgress
+from memory.open import open_memory
+from memory.partitions import CONVERSATION, store_namespace
+from memory.write.embedding_service import EmbeddingSettings
+from memory.write.reembed import ReembeddingProgress
 from vectorstore import SpaceNotReady, UnsupportedError, open_store
 
 LANE = store_namespace("", CONVERSATION)

@@ -24,7 +24,7 @@ from memory import (
     TextBlock,
     run_sync,
 )
-from memory.write.embedded import SWITCHED
+from memory.write.embedding_service import SWITCHED
 from vectorstore import Space, open_store
 
 CARDS = "Pay with 4111 1111 1111 1111 or with 5500 0000 0000 0004."

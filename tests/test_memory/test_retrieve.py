@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from memory.chunking.text import TextChunker
+from memory.documents.knowledge_base import KnowledgeBase
 from memory.embedders.hashing import HashingEmbedder
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
-from memory.rag.knowledge_base import KnowledgeBase
 from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio

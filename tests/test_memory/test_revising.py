@@ -25,7 +25,7 @@ from memory import (
     Trust,
     run_sync,
 )
-from memory.lanes import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from vectorstore import BusyError, Entry, RevisionConflict, open_store
 from vectorstore.sqlite import Database
 

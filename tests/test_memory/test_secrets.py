@@ -28,8 +28,8 @@ from memory import (
 )
 from memory import run_sync as run
 from memory.messages import TextBlock
-from memory.secret_checks import card, luhn, password_value, seed_words, wallet_key
-from memory.secret_kinds import SECRET_KINDS
+from memory.secrets.checks import card, luhn, password_value, seed_words, wallet_key
+from memory.secrets.patterns import SECRET_KINDS
 from memory.write.policies import no_secrets
 from vectorstore import open_store
 

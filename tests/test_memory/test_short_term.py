@@ -7,11 +7,10 @@ import uuid
 import pytest
 
 from memory.errors import ArgumentError
+from memory.history.short_term import ShortTermMemory
+from memory.history.sync_history import InMemoryHistory
+from memory.history.windows import FixedWindow, KeepAll
 from memory.messages import Message, ThinkingBlock
-from memory.policies.fixed_window import FixedWindow
-from memory.policies.keep_all import KeepAll
-from memory.short_term import ShortTermMemory
-from memory.storage.in_memory import InMemoryHistory
 
 pytestmark = pytest.mark.anyio
 

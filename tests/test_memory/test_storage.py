@@ -14,11 +14,10 @@ import apsw
 import pytest
 
 from memory.errors import ArgumentError
+from memory.history.sqlite import SqliteHistory
+from memory.history.sync_history import HistoryRow, InMemoryHistory
 from memory.messages import DocumentBlock, Message, ToolCallBlock
-from memory.storage.in_memory import InMemoryHistory
-from memory.storage.rows import HistoryRow
-from memory.storage.sqlite import SqliteHistory
-from memory.testing.storage_contract import HistoryStorageContract
+from memory.testing.history_contract import HistoryStorageContract
 from vectorstore import DamageError
 from vectorstore.sqlite import Database
 
@@ -212,7 +211,7 @@ def test_a_killed_process_leaves_what_was_acknowledged_and_nothing_half(tmp_path
     code = """
         import asyncio, os, sys
         from memory.messages import Message
-        from memory.storage.sqlite import SqliteHistory
+        from memory.history.sqlite import SqliteHistory
         from vectorstore.sqlite import Database
         database = Database(sys.argv[1])
         history = SqliteHistory(database)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory.threads import in_thread
+from memory.runtime import in_thread
 
 
 class Asked:

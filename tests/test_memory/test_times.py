@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.errors import ArgumentError
-from memory.times import aware, from_text, offset_of, system_clock, to_text
+from memory.timestamps import aware, from_text, offset_of, system_clock, to_text
 
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 MOMENTS = st.datetimes(

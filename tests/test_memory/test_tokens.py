@@ -17,21 +17,21 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import tiktoken_counter
 from memory.errors import ArgumentError, TokenizerUnavailable
-from memory.estimating_counter import EstimatingCounter
-from memory.image_size import image_size
 from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.tiktoken_counter import TiktokenCounter
-from memory.tokens import (
+from memory.tokens import tiktoken_counter
+from memory.tokens.counter import (
     MESSAGE_OVERHEAD,
     UNREADABLE_IMAGE_TOKENS,
     FallbackCounter,
     TokenCounter,
     default_counter,
+    image_size,
     image_tokens,
     message_tokens,
 )
+from memory.tokens.estimating_counter import EstimatingCounter
+from memory.tokens.tiktoken_counter import TiktokenCounter
 
 
 class Words:

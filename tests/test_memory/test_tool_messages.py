@@ -27,8 +27,8 @@ from memory import (
     Turn,
     open_memory,
 )
-from memory.storage.in_memory import InMemoryHistory
-from memory.turns import calls_told
+from memory.history.sync_history import InMemoryHistory
+from memory.messages import calls_told
 from vectorstore import open_store
 
 T = TypeVar("T")

@@ -8,9 +8,9 @@ import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Stage, Trust, may_change, run_sync
 from memory.codec import to_entry
-from memory.records import Actor
+from memory.models import Actor
 from memory.scopes import filter_of
-from memory.write.trust import check_may_change, trust_after, trust_of
+from memory.write.access_control import check_may_change, trust_after, trust_of
 from vectorstore import open_store
 
 ORDER = [Trust.USER, Trust.ASSISTANT, Trust.TOOL, Trust.DOCUMENT]

@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.turns import groups, turns
+from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, groups, turns
 
 USER = Message.user("question")
 ANSWER = Message.assistant("answer")

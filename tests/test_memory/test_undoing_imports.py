@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory import CannotUndo, KnowledgeBase, LongTermMemory, Memory, run_sync
-from memory.lanes import ARCHIVE, store_namespace
+from memory.partitions import ARCHIVE, store_namespace
 from vectorstore import open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

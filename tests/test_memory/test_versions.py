@@ -7,7 +7,7 @@ import random
 import pytest
 
 from memory import LongTermMemory
-from memory.lanes import ARCHIVE, archived_id, store_namespace
+from memory.partitions import ARCHIVE, archived_id, store_namespace
 from memory.write import context
 from vectorstore import Entry, VectorStore, open_store
 

@@ -8,10 +8,11 @@ import pytest
 
 from memory.embedders.hashing import HashingEmbedder
 from memory.errors import ArgumentError
-from memory.lanes import CONVERSATION, DOCUMENTS
 from memory.long_term import LongTermMemory
-from memory.recall.settings import RecallSettings
-from memory.records import Memory, Stage
+from memory.models import Memory
+from memory.partitions import CONVERSATION, DOCUMENTS
+from memory.results import Stage
+from memory.retrieval.scoring.settings import RecallSettings
 from memory.runtime import run_sync as run
 from vectorstore import UnsupportedError, WrapperStore, open_store
 from vectorstore.testing import ModelStore

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
+from memory.history.protocol import Summary
+from memory.history.retention import Retention
+from memory.history.sqlite import SqliteHistory
+from memory.history.sync_history import HistoryRow, InMemoryHistory
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.storage.in_memory import InMemoryHistory
-from memory.storage.retention import Retention
-from memory.storage.rows import HistoryRow
-from memory.storage.sqlite import SqliteHistory
-from memory.storage.summaries import Summary
 from vectorstore.sqlite import Database
 
 RETENTIONS = (

@@ -23,8 +23,8 @@ from memory import (
     TextBlock,
     open_memory,
 )
-from memory.captions import beginning, captions, stand_in
 from memory.codec import DECLARED_FIELDS
+from memory.message_text import beginning, captions, stand_in
 from vectorstore import open_store
 
 T = TypeVar("T")

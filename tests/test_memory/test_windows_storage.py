@@ -18,12 +18,12 @@ import apsw
 import pytest
 
 from memory.errors import ArgumentError
+from memory.history.protocol import Summary
+from memory.history.retention import Retention, begins_at, idle_since
+from memory.history.schema import HistoryTables, m001_tables
+from memory.history.sqlite import SqliteHistory
+from memory.history.sync_history import InMemoryHistory
 from memory.messages import Message
-from memory.storage.in_memory import InMemoryHistory
-from memory.storage.retention import Retention, begins_at, idle_since
-from memory.storage.sqlite import SqliteHistory
-from memory.storage.summaries import Summary
-from memory.storage.tables import HistoryTables, m001_tables
 from memory.testing.retention_contract import RetentionContract
 from memory.testing.summary_contract import SummaryStorageContract
 from vectorstore import DamageError
@@ -199,7 +199,7 @@ def earlier_file(path: Path) -> None:
         with database.write() as connection:
             connection.execute("INSERT INTO history_sessions VALUES (1, 'n', 's', 3)")
             for sequence, text in enumerate(("old", "older"), start=1):
-                from memory.storage.tables import checksum_of
+                from memory.history.schema import checksum_of
 
                 at, json = "2026-01-01T00:00:00.000000Z", Message.user(text).model_dump_json()
                 row = (sequence, 1, sequence, at, "user", json, None, 0, checksum_of(("n", "s"), sequence, at, json))
@@ -247,7 +247,7 @@ def test_a_kill_within_replacing_or_clearing_leaves_all_as_it_was(tmp_path: Path
     code = """
         import asyncio, os, sys
         from memory.messages import Message
-        from memory.storage.sqlite import SqliteHistory
+        from memory.history.sqlite import SqliteHistory
         from vectorstore.sqlite import Database
         database = Database(sys.argv[1])
         history = SqliteHistory(database)
@@ -274,7 +274,7 @@ def test_a_process_killed_while_it_replaces_leaves_one_whole_state(tmp_path: Pat
     code = """
         import asyncio, sys
         from memory.messages import Message
-        from memory.storage.sqlite import SqliteHistory
+        from memory.history.sqlite import SqliteHistory
         from vectorstore.sqlite import Database
         history = SqliteHistory(Database(sys.argv[1]))
         number = 0
@@ -300,8 +300,8 @@ def test_processes_at_once_keep_the_limit_and_share_no_number(tmp_path: Path) ->
     code = """
         import asyncio, sys
         from memory.messages import Message
-        from memory.storage.retention import Retention
-        from memory.storage.sqlite import SqliteHistory
+        from memory.history.retention import Retention
+        from memory.history.sqlite import SqliteHistory
         from vectorstore.sqlite import Database
         history = SqliteHistory(Database(sys.argv[1]), retention=Retention(messages=5, unremembered="drop"))
         for number in range(30):

@@ -12,18 +12,14 @@ from typing import Any
 import pytest
 
 from memory.errors import ArgumentError
-from memory.estimating_counter import EstimatingCounter
+from memory.history.short_term import ShortTermMemory
+from memory.history.sqlite import SqliteHistory
+from memory.history.summary_window import SummaryWindow
+from memory.history.sync_history import InMemoryHistory
+from memory.history.windows import Chain, ConversationPolicy, FixedWindow, KeepAll, ReadPolicy, TokenWindow, Window
 from memory.messages import Message, ToolCallBlock, ToolResultBlock
-from memory.policies.chain import Chain
-from memory.policies.fixed_window import FixedWindow
-from memory.policies.keep_all import KeepAll
-from memory.policies.protocol import ConversationPolicy, ReadPolicy, Window
-from memory.policies.summary import SummaryWindow
-from memory.policies.token_window import TokenWindow
-from memory.short_term import ShortTermMemory
-from memory.storage.in_memory import InMemoryHistory
-from memory.storage.sqlite import SqliteHistory
-from memory.testing.policy_contract import ConversationPolicyContract, ReadPolicyContract
+from memory.testing.window_contract import ConversationPolicyContract, ReadPolicyContract
+from memory.tokens.estimating_counter import EstimatingCounter
 from vectorstore.sqlite import Database
 
 
@@ -308,7 +304,7 @@ def test_a_function_that_fails_later_leaves_the_summary_that_there_was(history: 
 
 
 def test_a_later_part_that_fails_leaves_what_was_noted_before(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory.policies.summary._PART", 2)
+    monkeypatch.setattr("memory.history.summary_window._PART", 2)
     said(history, *"abcde")
 
     def summarise(so_far: str, messages: Sequence[Message]) -> str:
@@ -486,7 +482,7 @@ def test_a_conversation_that_keeps_changing_keeps_the_summary_that_there_was() -
 
 
 def test_each_part_of_a_long_conversation_may_be_refused_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory.policies.summary._PART", 2)
+    monkeypatch.setattr("memory.history.summary_window._PART", 2)
     history = Contested()
     history.refusals = 2
     said(history, *"abcdefgh")
@@ -495,7 +491,7 @@ def test_each_part_of_a_long_conversation_may_be_refused_twice(monkeypatch: pyte
 
 
 def test_a_group_that_is_longer_than_a_part_is_one(history: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory.policies.summary._PART", 2)
+    monkeypatch.setattr("memory.history.summary_window._PART", 2)
     call = Message.assistant([ToolCallBlock(id="1", name="look")])
     result = Message.tool([ToolResultBlock(call_id="1")])
     asyncio.run(history.append("s", [call, result, result, Message.user("a")]))

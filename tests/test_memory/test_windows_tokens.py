@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.embedders.static_table import local_available
-from memory.estimating_counter import EstimatingCounter
+from memory.embedders.local import local_available
 from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
-from memory.tokens import TokenCounter, message_tokens
+from memory.tokens.counter import TokenCounter, message_tokens
+from memory.tokens.estimating_counter import EstimatingCounter
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

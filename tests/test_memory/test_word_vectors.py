@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memory.embedders import static_table
+from memory.embedders import local
+from memory.embedders.local import LocalWordVectors, installed_table, local_available
 from memory.embedders.protocol import WordVectors
-from memory.embedders.static_table import installed_table, local_available
-from memory.embedders.word_vectors import LocalWordVectors
 from memory.errors import ArgumentError
 from vectorstore import MissingExtra
 
@@ -55,7 +54,7 @@ def test_what_is_no_word_is_an_argument_error() -> None:
 
 
 def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_table, "find_spec", lambda name: None)
+    monkeypatch.setattr(local, "find_spec", lambda name: None)
     installed_table.cache_clear()
     with pytest.raises(MissingExtra, match="local"):
         LocalWordVectors()

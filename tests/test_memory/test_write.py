@@ -9,15 +9,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from memory.erasure.copies import holds
+from memory.erasure.verbatim_match import holds
 from memory.errors import ArgumentError, EmbedderMismatch
-from memory.forgotten.tombstone_tables import SqliteTombstones
-from memory.forgotten.tombstones import InMemoryTombstones
-from memory.records import Memory, Source, Trust
-from memory.write.checking import checked
-from memory.write.embedded import NO_EMBEDDER, NOTHING_TO_EMBED
-from memory.write.embedding import Embedding
-from memory.write.ids import TimeOrderedIds, keyed_id
+from memory.models import Memory, Source, Trust
+from memory.tables.idempotency_keys import TimeOrderedIds, keyed_id
+from memory.tables.tombstones import InMemoryTombstones, SqliteTombstones
+from memory.validation import checked
+from memory.write.embedding_service import NO_EMBEDDER, NOTHING_TO_EMBED, Embedding
 from vectorstore import Space, open_store
 from vectorstore.sqlite import Database
 

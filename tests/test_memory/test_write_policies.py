@@ -30,10 +30,10 @@ from memory import (
     TurnDecision,
     run_sync,
 )
-from memory.lanes import ARCHIVE, store_namespace
-from memory.write.judging import Rules, judge, judge_turn
-from memory.write.looking import StoredMemories
+from memory.partitions import ARCHIVE, store_namespace
 from memory.write.policies import Action, TurnPolicy
+from memory.write.policy_runner import Rules, judge, judge_turn
+from memory.write.similar_memories import StoredMemories
 from vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

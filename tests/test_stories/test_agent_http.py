@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent.agent import Agent
-from agent.providers.quoting import QuotingProvider
+from agent.providers.extractive import QuotingProvider
 from agent.testing import AnthropicServer, OpenAIServer, Reply, WireServer, call
 from memory import Memory, open_memory
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from agent.agent import Agent
-from agent.providers.protocol import Request, Stop, TextPiece, ToolCallPiece
+from agent.providers.base import Request, Stop, TextPiece, ToolCallPiece
 from agent.results import StopReason
-from agent.tool_policy import ToolPolicy
+from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
 from agent.tools.knowledge import knowledge_tools
 from agent.tools.memory import ALL, memory_tools

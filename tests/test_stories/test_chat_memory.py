@@ -12,7 +12,7 @@ PRELUDE = """
     import asyncio, json, sys
     from memory.long_term import LongTermMemory
     from memory.messages import Message, TextBlock
-    from memory.opening import open_memory
+    from memory.open import open_memory
     memory = open_memory(sys.argv[1])
 
     def tell(session, *texts):
@@ -21,7 +21,7 @@ PRELUDE = """
         return [report.id for report in asyncio.run(memory.remember_turn(session, turns))]
 
     def ask(question):
-        return [hit.memory.text for hit in asyncio.run(memory.recall(question, 5))]
+        return [hit.memory.text for hit in asyncio.run(memory.retrieval(question, 5))]
 """
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memory.opening import open_memory
-from memory.rag.knowledge_base import KnowledgeBase
-from memory.rag.report import IngestAction
+from memory.documents.ingest_report import IngestAction
+from memory.documents.knowledge_base import KnowledgeBase
+from memory.open import open_memory
 
 pytestmark = pytest.mark.anyio
 

@@ -14,10 +14,10 @@ import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectorstore.analysis
-from vectorstore.analysis import Analyzer, fold
+import vectorstore.analyzer
+from vectorstore.analyzer import Analyzer, fold
 from vectorstore.errors import ArgumentError
-from vectorstore.stop_words import STOP_WORDS
+from vectorstore.languages import STOP_WORDS
 
 ENGLISH = Analyzer()
 PLAIN = Analyzer("none")
@@ -284,8 +284,8 @@ def test_words_that_are_known_by_themselves_give_what_the_whole_text_gives() -> 
 def test_the_quick_way_to_split_one_line_splits_as_the_general_one() -> None:
     split = 0
     for line in lines("ab1.!?…؟।\"'”’»)] \t\x1c\xa0\u3000-", longest=14, seed=4):
-        general = vectorstore.analysis._SENTENCE.split(line)
-        assert vectorstore.analysis._SENTENCE_OF_ONE_LINE.split(line) == general
+        general = vectorstore.analyzer._SENTENCE.split(line)
+        assert vectorstore.analyzer._SENTENCE_OF_ONE_LINE.split(line) == general
         split += len(general) > 1
     assert split > 1000
 

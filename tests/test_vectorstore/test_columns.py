@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vectorstore.core.columns import Columns
 from vectorstore.filters import matches, parse
+from vectorstore.index.columns import Columns
 
 BIG = 2**53
 VALUES: list[Any] = [

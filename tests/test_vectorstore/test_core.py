@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectorstore.core.products
-from vectorstore.core.core import Core
+import vectorstore.index.vectors
 from vectorstore.filters import matches, parse
+from vectorstore.index.namespace_index import Core
 from vectorstore.types import Metric, Space
 
 METRICS = list(Metric)
@@ -102,7 +102,7 @@ def test_a_mask_is_applied_before_the_nearest_are_taken(metric: Metric, share: f
 def test_many_questions_are_answered_as_one_by_one(
     metric: Metric, share: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectorstore.core.products, "ROW_BLOCK", 512)
+    monkeypatch.setattr(vectorstore.index.vectors, "ROW_BLOCK", 512)
     vectors = random_vectors(3, range(1, 5004), dimension=20, missing=0.05)
     core = filled(vectors, metric)
     draw = np.random.default_rng(4)

@@ -14,8 +14,7 @@ import pytest
 from vectorstore import ArgumentError, NewerFile, NotAStore, StorageUnwritable, StoreClosed, UnsupportedError
 from vectorstore.sqlite import Database
 from vectorstore.sqlite.connection import check_version
-from vectorstore.sqlite.creation import create_file
-from vectorstore.sqlite.frame import Birth
+from vectorstore.sqlite.files import Birth, create_file
 from vectorstore.types import Finding
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from vectorstore import ArgumentError, DamageError, StorageUnwritable, UnsupportedError
 from vectorstore.sqlite import Database
-from vectorstore.sqlite.readable import readable_rows
+from vectorstore.sqlite.salvage import readable_rows
 from vectorstore.types import Finding
 
 

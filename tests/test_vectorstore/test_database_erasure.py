@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from vectorstore import ArgumentError, UnsupportedError
-from vectorstore.sqlite import Database, erasure
+from vectorstore.sqlite import Database, secure_delete
 
 SECRET = b"the canary sings at four"
 
@@ -167,20 +167,20 @@ def test_a_mark_belongs_to_the_present_write(database):
 
 
 def test_a_mark_set_by_another_meanwhile_is_not_taken_away(database, monkeypatch):
-    truncated = erasure.emptied_log
+    truncated = secure_delete.emptied_log
     with Database(database.path) as other:
 
         def marked_in_between(connection):
             done = truncated(connection)
             with other.write() as writing:
-                erasure.set_mark(writing, "another's")
-                monkeypatch.setattr(erasure, "emptied_log", lambda connection: False)
+                secure_delete.set_mark(writing, "another's")
+                monkeypatch.setattr(secure_delete, "emptied_log", lambda connection: False)
             return done
 
-        monkeypatch.setattr(erasure, "emptied_log", marked_in_between)
+        monkeypatch.setattr(secure_delete, "emptied_log", marked_in_between)
         forget(database)
         assert database.pending_erasure()
-        monkeypatch.setattr(erasure, "emptied_log", truncated)
+        monkeypatch.setattr(secure_delete, "emptied_log", truncated)
         assert database.finish_erasure()
 
 

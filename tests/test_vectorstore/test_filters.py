@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectorstore.errors import ArgumentError, FilterError
-from vectorstore.filters import LEAVES, NESTING_LIMIT, All, Any_, Not, Test, fields_of, matches, parse
+from vectorstore.filters import LEAVES, NESTING_LIMIT, All, Any_, Not, Test, fields_of, matches, parse, same, thawed
 from vectorstore.filters import test as leaf_holds
-from vectorstore.json_values import same, thawed
-from vectorstore.testing.filter_cases import BAD_FILTERS, FILTER_CASES, FilterCase
+from vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase
 
 values = st.recursive(
     st.none()

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from vectorstore import Entry, Space
-from vectorstore.core.core import Core
-from vectorstore.core.matrix import Matrix
 from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore.index.namespace_index import Core
+from vectorstore.index.vectors import Matrix
 
 SPACE = Space("toy", 8)
 EVERY = 10

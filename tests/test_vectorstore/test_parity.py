@@ -12,7 +12,7 @@ from vectorstore import Entry, Match, Metric, Space, VectorStore
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
 from vectorstore.testing import ModelStore, ParityError, SpacesModel, check_parity
-from vectorstore.testing.operations import Operation, Operations
+from vectorstore.testing.parity import Operation, Operations
 
 SPACES = [None, *(Space(f"toy-{metric}", 3, metric) for metric in Metric)]
 TOLERANCE = {"model": 1e-6}

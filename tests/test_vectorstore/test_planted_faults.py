@@ -16,15 +16,14 @@ import pytest
 
 from vectorstore import ArgumentError, Entry, Match, RevisionConflict, Space, VectorStore, WrapperStore
 from vectorstore.testing import FilterContract, ModelStore, StoreContract
-from vectorstore.testing.closing_contract import ClosingContract
-from vectorstore.testing.deleting_contract import DeletingContract
+from vectorstore.testing.delete_contract import DeletingContract
+from vectorstore.testing.multi_handle_contract import ClosingContract
 from vectorstore.testing.namespace_contract import NamespaceContract
-from vectorstore.testing.refusing_contract import RefusingContract
-from vectorstore.testing.running import contract_tests, failing_tests
 from vectorstore.testing.search_contract import SearchContract
+from vectorstore.testing.suite import contract_tests, failing_tests
 from vectorstore.testing.text_contract import TextContract
-from vectorstore.testing.updating_contract import UpdatingContract
-from vectorstore.testing.writing_contract import WritingContract
+from vectorstore.testing.validation_contract import RefusingContract
+from vectorstore.testing.write_contract import UpdatingContract, WritingContract
 
 LACKS = {
     "test_threads_share_a_store": "the model is for one thread",

@@ -25,21 +25,18 @@ from vectorstore import (
     VectorStore,
     WrapperStore,
 )
-from vectorstore.core.change_log import ChangeLog
-from vectorstore.core.state import NamespaceState, StoreState
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore.index.change_log import ChangeLog
+from vectorstore.index.snapshot import NamespaceState, StoreState
 from vectorstore.testing import StoreContract
-from vectorstore.testing.closing_contract import ClosingContract
-from vectorstore.testing.fields_contract import FieldsContract
-from vectorstore.testing.filling_contract import FillingContract
-from vectorstore.testing.following_contract import FollowingContract
-from vectorstore.testing.lasting_contract import LastingContract
-from vectorstore.testing.reading_contract import ReadingContract
-from vectorstore.testing.running import contract_tests, failing_tests
-from vectorstore.testing.sharing_contract import SharingContract
-from vectorstore.testing.switching_contract import SwitchingContract
-from vectorstore.testing.writing_contract import WritingContract
+from vectorstore.testing.durability_contract import LastingContract
+from vectorstore.testing.filter_contract import FieldsContract
+from vectorstore.testing.multi_handle_contract import ClosingContract, FollowingContract, SharingContract
+from vectorstore.testing.space_contract import FillingContract, SwitchingContract
+from vectorstore.testing.suite import contract_tests, failing_tests
+from vectorstore.testing.view_contract import ReadingContract
+from vectorstore.testing.write_contract import WritingContract
 
 FAULTS: list[tuple[type, type[StoreContract], str]] = []
 

@@ -17,7 +17,7 @@ from vectorstore import (
     place_of,
     scan_by,
 )
-from vectorstore.sqlite import Database, ordered, rows
+from vectorstore.sqlite import Database, entry_reader
 
 FIELDS = ("said", "written")
 VALUES = ["2026-01-02", "2026-01-01", "", "ä", "\U0001f600", "\ufffd", None, 5, 1.5, True, ["2026"], {"a": "2026"}]
@@ -39,7 +39,7 @@ class DataOnly:
 def filled(request, tmp_path, monkeypatch):
     """Return what opens a store with given entries in it."""
     if request.param == "no index":
-        monkeypatch.setattr(ordered, "_make_index", lambda *_: None)
+        monkeypatch.setattr(entry_reader, "_make_index", lambda *_: None)
     opened = []
 
     def fill(entries, namespace=""):
@@ -141,9 +141,9 @@ def store(tmp_path):
 def read_rows(monkeypatch):
     """Return a list that grows by each row that is parsed, and one of each question that SQLite is asked."""
     parsed, asked = [], []
-    entry_of, every = rows.entry_of, ordered.every
-    monkeypatch.setattr(rows, "entry_of", lambda row: parsed.append(row) or entry_of(row))
-    monkeypatch.setattr(ordered, "every", lambda *given: asked.append(given) or every(*given))
+    entry_of, every = entry_reader.entry_of, entry_reader.every
+    monkeypatch.setattr(entry_reader, "entry_of", lambda row: parsed.append(row) or entry_of(row))
+    monkeypatch.setattr(entry_reader, "every", lambda *given: asked.append(given) or every(*given))
     return parsed, asked
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore.core.selection import at_least_kth, best
+from vectorstore.index.top_k import at_least_kth, best
 
 
 def plainly(scores: list[float], k: int, slack: float) -> list[int]:

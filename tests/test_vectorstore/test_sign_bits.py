@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from vectorstore.core.sign_bits import FEWEST_BITS, SignBits
+from vectorstore.index.binary_quantization import FEWEST_BITS, SignBits
 
 
 def plain_distance(bits: SignBits, vectors: np.ndarray, row: int, query: np.ndarray) -> int:

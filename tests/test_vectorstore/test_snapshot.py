@@ -25,9 +25,9 @@ from vectorstore import (
     VectorStore,
     open_store,
 )
-from vectorstore.core.array_file import packed, unpacked
 from vectorstore.engines import snapshot_file
 from vectorstore.engines.numpy_store import NumpyStore
+from vectorstore.index.snapshot import packed, unpacked
 from vectorstore.testing import SpacesModel, check_parity
 
 TOY = Space("toy", 2)

@@ -24,9 +24,8 @@ from vectorstore import (
     VectorStoreError,
     open_store,
 )
-from vectorstore.core.array_file import FRONT, MAGIC, packed, unpacked
-from vectorstore.core.snapshot import decoded
 from vectorstore.engines.numpy_store import NumpyStore
+from vectorstore.index.snapshot import FRONT, MAGIC, decoded, packed, unpacked
 
 Change: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], None]
 

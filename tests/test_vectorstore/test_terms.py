@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import vectorstore.core.terms
-from vectorstore.core.core import Core
-from vectorstore.core.forward import ForwardBlock
+import vectorstore.index.bm25
+from vectorstore.index.forward_index import ForwardBlock
+from vectorstore.index.namespace_index import Core
 
 WORDS = [f"w{number:02}" for number in range(40)]
 NUMBERS = {word: number for number, word in enumerate(WORDS, 1)}
@@ -181,7 +181,7 @@ def test_sequences_read_from_bytes_can_be_loaded() -> None:
 def test_the_order_of_writing_never_moves_a_score(seed: int, tidy_early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     print("seed", seed)
     if tidy_early:
-        monkeypatch.setattr(vectorstore.core.terms, "_SPARE", 50)
+        monkeypatch.setattr(vectorstore.index.bm25, "_SPARE", 50)
     chance = random.Random(seed)
     entries: dict[int, Texts] = {}
     core = loaded(entries)

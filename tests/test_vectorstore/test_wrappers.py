@@ -488,7 +488,7 @@ def test_an_observer_that_raises_breaks_nothing_and_is_logged(caplog: pytest.Log
         with pytest.raises(ArgumentError):
             store.search([1, 0], -1)
     assert [(record.name, record.exc_info and record.exc_info[0]) for record in caplog.records] == [
-        ("vectorstore.wrappers.event", RuntimeError)
+        ("vectorstore.wrappers.observable", RuntimeError)
     ] * 3
     assert "the observer of count raised" in caplog.text
 

@@ -1,18 +1,15 @@
-"""A snapshot of a numpy store as a file: written whole or not at all, and checked when it is read."""
+"""Snapshot file of a numpy store: written whole or not at all, and checked when it is read."""
 
 from __future__ import annotations
 
 import os
 
-from vectorstore.analysis import Analyzer
-from vectorstore.core.array_file import FRONT, check_front
-from vectorstore.core.snapshot import decoded, encoded
-from vectorstore.core.state import StoreState
+from vectorstore.analyzer import Analyzer
 from vectorstore.errors import ArgumentError
-from vectorstore.sqlite.border import system_border
-from vectorstore.sqlite.examining import checked_path, is_missing
-from vectorstore.sqlite.placing import Token, placed_whole
-from vectorstore.sqlite.settings import Settings
+from vectorstore.index.snapshot import FRONT, StoreState, check_front, decoded, encoded
+from vectorstore.sqlite.connection import system_border
+from vectorstore.sqlite.files import Token, checked_path, is_missing, placed_whole
+from vectorstore.sqlite.schema import Settings
 from vectorstore.types import Space
 
 

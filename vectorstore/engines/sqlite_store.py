@@ -1,13 +1,15 @@
-"""The store that lasts: one SQLite file, searched by the same core as the numpy store, or by sqlite-vec in SQL.
+"""The store in a file: one SQLite file, searched by the same index as the numpy store, or by sqlite-vec in SQL.
 
-Cores are filled from the file when first needed and kept fresh by its change log; writes go straight to the file. A
-call that reads holds one read transaction; a call inside ``transaction()`` sees what that transaction wrote. It is one
-file, a little longer than others: each method of the protocol is a few lines here.
+Indexes are filled from the file when first needed and kept fresh by its change log; writes go straight to the file. A
+call that reads holds one read transaction; a call inside ``transaction()`` sees what that transaction wrote. The file
+may be switched to another space by somebody else: then vectors are refused here, and everything else goes on. Longer
+than 500 lines, since a store stands whole in one file.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -15,39 +17,33 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyzer
-from vectorstore.checking import (
-    batches,
-    check_entries,
-    check_expect,
-    check_fields,
-    check_ids,
-    check_metadata,
-    check_name,
-    check_namespace,
-    check_namespaces,
-    check_search,
-    check_vectors,
-    last_of_each,
-)
-from vectorstore.core.view import CoreView
-from vectorstore.engines.sqlite_spaces import SqliteSpaces, agreed
-from vectorstore.errors import ArgumentError
+from vectorstore.analyzer import Analyzer
+from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filters import All, parse
-from vectorstore.scanning import Place, check_order, check_place
-from vectorstore.sqlite import ordered, rows
+from vectorstore.index.view import CoreView
+from vectorstore.ordered_scan import Place, check_order, check_place
+from vectorstore.sqlite import entry_reader, schema
+from vectorstore.sqlite.connection import every
 from vectorstore.sqlite.database import Database
-from vectorstore.sqlite.query import every
-from vectorstore.sqlite.reader import SqliteReader
-from vectorstore.sqlite.schema import StoreTables
-from vectorstore.sqlite.settings import read_space
-from vectorstore.sqlite.writing import NamespaceWriter
+from vectorstore.sqlite.entry_writer import NamespaceWriter
+from vectorstore.sqlite.index_cache import Cores, SqliteReader
+from vectorstore.sqlite.schema import (
+    NEXT_SPACE,
+    Settings,
+    StoreTables,
+    read_settings,
+    read_space,
+    record_fields,
+    record_settings,
+    record_space,
+)
 from vectorstore.types import (
     Changes,
     Compaction,
     Cursor,
     Entry,
     Erasure,
+    Filling,
     Filter,
     Finding,
     Match,
@@ -57,10 +53,238 @@ from vectorstore.types import (
     Space,
     VectorLike,
 )
+from vectorstore.validation import (
+    batches,
+    check_entries,
+    check_expect,
+    check_fields,
+    check_filling,
+    check_given,
+    check_ids,
+    check_metadata,
+    check_name,
+    check_namespace,
+    check_namespaces,
+    check_search,
+    check_space,
+    check_vectors,
+    last_of_each,
+)
+
+_PAGE = 256
+
+
+class _Here(threading.local):
+    """What one thread holds of its present transaction; both belong to the ``present_write`` beside them."""
+
+    cores: tuple[object, Cores] | None = None
+    named: tuple[object, Space] | None = None
+
+
+class SqliteSpaces:
+    """Space, fields and cores of a store on *database*."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.database = database
+        """The file; other components of it can write in one transaction with the store."""
+        self._space = settings.space
+        self._fields = settings.fields
+        self._cores = Cores(space=settings.space, fields=settings.fields)
+        self._lock = threading.RLock()
+        self._here = _Here()
+
+    @property
+    def space(self) -> Space | None:
+        """The space of the vectors that it takes; another process may have recorded the first one."""
+        if self._space is None or self.database.in_write():
+            with self.database.read() as connection:
+                return self._known(read_space(connection))
+        return self._space
+
+    def recorded_space(self) -> Space | None:
+        """As ``LifecycleStore.recorded_space``."""
+        with self.database.read() as connection:
+            return read_space(connection)
+
+    def set_space(self, space: Space) -> None:
+        """Record the space of a store that has none yet; the one that it was switched to is taken from now on."""
+        check_space(space)
+        with self._writing() as connection:
+            record_space(connection, space)
+            self._take(space)
+
+    def begin_space(self, space: Space) -> None:
+        """As ``LifecycleStore.begin_space``."""
+        check_space(space)
+        with self._writing() as connection:
+            schema.begin(connection, space)
+
+    def filling(self) -> Filling | None:
+        """As ``LifecycleStore.filling``."""
+        with self.database.read() as connection:
+            return schema.filling(connection)
+
+    def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
+        """As ``LifecycleStore.unfilled``."""
+        name = check_namespace(namespace)
+        last = None if after is None else check_name(after, "after", empty=True)
+        with self.database.read() as connection:
+            check_filling(read_space(connection, NEXT_SPACE))
+
+        def pages() -> Iterator[Entry]:
+            at = last
+            while True:
+                with self.database.read() as connection:
+                    check_filling(read_space(connection, NEXT_SPACE))
+                    key = entry_reader.namespace_key(connection, name)
+                    page = [] if key is None else entry_reader.unfilled(connection, key, at, _PAGE)
+                if not page:
+                    return
+                yield from page
+                at = page[-1].id
+
+        return pages()
+
+    def fill_space(
+        self,
+        space: Space,
+        vectors: Mapping[str, VectorLike],
+        *,
+        no_vector: Mapping[str, str] | None = None,
+        namespace: str = "",
+        expect: Mapping[str, int] | None = None,
+    ) -> int:
+        """As ``LifecycleStore.fill_space``."""
+        name, wanted = check_namespace(namespace), check_expect(expect)
+        given = check_given(vectors, no_vector, check_space(space))
+        with self._writer(name) as writer, self.database.read() as connection:
+            check_filling(read_space(connection, NEXT_SPACE), space)
+            return writer.fill(given, wanted)
+
+    def commit_space(self, space: Space) -> None:
+        """As ``LifecycleStore.commit_space``."""
+        check_space(space)
+        with self._writing() as connection:
+            schema.switch(connection, space)
+            self._take(space)
+
+    def abort_space(self) -> None:
+        """As ``LifecycleStore.abort_space``."""
+        with self._writing() as connection:
+            schema.drop(connection)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The declared fields, as this object knows them."""
+        if self.database.in_write():
+            with self.database.read() as connection:
+                return read_settings(connection).fields
+        return self._fields
+
+    def declare_fields(self, fields: Sequence[str]) -> None:
+        """As ``LifecycleStore.declare_fields``."""
+        names = check_fields(fields)
+        with self._writing() as connection:
+            record_fields(connection, names)
+            self.database.on_commit(lambda: self._use_fields(names))
+
+    def _taken_space(self) -> Space | None:
+        """Return the space that vectors must have, None where there is none; raise if it was switched to another.
+
+        Outside a transaction the one that is known will do: what is written is held against the file's (``_writer``).
+        """
+        if self._space is not None and not self.database.in_write():
+            return self._space
+        return self._space_of_the_file()
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Check vectors inside: what is wrong with them may be that the file was switched to another space."""
+        try:
+            yield
+        except ArgumentError:
+            self._space_of_the_file()
+            raise
+
+    def _space_of_the_file(self) -> Space | None:
+        with self.database.read() as connection:
+            recorded = read_space(connection)
+        known = self._known(recorded)
+        if recorded != known:
+            raise SpaceChanged(recorded, known)
+        return known
+
+    def _known(self, recorded: Space | None) -> Space | None:
+        """Return the space that this object takes vectors of, where the file has *recorded* one."""
+        if (present := self.database.present_write()) is not None:
+            if self._space is None or self._here.named == (present, recorded):
+                return recorded  # by this thread, in a transaction that may still fail
+        elif self._space is None:
+            self._space = recorded
+        return self._space
+
+    def _take(self, space: Space) -> None:
+        self._here.named = (self.database.present_write(), space)
+        self.database.on_commit(lambda: self._use_space(space))
+
+    def _use_space(self, space: Space) -> None:
+        with self._lock:
+            self._space = space
+
+    def _use_fields(self, fields: tuple[str, ...]) -> None:
+        with self._lock:
+            self._fields = fields
+
+    def _cores_for(self, space: Space | None) -> Cores:
+        """Return the cores that all threads share; the lock is held."""
+        if self._cores.space != space or self._cores.fields != self._fields:
+            self._cores = Cores(space=space, fields=self._fields)
+        return self._cores
+
+    def _own_cores(self, space: Space | None) -> Cores:
+        """Return the cores of this thread's present transaction."""
+        present, held = self.database.present_write(), self._here.cores
+        if held is None or held[0] is not present or held[1].space != space:
+            held = self._here.cores = (present, Cores(space=space, fields=self._fields))
+        return held[1]
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        with self.database.write() as connection:
+            self._here.cores = None
+            yield connection
+
+    @contextmanager
+    def _writer(self, name: str, space: Space | None = None) -> Iterator[NamespaceWriter]:
+        """Write to a namespace; *space* is that of the vectors, which the file may have left meanwhile."""
+        with self._writing() as connection:
+            if space is not None and (recorded := read_space(connection)) != space:
+                raise SpaceChanged(recorded, space)
+            writer = NamespaceWriter(connection, name)
+            yield writer
+            writer.finish()
+
+
+def agreed(
+    database: Database, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
+) -> Settings:
+    """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
+    if space is not None:
+        check_space(space)
+    with database.read() as connection:
+        recorded = read_settings(connection)
+        entry_reader.check_tables(connection)
+    wanted = recorded.agreed(space=space, analyzer=analyzer, fields=fields)
+    if wanted == recorded or database.read_only:
+        return wanted
+    with database.write() as connection:
+        wanted = read_settings(connection).agreed(space=space, analyzer=analyzer, fields=fields)
+        record_settings(connection, wanted)
+    return wanted
+
 
 MATRIX_LIMIT = 2 << 30
 """Bytes of vectors kept in memory unless another limit is given."""
-_PAGE = 256
 
 
 class SqliteStore(SqliteSpaces):
@@ -160,7 +384,7 @@ class SqliteStore(SqliteSpaces):
         if not names and everything:
             raise ArgumentError("ids", names, "ids, or a filter that is not empty, are needed to delete")
         with self._writer(name) as writer, self.database.write() as connection:
-            chosen = names if everything else rows.matching_ids(connection, writer.key, node, names or None)
+            chosen = names if everything else entry_reader.matching_ids(connection, writer.key, node, names or None)
             return writer.remove(dict.fromkeys(chosen))
 
     def erase(self, ids: Iterable[str], *, namespace: str = "") -> Erasure:
@@ -178,12 +402,12 @@ class SqliteStore(SqliteSpaces):
         """As ``VectorStore.get``."""
         name, names = check_namespace(namespace), check_ids(ids)
         with self.database.read() as connection:
-            key = rows.namespace_key(connection, name)
+            key = entry_reader.namespace_key(connection, name)
             if key is None:
                 return [None] * len(names)
-            found = rows.entries_by_id(connection, key, names)
+            found = entry_reader.entries_by_id(connection, key, names)
             if key not in self._counted and None in found:
-                rows.check_counted(connection, key)  # once: nothing is missing because an index lost it
+                entry_reader.check_counted(connection, key)  # once: nothing is missing because an index lost it
                 self._counted.add(key)
             return found
 
@@ -222,8 +446,8 @@ class SqliteStore(SqliteSpaces):
         """As ``VectorStore.count``."""
         name, node = check_namespace(namespace), parse(where)
         with self.database.read() as connection:
-            key = rows.namespace_key(connection, name)
-            return 0 if key is None else rows.count(connection, key, node)
+            key = entry_reader.namespace_key(connection, name)
+            return 0 if key is None else entry_reader.count(connection, key, node)
 
     def scan(
         self,
@@ -237,15 +461,15 @@ class SqliteStore(SqliteSpaces):
         name, node = check_namespace(namespace), parse(where)
         last = None if after is None else check_name(after, "after", empty=True)
         with self.database.read() as connection:
-            if (there := rows.namespace_key(connection, name)) is not None:
-                rows.check_counted(connection, there)
+            if (there := entry_reader.namespace_key(connection, name)) is not None:
+                entry_reader.check_counted(connection, there)
 
         def pages() -> Iterator[Entry]:
             at = last
             while True:
                 with self.database.read() as connection:
-                    key = rows.namespace_key(connection, name)
-                    page = [] if key is None else rows.page(connection, key, node, at, embedded, _PAGE)
+                    key = entry_reader.namespace_key(connection, name)
+                    page = [] if key is None else entry_reader.page(connection, key, node, at, embedded, _PAGE)
                 if not page:
                     return
                 yield from page
@@ -264,7 +488,7 @@ class SqliteStore(SqliteSpaces):
     ) -> Iterator[Entry]:
         """As ``OrderedStore.scan_by``; the first call for *fields* makes an index, which each write then keeps."""
         name, node = check_namespace(namespace), parse(where)
-        return ordered.scan(self.database, name, check_order(fields), node, check_place(after), reverse=reverse)
+        return entry_reader.scan(self.database, name, check_order(fields), node, check_place(after), reverse=reverse)
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
@@ -279,7 +503,7 @@ class SqliteStore(SqliteSpaces):
         if since is not None and since.namespace != name:
             raise ArgumentError("since", since, f"a cursor of namespace {name!r} is needed")
         with self.database.read() as connection:
-            return rows.changes(connection, name, None if since is None else since.position)
+            return entry_reader.changes(connection, name, None if since is None else since.position)
 
     @contextmanager
     def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[CoreView]:

@@ -1,12 +1,19 @@
-"""A component: one part's tables in the shared file, with its own migrations. It opens no connection."""
+"""Components: the parts whose tables share one file, each with its own migrations.
+
+The file's table ``components`` (name, version) says how many of a component's migrations ran. A component opens no
+connection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import apsw
 
+from vectorstore.errors import DamageError, NewerFile
+from vectorstore.sqlite.connection import every, only
 from vectorstore.types import Finding
 
 Migration: TypeAlias = Callable[[apsw.Connection], None]
@@ -41,3 +48,44 @@ class Component(Protocol):
     def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
         """Copy every readable row of *source* into *target*, whose tables are new; return how many."""
         ...
+
+
+def versions(connection: apsw.Connection) -> dict[str, int]:
+    """Return the version of each component's tables."""
+    found: dict[str, int] = dict(every(connection, "SELECT name, version FROM components"))
+    if not all(isinstance(name, str) and isinstance(version, int) for name, version in found.items()):
+        raise DamageError([Finding("components", "is not what was written")])
+    return found
+
+
+def total_version(connection: apsw.Connection) -> int:
+    """Return a number that any migration of any component, by whoever, moves."""
+    (total,) = only(connection, "SELECT coalesce(sum(version), 0) FROM components")
+    if not isinstance(total, int):
+        raise DamageError([Finding("components", "is not what was written")])
+    return total
+
+
+def check_known(path: Path, found: Mapping[str, int], component: Component) -> None:
+    """Refuse tables of a newer Mneme."""
+    known = len(component.migrations)
+    if found.get(component.name, 0) > known:
+        raise NewerFile(str(path), component.name, found[component.name], known)
+
+
+def migrate(connection: apsw.Connection, component: Component, path: Path) -> None:
+    """Bring a component's tables to its newest version, inside the caller's write transaction."""
+    found = versions(connection)
+    check_known(path, found, component)
+    try:
+        for step in component.migrations[found.get(component.name, 0) :]:
+            step(connection)
+    except apsw.SQLError as error:
+        if found.get(component.name) or "already exists" not in str(error):
+            raise
+        what = "the version of tables that are there is missing"
+        raise DamageError([Finding("components", what, component.name)]) from error
+    connection.execute(
+        "INSERT INTO components VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version",
+        (component.name, len(component.migrations)),
+    )

@@ -1,16 +1,270 @@
-"""One connection as all of ours are: the same pragmas, sqlite-vec loaded, extension loading off again."""
+"""Connections to SQLite: opened alike, asked for rows, their errors translated, and never carried over a fork.
+
+Each has the same pragmas and sqlite-vec loaded, with extension loading off again. Rows are plain tuples; what a column
+holds is the schema's promise (all tables are STRICT). Errors of SQLite and of the operating system are translated here
+alone; a bug of ours passes as it is. Closing waits for those who use a database, and a forked child is never one of
+them.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from traceback import walk_tb
+from typing import Any, Final, TypeAlias
+from weakref import WeakSet
 
 import apsw
 
-from vectorstore.errors import UnsupportedError
+from vectorstore.errors import (
+    ArgumentError,
+    BusyError,
+    DamageError,
+    ForkedError,
+    NotAStore,
+    StorageFull,
+    StorageUnwritable,
+    StoreClosed,
+    UnsupportedError,
+    VectorStoreError,
+)
 from vectorstore.sqlite.filter_sql import register
+
+Row: TypeAlias = tuple[Any, ...]
+as_json = json.JSONEncoder(ensure_ascii=False).encode
+"""A list as JSON text, for ``json_each``."""
+
+
+def every(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> list[Row]:
+    """Return all rows."""
+    return connection.execute(sql, tuple(values)).fetchall()
+
+
+def each(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Iterator[Row]:
+    """Return rows one by one, as SQLite finds them."""
+    found: Iterator[Row] = connection.execute(sql, tuple(values))
+    return found
+
+
+def first(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row | None:
+    """Return the first row, None where there is none."""
+    cursor = connection.execute(sql, tuple(values))
+    row: Row | None = next(cursor, None)
+    cursor.close(True)
+    return row
+
+
+def only(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row:
+    """Return the first row of a question that always has one."""
+    row = first(connection, sql, values)
+    if row is None:
+        raise DamageError(f"a row that must be there is missing: {sql}")
+    return row
+
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_READING = {
+    apsw.SQLITE_IOERR_READ,
+    apsw.SQLITE_IOERR_SHORT_READ,
+    apsw.SQLITE_IOERR_DATA,
+    apsw.SQLITE_IOERR_CORRUPTFS,
+}
+
+
+@contextmanager
+def border(path: Path, connection: apsw.Connection | None = None) -> Iterator[None]:
+    """Translate SQLite's errors about the file at *path*; *connection* knows the system's reason for them."""
+    try:
+        yield
+    except apsw.Error as error:
+        ours = _translated(error, path, connection)
+        if ours is None:
+            raise
+        raise ours from error
+    except UnicodeDecodeError as error:
+        if not _is_of_a_row(error):
+            raise
+        raise DamageError(f"{path}: a text in it is no UTF-8") from error
+
+
+@contextmanager
+def system_border(path: Path) -> Iterator[None]:
+    """Translate the system's errors about *path*, and SQLite's; ``FileExistsError`` is an answer, it stays."""
+    try:
+        with border(path):
+            yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise _of_the_system(error.errno or 0, path, str(error)) from error
+
+
+def _translated(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError | None:
+    if isinstance(error, apsw.BusyError | apsw.LockedError | apsw.ProtocolError):
+        return BusyError(f"{path}: another process or thread held the file too long; try again")
+    if isinstance(error, apsw.FullError):
+        return StorageFull(f"{path}: the disk is full; nothing of the call was written")
+    if isinstance(error, apsw.ReadOnlyError):
+        return _read_only(error, path, connection)
+    if isinstance(error, apsw.CantOpenError | apsw.PermissionsError | apsw.IOError):
+        return _of_the_disk(error, path, connection)
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.FormatError):
+        return DamageError(f"{path}: {error}")
+    if isinstance(error, apsw.SQLError) and "malformed JSON" in str(error):  # ours is whole, so it is the stored one
+        return DamageError(f"{path}: {error}")
+    if isinstance(error, apsw.TooBigError):
+        return ArgumentError("data", str(error), "less than a gigabyte in one row is needed")
+    return None
+
+
+def _is_of_a_row(error: UnicodeDecodeError) -> bool:
+    """Whether it was raised while this package read rows, and not by what a caller does inside a block."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__", "")).startswith("vectorstore.sqlite.")
+
+
+def _read_only(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError | None:
+    if _code(error) == apsw.SQLITE_READONLY_DBMOVED:
+        return NotAStore(str(path), "it was moved, removed or replaced since it was opened; open it again")
+    if connection is not None and not connection.readonly("main"):
+        return None  # a statement that writes came through a connection for reading: a bug, not the disk
+    return StorageUnwritable(f"{path}: the file can only be read")
+
+
+def _code(error: apsw.Error) -> int:
+    return int(getattr(error, "extendedresult", 0))  # what apsw's type stubs leave out
+
+
+def _of_the_disk(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError:
+    if _code(error) == apsw.SQLITE_CANTOPEN_SYMLINK:
+        return NotAStore(str(path), "it is a link; name the file it points to")
+    if isinstance(error, apsw.IOError) and _code(error) in _READING:
+        return DamageError(f"{path}: cannot be read back from the disk ({error})")
+    number = _reason_of_the_system(connection)
+    reason = f"{error}: {os.strerror(number)}" if number else str(error)
+    return _of_the_system(number, path, reason)
+
+
+def _reason_of_the_system(connection: apsw.Connection | None) -> int:
+    try:
+        return 0 if connection is None else connection.system_errno
+    except apsw.ConnectionClosedError:  # it was closing that failed
+        return 0
+
+
+def _of_the_system(number: int, path: Path, reason: str) -> VectorStoreError:
+    if number in _FULL:
+        return StorageFull(f"{path}: the disk is full; nothing of the call was written")
+    if number in _FORBIDDEN:
+        return StorageUnwritable(f"{path}: no permission ({reason})")
+    return StorageUnwritable(f"{path}: the file cannot be opened or written ({reason})")
+
+
+_open: WeakSet[Usage] = WeakSet()
+# Of the whole process, since the system's locks are: SQLite takes what it inherits over a fork for locks it holds.
+
+
+class Usage:
+    """Counts the transactions under way. *shut* runs once, when it is closed and nobody is inside.
+
+    *place* is the file (device and inode), *connections* gives those that are open.
+    """
+
+    def __init__(
+        self,
+        place: tuple[int, int],
+        shut: Callable[[], None],
+        connections: Callable[[], list[apsw.Connection]],
+    ) -> None:
+        self.place = place
+        self._shut = shut
+        self._connections = connections
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._closed = False
+        self._shut_down = False
+        _open.add(self)
+
+    def check_process(self) -> None:
+        """Raise in a forked child, before any lock is touched: a thread that is not there may hold it."""
+        if self.forked():
+            raise ForkedError
+
+    def forked(self) -> bool:
+        """Whether this process is not the one that opened the database."""
+        return os.getpid() != self._pid
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Count the caller in until the block ends."""
+        self.check_process()
+        with self._changed:
+            if self._closed:
+                raise StoreClosed("the database")
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                if self._closed:
+                    self._settle()
+
+    def close(self, wait: float) -> None:
+        """Let nobody in any more, wait for those inside; after *wait* seconds the last one out shuts down."""
+        self.check_process()
+        with self._changed:
+            self._closed = True
+            self._changed.wait_for(lambda: not self._inside, timeout=wait)
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._inside == 0 and not self._shut_down:
+            self._shut_down = True
+            _open.discard(self)
+            self._shut()
+        self._changed.notify_all()
+
+    def keep_if_forked(self) -> None:
+        """In a forked child, see to it that connections are never closed, not even when the interpreter ends."""
+        if self.forked() and not self._shut_down:
+            for connection in self._connections():
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+    def let_go(self) -> None:
+        """In a forked child, close the parent's connections without touching the file or the parent's locks."""
+        if self._inside:
+            raise ForkedError(
+                "the file was being read or written while this process was forked from another; "
+                "start it with 'spawn', or fork while nothing is under way"
+            )
+        self._shut_down = True
+        _open.discard(self)
+        for connection in self._connections():
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.close()
+
+
+def let_go_inherited(place: tuple[int, int]) -> None:
+    """In a forked child, forget the parent's connections to a file before it is opened anew.
+
+    Else SQLite takes the parent's locks for its own, locks nothing, and loses the child's writes when the parent
+    closes the file.
+    """
+    for usage in list(_open):
+        if usage.place == place and usage.forked():
+            usage.let_go()
+
 
 OLDEST_SQLITE: Final = 3_052_000
 """Before 3.52 two connections checkpointing at one moment could corrupt a file in WAL mode."""

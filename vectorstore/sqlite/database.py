@@ -1,4 +1,4 @@
-"""One file for all that Mneme keeps: transactions, components, erasure, backup and repair.
+"""One file for all components: transactions, migrations, erasure, backup and repair.
 
 It knows nothing of entries or messages; those are tables of components. Any thread may call.
 """
@@ -17,20 +17,16 @@ from typing import Final, Self
 import apsw
 
 from vectorstore.errors import ArgumentError, BusyError, NotAStore, UnsupportedError
-from vectorstore.sqlite import backups, erasure
-from vectorstore.sqlite.border import system_border
-from vectorstore.sqlite.compaction import size_of
-from vectorstore.sqlite.component import Component
-from vectorstore.sqlite.copying import back_up, salvage_file
-from vectorstore.sqlite.creation import create_file
-from vectorstore.sqlite.examining import checked_path, is_missing
-from vectorstore.sqlite.frame import Birth, check_known, total_version, versions
-from vectorstore.sqlite.migrating import Migrator
-from vectorstore.sqlite.migration_copies import MigrationCopy, drop_copy, permit_without_copy, recorded_copies
-from vectorstore.sqlite.opening import open_file
-from vectorstore.sqlite.placing import Token
+from vectorstore.sqlite import backup, secure_delete
+from vectorstore.sqlite.backup import back_up
+from vectorstore.sqlite.component import Component, check_known, total_version, versions
+from vectorstore.sqlite.connection import system_border
+from vectorstore.sqlite.files import Birth, Token, checked_path, create_file, is_missing, open_file
+from vectorstore.sqlite.integrity import rebuild_file, verify_file
+from vectorstore.sqlite.migrations import MigrationCopy, Migrator, drop_copy, permit_without_copy, recorded_copies
+from vectorstore.sqlite.salvage import salvage_file
+from vectorstore.sqlite.secure_delete import size_of
 from vectorstore.sqlite.transactions import Transactions
-from vectorstore.sqlite.verification import rebuild_file, verify_file
 from vectorstore.types import Compaction, Finding
 
 _ERASURE_WAIT: Final = 0.25
@@ -160,7 +156,7 @@ class Database:
         """Record, in this thread's present ``write()``, that what it deletes must also leave the disk."""
         if connection is not self._transactions.present_write("mark_erasure").connection:
             raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
-        erasure.set_mark(connection, self._mark())
+        secure_delete.set_mark(connection, self._mark())
 
     def finish_erasure(self) -> bool:
         """Take deleted bytes from the disk; True when none are left.
@@ -185,7 +181,7 @@ class Database:
     def pending_erasure(self) -> bool:
         """Whether deleted bytes may still be in the file or its log."""
         with self.read() as connection:
-            return erasure.mark(connection) is not None
+            return secure_delete.mark(connection) is not None
 
     def compact(self, *, prepare: Callable[[], object] | None = None) -> Compaction:
         """Give free pages back to the disk, after *prepare* has freed what it can; see ``LifecycleStore.compact``.
@@ -215,12 +211,12 @@ class Database:
             except FileExistsError as error:
                 raise _taken(path) from error
         at = self._clock().isoformat()
-        self._transactions.write_soon(lambda connection: backups.record_backup(connection, target, at))
+        self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, at))
 
     def backups(self) -> dict[str, str]:
         """Return where copies of this file were made, and when (ISO 8601); they may have been moved since."""
         with self.read() as connection:
-            return backups.recorded_backups(connection)
+            return backup.recorded_backups(connection)
 
     def remove_backup(self, path: str) -> bool:
         """Remove a recorded copy and its record; say whether the copy was still there.
@@ -229,10 +225,10 @@ class Database:
         """
         removed = False
         with self._transactions.write() as connection:  # so that nobody is making it at this moment
-            if path not in backups.recorded_backups(connection):
+            if path not in backup.recorded_backups(connection):
                 raise ArgumentError("path", path, "the path of a recorded backup of this file is needed")
             with system_border(Path(path)):
-                removed = backups.remove_copy(Path(path), of=self.identity, original=self.path)
+                removed = backup.remove_copy(Path(path), of=self.identity, original=self.path)
             drop_copy(connection, path)
         return removed
 

@@ -1,10 +1,10 @@
-"""Filters as SQL: a condition over a column of JSON text, with exactly the meaning of ``filters.matches``.
+"""Filters as SQL: a condition over a column of JSON text, with exactly the meaning of ``filters.matches_filter``.
 
 SQLite's JSON functions decide wherever they can. They cannot compare lists and objects (1 and 1.0 inside
 them), and they read whole numbers beyond 64 bits as floats; there, and for filters too long for one
-expression, the SQL calls ``mneme_matches``, which ``register`` puts on a connection. Fields are compared with
-the keys of ``json_each`` and never written into JSON paths, whose quoting does not reach every name. Values
-are always bound.
+expression, the SQL calls a function of ours, which ``register_filter_function`` puts on a connection. Fields are
+compared with the keys of ``json_each`` and never written into JSON paths, whose quoting does not reach every name.
+Values are always bound.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import apsw
 
-from vectorstore.filters import All, Any_, Node, Not, Test, matches
-from vectorstore.json_values import is_number, thawed
+from vectorstore.filters import All, Any_, Node, Not, Test, is_number, matches, thawed
 
 FUNCTION: Final = "mneme_matches"
 NODES_LIMIT: Final = 100

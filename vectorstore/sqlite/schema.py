@@ -1,4 +1,6 @@
-"""The tables of the store in the file: each thing once, and what is derived from it rebuildable.
+"""Tables of the store in the file, its recorded settings, and the migration of its space.
+
+Each thing stands once, and what is derived from it can be rebuilt:
 
 store_facts   the space, the one that is being filled, the analyzer, the declared fields, the next entry key
 namespaces    name, write number, how many entries, the sums of checksums, where the change log begins
@@ -14,22 +16,196 @@ changes       which entry changed at which write number; *removed* is the id of 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyzer
-from vectorstore.core.forward import analyse
-from vectorstore.errors import DamageError
-from vectorstore.sqlite.checks import retally, verify_store
-from vectorstore.sqlite.dictionary import Dictionary
-from vectorstore.sqlite.query import every
-from vectorstore.sqlite.salvaging import copy_rows
-from vectorstore.sqlite.settings import Settings, read_settings, record_settings
-from vectorstore.types import Finding
+from vectorstore.analyzer import Analyzer
+from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
+from vectorstore.index.forward_index import analyse
+from vectorstore.sqlite.connection import each, every, first, only
+from vectorstore.sqlite.entry_reader import UNFILLED
+from vectorstore.sqlite.entry_writer import Dictionary
+from vectorstore.sqlite.integrity import added, entry_checksum, retally, verify_store
+from vectorstore.sqlite.salvage import copy_rows
+from vectorstore.types import Filling, Finding, Metric, Space
+from vectorstore.validation import check_begun, check_complete, check_filling
+
+SPACE: Final = "space"
+NEXT_SPACE: Final = "next_space"
+"""How the file names the space in use, and the one that is being filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a store; *recorded* says whether a file has them."""
+
+    space: Space | None = None
+    analyzer: Analyzer = Analyzer()  # noqa: RUF009 - frozen, so one default serves all
+    fields: tuple[str, ...] = ()
+    recorded: bool = False
+
+    def agreed(self, *, space: Space | None, analyzer: Analyzer | None, fields: Sequence[str] | None) -> Settings:
+        """Return the settings to use when these are recorded and those are given; a difference raises."""
+        if self.space is not None and space is not None and space != self.space:
+            raise SpaceMismatch(self.space, space)
+        if self.recorded and analyzer is not None and analyzer != self.analyzer:
+            raise SettingMismatch("analyzer", self.analyzer.language, analyzer.language)
+        if self.recorded and fields is not None and tuple(fields) != self.fields:
+            raise SettingMismatch("fields", self.fields, tuple(fields))
+        return Settings(
+            space=self.space or space,
+            analyzer=self.analyzer if self.recorded or analyzer is None else analyzer,
+            fields=self.fields if self.recorded or fields is None else tuple(fields),
+            recorded=True,
+        )
+
+
+def read_settings(connection: apsw.Connection) -> Settings:
+    """Return what the file has recorded."""
+    facts: dict[str, str] = dict(
+        each(connection, "SELECT name, value FROM store_facts WHERE name IN ('space', 'analyser', 'fields')")
+    )
+    if not facts:
+        return Settings()
+    try:
+        return Settings(
+            space=_space(facts[SPACE]) if SPACE in facts else None,
+            analyzer=Analyzer(**json.loads(facts["analyser"])),
+            fields=tuple(json.loads(facts["fields"])),
+            recorded=True,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamageError([Finding("store_facts", "the settings are not what was written")]) from error
+
+
+def record_settings(connection: apsw.Connection, settings: Settings) -> None:
+    """Record *settings*."""
+    _put(connection, "analyser", {"language": settings.analyzer.language})
+    record_fields(connection, settings.fields)
+    if settings.space is not None:
+        record_space(connection, settings.space)
+
+
+def record_fields(connection: apsw.Connection, fields: Sequence[str]) -> None:
+    """Record the declared fields."""
+    _put(connection, "fields", list(fields))
+
+
+def read_space(connection: apsw.Connection, name: str = SPACE) -> Space | None:
+    """Return the space in use, or the one being filled."""
+    row = first(connection, "SELECT value FROM store_facts WHERE name = ?", (name,))
+    return None if row is None else _space(row[0])
+
+
+def put_space(connection: apsw.Connection, space: Space | None, name: str = SPACE) -> None:
+    """Record a space, or that there is none."""
+    if space is None:
+        connection.execute("DELETE FROM store_facts WHERE name = ?", (name,))
+        return
+    facts = {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
+    _put(connection, name, facts)
+
+
+def record_space(connection: apsw.Connection, space: Space) -> None:
+    """Record the space of a file that has none; another one raises."""
+    known = read_space(connection)
+    if known is not None and known != space:
+        raise SpaceMismatch(known, space)
+    put_space(connection, space)
+
+
+@lru_cache(maxsize=4)
+def _space(text: str) -> Space:
+    """The space of a recorded text; every call that searches asks."""
+    facts = json.loads(text)
+    return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
+
+
+def _put(connection: apsw.Connection, name: str, value: object) -> None:
+    connection.execute(
+        "INSERT INTO store_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (name, json.dumps(value, sort_keys=True)),
+    )
+
+
+def begin(connection: apsw.Connection, space: Space) -> None:
+    """Record that *space* is being filled."""
+    check_begun(space, read_space(connection), read_space(connection, NEXT_SPACE))
+    put_space(connection, space, NEXT_SPACE)
+
+
+def filling(connection: apsw.Connection) -> Filling | None:
+    """Return how far the second space is."""
+    space = read_space(connection, NEXT_SPACE)
+    if space is None:
+        return None
+    (filled,) = only(connection, "SELECT count(*) FROM next_vectors")
+    checksums = each(connection, "SELECT checksum FROM next_vectors UNION ALL SELECT checksum FROM next_no_vector")
+    tallies = each(connection, "SELECT next_tally FROM namespaces")
+    if added(0, *(one for (one,) in checksums)) != added(0, *(one for (one,) in tallies)):
+        raise DamageError([Finding("next_vectors", "some are missing: the sum of checksums differs")])
+    pending = every(
+        connection,
+        "SELECT n.name, count(*) FROM entries AS e JOIN namespaces AS n ON n.key = e.namespace"
+        f" WHERE {UNFILLED} GROUP BY n.key ORDER BY n.name",
+    )
+    return Filling(space, filled, dict(pending))
+
+
+def drop(connection: apsw.Connection) -> None:
+    """Forget the second space and all that it has."""
+    connection.execute("DELETE FROM next_vectors")
+    connection.execute("DELETE FROM next_no_vector")
+    connection.execute("UPDATE namespaces SET next_tally = 0 WHERE next_tally <> 0")
+    put_space(connection, None, NEXT_SPACE)
+
+
+def switch(connection: apsw.Connection, space: Space) -> None:
+    """Make the second space the one in use, and drop what was; every core then loads afresh."""
+    check_filling(read_space(connection, NEXT_SPACE), space)
+    check_complete(filling(connection))
+    _write_reasons(connection)
+    for namespace, checksum in every(connection, "SELECT namespace, checksum FROM next_no_vector"):
+        _add(connection, "next_tally", namespace, -checksum)
+    for old, new in (("vectors", "old_vectors"), ("next_vectors", "vectors"), ("old_vectors", "next_vectors")):
+        connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
+    connection.execute("DELETE FROM changes")
+    connection.execute(
+        "UPDATE namespaces SET vector_tally = next_tally, revision = revision + 1, pruned = revision + 1"
+    )
+    drop(connection)
+    put_space(connection, space)
+
+
+def _write_reasons(connection: apsw.Connection) -> None:
+    """Let *no_vector* and the checksum of each entry say what holds in the second space."""
+    changed = every(
+        connection,
+        "SELECT key, reason FROM next_no_vector UNION ALL"
+        " SELECT n.key, NULL FROM next_vectors AS n LEFT JOIN vectors AS v ON v.key = n.key WHERE v.key IS NULL",
+    )
+    for key, reason in changed:
+        namespace, before, id, revision, text, context, metadata = only(
+            connection,
+            "SELECT namespace, checksum, id, revision, text, context, metadata FROM entries WHERE key = ?",
+            (key,),
+        )
+        checksum = entry_checksum(id, revision, text, context, metadata, reason, has_vector=reason is None)
+        _add(connection, "tally", namespace, checksum, -before)
+        connection.execute("UPDATE entries SET no_vector = ?, checksum = ? WHERE key = ?", (reason, checksum, key))
+
+
+def _add(connection: apsw.Connection, column: str, namespace: int, *checksums: int) -> None:
+    (tally,) = only(connection, f"SELECT {column} FROM namespaces WHERE key = ?", (namespace,))
+    connection.execute(f"UPDATE namespaces SET {column} = ? WHERE key = ?", (added(tally, *checksums), namespace))
+
 
 COMPONENT: Final = "store"
 _VECTORS: Final = """

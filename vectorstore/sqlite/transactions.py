@@ -1,6 +1,8 @@
-"""Reading and writing one file from many threads: each block one transaction, blocks inside blocks joined.
+"""Transactions on one file from many threads: each block is one transaction, blocks inside blocks are joined.
 
-It owns the connections, whose turn it is, and closing; what is stored is not its business.
+The connections are owned here: the one that writes, whose turn threads take, and one for each thread that reads at the
+moment, kept for the next. A file that this user cannot write, and nobody is seen to write, is read without anything
+beside it; such a connection serves one transaction, which notices at its end when somebody began to write after all.
 """
 
 from __future__ import annotations
@@ -9,18 +11,174 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Final, TypeAlias
 
 import apsw
 
-from vectorstore.errors import BusyError, StorageUnwritable, UnsupportedError
-from vectorstore.sqlite import erasure
-from vectorstore.sqlite.border import border
-from vectorstore.sqlite.compaction import emptied, vacuum
-from vectorstore.sqlite.connection import milliseconds
-from vectorstore.sqlite.opening import Opened, check_place
-from vectorstore.sqlite.read_pool import ReadPool
-from vectorstore.sqlite.transaction import Reading, Writing, run_all
-from vectorstore.sqlite.usage import Usage
+from vectorstore.errors import BusyError, StorageUnwritable, UnsupportedError, VectorStoreError
+from vectorstore.sqlite import secure_delete
+from vectorstore.sqlite.connection import Access, Usage, border, milliseconds, open_connection
+from vectorstore.sqlite.files import Opened, check_place, now_for_reading
+from vectorstore.sqlite.secure_delete import emptied, vacuum
+
+
+class Writing:
+    """The outermost ``write()`` of a thread on the writing connection."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self.callbacks: list[Callable[[], object]] = []
+        self._depth = 0
+        self._committing = False
+
+    def begin(self) -> None:
+        """Take the file's write lock. From now on only ``commit`` can commit on this connection."""
+        self.connection.set_commit_hook(lambda: not self._committing)
+        self.connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make everything durable."""
+        if not self.connection.in_transaction:
+            raise VectorStoreError(
+                "an error inside the transaction was caught, but had undone all of it; nothing was written"
+            )
+        self._committing = True
+        self.connection.execute("COMMIT")
+
+    def end(self) -> None:
+        """Undo what was not committed, and leave the connection as it was."""
+        self.connection.set_commit_hook(None)
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """A part that is undone alone when it fails; what it asked to run after the commit is dropped."""
+        self._depth += 1
+        name, asked = f"inner_{self._depth}", len(self.callbacks)
+        self.connection.execute(f"SAVEPOINT {name}")
+        try:
+            yield
+            self.connection.execute(f"RELEASE {name}")
+        except BaseException:
+            del self.callbacks[asked:]
+            if self.connection.in_transaction:  # a full disk has ended the whole of it already
+                self.connection.execute(f"ROLLBACK TO {name}")
+                self.connection.execute(f"RELEASE {name}")
+            raise
+        finally:
+            self._depth -= 1
+
+
+class Reading:
+    """The outermost ``read()`` of a thread, and how many blocks share it; none when it is over."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self.depth = 1
+
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """One more block on the same state."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+
+def run_all(callbacks: list[Callable[[], object]]) -> None:
+    """Run what waited for the commit; one that fails stops no other, and the first error is raised."""
+    errors: list[BaseException] = []
+    for callback in callbacks:
+        try:
+            callback()
+        except BaseException as error:  # raised below, after the others ran
+            errors.append(error)
+    if errors:
+        errors[0].add_note("the transaction was committed; this came from a callback after it")
+        raise errors[0]
+
+
+_KEPT: Final = 8
+"""Idle connections kept open; more are opened while more threads read."""
+_Look: TypeAlias = tuple[int, int, bool]
+
+
+class ReadPool:
+    """The reading connections of one database."""
+
+    def __init__(self, path: Path, access: Access, *, busy_timeout: float) -> None:
+        self._path = path
+        self._access = access
+        self._busy_timeout = busy_timeout
+        self._lock = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._lent: list[apsw.Connection] = []
+
+    @contextmanager
+    def transaction(self, *, fresh: bool = False) -> Iterator[apsw.Connection]:
+        """Yield a connection inside a transaction for reading; its state is fixed by the first read.
+
+        A *fresh* connection has no pages in memory yet, so it sees what is on the disk.
+        """
+        access = now_for_reading(self._path, self._access)
+        before = _look(self._path) if access is Access.FROZEN else None
+        with border(self._path):
+            connection = self._take(access, fresh)
+        try:
+            with border(self._path, connection):
+                connection.execute("BEGIN")
+                yield connection
+        finally:
+            self._give_back(connection)
+        if before is not None and _look(self._path) != before:
+            raise BusyError(f"{self._path}: another user wrote while it was read; try again")
+
+    def connections(self) -> list[apsw.Connection]:
+        """Return every open one."""
+        return [*self._idle, *self._lent]
+
+    def close(self) -> None:
+        """Close those that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _take(self, access: Access, fresh: bool) -> apsw.Connection:
+        with self._lock:
+            if self._idle and not fresh:
+                self._lent.append(self._idle.pop())
+                return self._lent[-1]
+        connection = open_connection(self._path, access, busy_timeout=self._busy_timeout)
+        with self._lock:
+            self._lent.append(connection)
+        return connection
+
+    def _give_back(self, connection: apsw.Connection) -> None:
+        keep = _at_rest(connection) and self._access is not Access.FROZEN
+        with self._lock:
+            self._lent.remove(connection)
+            if keep and len(self._idle) < _KEPT:
+                self._idle.append(connection)
+                return
+        connection.close(True)
+
+
+def _at_rest(connection: apsw.Connection) -> bool:
+    """End the transaction; a cursor that someone kept half read would hold its state open, and fails here."""
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    except apsw.Error:  # whatever ails it, it is closed and not used again
+        return False
+    return connection.txn_state("main") == apsw.SQLITE_TXN_NONE
+
+
+def _look(path: Path) -> _Look:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, path.with_name(path.name + "-wal").exists()
 
 
 class _Here(threading.local):
@@ -112,7 +270,7 @@ class Transactions:
                         self._check(connection)
                         yield connection
                         noted = self._note(connection)
-                        marked = erasure.mark(connection) is not None
+                        marked = secure_delete.mark(connection) is not None
                         writing.commit()
                         del self._notes[:noted]
                     finally:
@@ -137,7 +295,7 @@ class Transactions:
     def finish_erasure(self, *, wait: float) -> bool:
         """Try to empty the log; *wait* seconds for readers, though never for this thread's own."""
         with self.inside(), self._turn() as connection, border(self._path, connection):
-            return erasure.finish(connection, wait=0.0 if self.reading else wait, busy_timeout=self._busy_timeout)
+            return secure_delete.finish(connection, wait=0.0 if self.reading else wait, busy_timeout=self._busy_timeout)
 
     def empty_log(self, *, wait: float) -> None:
         """Move the log into the file; raise ``BusyError`` when a reader prevents it for more than *wait* seconds."""
@@ -159,7 +317,7 @@ class Transactions:
                 if emptied(connection, wait=wait, busy_timeout=self._busy_timeout):
                     return True
             with self.write() as connection:
-                erasure.set_mark(connection, mark)
+                secure_delete.set_mark(connection, mark)
             return False
 
     def inside(self) -> AbstractContextManager[None]:
@@ -204,7 +362,7 @@ class Transactions:
     def _erase_quietly(self, connection: apsw.Connection) -> None:
         self._unfinished = True
         with suppress(apsw.Error):  # the commit stands, and so does the mark: whatever ails the file is not its error
-            self._unfinished = not erasure.finish(connection, wait=0.0, busy_timeout=self._busy_timeout)
+            self._unfinished = not secure_delete.finish(connection, wait=0.0, busy_timeout=self._busy_timeout)
 
     def _erase_if_idle(self) -> None:
         """Try again what a reader prevented, now that one has left; not while somebody writes."""

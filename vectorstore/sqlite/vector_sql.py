@@ -1,9 +1,9 @@
 """Vector search inside SQLite, for vectors that are not kept in memory.
 
 sqlite-vec's scalar functions scan the rows in float32. Its rounding is bounded, so every row that may still belong to
-the best k is a candidate, cut by value and never by count; the candidates' final scores come by the same fixed road
-as everywhere, so the answers equal those from memory. Rows whose squares could vanish or overflow in float32 are
-always candidates.
+the best k is a candidate, cut by value and never by count; the candidates' final scores come by the same fixed
+computation as everywhere, so the answers equal those from memory. Rows whose squares could vanish or overflow in
+float32 are always candidates.
 
 sqlite-vec has no inner product: that is the cosine times both norms, of which a row keeps its own.
 """
@@ -18,12 +18,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.core.ranked import Ranked
 from vectorstore.distance import exact_scores, prepare
 from vectorstore.filters import All, Node
+from vectorstore.index.top_k import Ranked
+from vectorstore.sqlite.connection import each, every
+from vectorstore.sqlite.entry_reader import vectors_of
 from vectorstore.sqlite.filter_sql import to_sql
-from vectorstore.sqlite.query import each, every
-from vectorstore.sqlite.rows import vectors_of
 from vectorstore.types import Metric, Space, Vector
 
 _SLACK: Final = 64

@@ -18,11 +18,9 @@ else:
     )
     pytest.register_assert_rewrite(*(f"vectorstore.testing.{topic}_contract" for topic in _TOPICS))
 
-from vectorstore.testing.filter_cases import BAD_FILTERS, FILTER_CASES, FilterCase
-from vectorstore.testing.filter_contract import FilterContract
-from vectorstore.testing.model import ModelStore
+from vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase, FilterContract
+from vectorstore.testing.model import ModelStore, SpacesModel
 from vectorstore.testing.parity import ParityError, check_parity
-from vectorstore.testing.spaces_model import SpacesModel
 from vectorstore.testing.store_contract import LifecycleContract, VectorStoreContract
 from vectorstore.testing.suite import StoreContract
 from vectorstore.testing.wrapper_contract import WrapperContract

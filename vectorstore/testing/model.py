@@ -1,8 +1,9 @@
-"""The store as plainly as it can be said: dictionaries and loops, one row after another.
+"""Plain model of a store: dictionaries and loops, one row after another.
 
 It has the data part of the contract and passes its suite; parity runs compare real engines with it. It is
-slow, keeps nothing on disk, and knows no core: its scores come from their formulas in float64, so they agree
-with an engine's up to rounding. For one thread.
+slow, keeps nothing on disk, and knows no index: its scores come from their formulas in float64, so they agree
+with an engine's up to rounding. For one thread. ``SpacesModel`` adds a space migration, without view, change log or
+file.
 """
 
 from __future__ import annotations
@@ -18,24 +19,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyzer
-from vectorstore.checking import (
+from vectorstore.analyzer import Analyzer
+from vectorstore.distance import as_vector
+from vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
+from vectorstore.filters import All, matches, parse
+from vectorstore.types import Entry, Filling, Filter, Match, Metadata, Metric, Progress, Space, Vector, VectorLike
+from vectorstore.validation import (
     batches,
+    check_begun,
+    check_complete,
     check_entry,
     check_expect,
+    check_filling,
+    check_given,
     check_ids,
     check_k,
     check_metadata,
     check_min_score,
     check_name,
     check_namespace,
+    check_space,
     check_text,
     last_of_each,
 )
-from vectorstore.distance import as_vector
-from vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
-from vectorstore.filters import All, matches, parse
-from vectorstore.types import Entry, Filter, Match, Metadata, Metric, Progress, Space, Vector, VectorLike
 
 K1, B = 0.9, 0.4
 
@@ -291,3 +297,83 @@ def _is(entry: Entry, embedded: bool | None) -> bool:
 def _copied(entry: Entry) -> Entry:
     vector = None if entry.vector is None else entry.vector.copy()
     return replace(entry, vector=vector, metadata=json.loads(json.dumps(entry.metadata)))
+
+
+class SpacesModel(ModelStore):
+    """``ModelStore`` with ``begin_space`` and what belongs to it."""
+
+    next_space: Space | None = None
+
+    def begin_space(self, space: Space) -> None:
+        """As ``LifecycleStore.begin_space``."""
+        check_begun(check_space(space), self.space, self.next_space)
+        self.next_space = space
+
+    def filling(self) -> Filling | None:
+        """As ``LifecycleStore.filling``."""
+        if self.next_space is None:
+            return None
+        pending = {name: len(list(self.unfilled(namespace=name))) for name in self._spaces}
+        given = [one for space in self._spaces.values() for one in space.given.values()]
+        filled = sum(not isinstance(one, str) for one in given)
+        return Filling(self.next_space, filled, {name: count for name, count in pending.items() if count})
+
+    def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
+        """As ``LifecycleStore.unfilled``; here it is a snapshot."""
+        check_filling(self.next_space)
+        given = self._spaces[namespace].given if namespace in self._spaces else {}
+        scan = self.scan(namespace=namespace, after=after)
+        return iter([entry for entry in scan if entry.id not in given and entry.no_vector is None])
+
+    def fill_space(
+        self,
+        space: Space,
+        vectors: Mapping[str, VectorLike],
+        *,
+        no_vector: Mapping[str, str] | None = None,
+        namespace: str = "",
+        expect: Mapping[str, int] | None = None,
+    ) -> int:
+        """As ``LifecycleStore.fill_space``."""
+        name, expected = self._name(namespace), check_expect(expect)
+        given = check_given(vectors, no_vector, check_space(space))
+        check_filling(self.next_space, space)
+        self._expect(name, expected)
+        there = {one: value for one, value in given.items() if one in self._held(name)}
+        if there:
+            self._spaces[name].given.update(there)
+        return len(there)
+
+    def commit_space(self, space: Space) -> None:
+        """As ``LifecycleStore.commit_space``."""
+        check_filling(self.next_space, check_space(space))
+        check_complete(self.filling())
+        for held in self._spaces.values():
+            held.writes += 1
+            for name, entry in held.entries.items():
+                given = held.given.get(name)
+                if isinstance(given, str):
+                    held.entries[name] = replace(entry, vector=None, no_vector=given)
+                elif given is not None:
+                    held.entries[name] = replace(entry, vector=given, no_vector=None)
+                else:
+                    held.entries[name] = replace(entry, vector=None)
+        self.space = space
+        self.abort_space()
+
+    def abort_space(self) -> None:
+        """As ``LifecycleStore.abort_space``."""
+        self.next_space = None
+        for held in self._spaces.values():
+            held.given.clear()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """As of the model, both spaces included."""
+        before = self.space, self.next_space
+        try:
+            with super().transaction():
+                yield
+        except BaseException:
+            self.space, self.next_space = before
+            raise

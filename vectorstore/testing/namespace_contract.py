@@ -1,4 +1,4 @@
-"""The contract of namespaces: no call, count or statistic sees two."""
+"""Contract of namespaces: no call, count or statistic sees two."""
 
 from __future__ import annotations
 

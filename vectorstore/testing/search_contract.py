@@ -1,4 +1,4 @@
-"""The contract of ``search`` and ``search_many``: scores, order, ties, what comes before what."""
+"""Contract of ``search`` and ``search_many``: scores, order, ties, and what comes before what."""
 
 from __future__ import annotations
 

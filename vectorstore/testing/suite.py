@@ -1,4 +1,4 @@
-"""What every contract class shares: how a store is made, reopened and closed, and what a store says it lacks.
+"""Base of every contract class: how a store is made, reopened and closed, and what a store says it lacks.
 
 Not a test itself. A backend's test is a class that names its contracts and makes its store:
 
@@ -11,12 +11,17 @@ Not a test itself. A backend's test is a class that names its contracts and make
         def reopen(self, store, path):
             store.close()
             return MyStore(path / "my.db")
+
+``failing_tests`` runs a contract without a pytest session, for those who plant a fault in a store and want to see that
+it is caught.
 """
 
 from __future__ import annotations
 
+import inspect
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -204,3 +209,103 @@ def bad_vectors(space: Space) -> dict[str, Any]:
         bad["without a length to speak of"] = [1e-45] * n
         bad["without a length in float32"] = np.full(n, 1e-60)
     return bad
+
+
+NEXT = Space("next", 2, Metric.L2)
+LIKE = Space("like-toy", 3)
+"""A space that only its name tells from the one in use."""
+
+
+def filled(store: LifecycleStore) -> LifecycleStore:
+    """Return *store* with entries of every kind in two namespaces, and the second space begun."""
+    store.upsert(
+        [
+            entry("a", [1, 0, 0], "zorb", n=1),
+            entry("b", [0, 1, 0], "quil", n=2),
+            entry("pending", text="vexa"),
+            Entry("never", text="morp", no_vector="too long"),
+        ]
+    )
+    store.upsert([entry("a", [0, 0, 1], "zorb zorb")], namespace="other")
+    store.begin_space(NEXT)
+    return store
+
+
+def fill_all(store: LifecycleStore) -> None:
+    """Fill in what is pending."""
+    store.fill_space(NEXT, {"a": [1, 2], "b": [3, 4], "pending": [5, 6]})
+    store.fill_space(NEXT, {"a": [7, 8]}, namespace="other")
+
+
+def numbers(kept: Entry) -> list[float] | None:
+    """Return the vector of an entry as a list."""
+    return None if kept.vector is None else kept.vector.tolist()
+
+
+def shown(store: LifecycleStore) -> dict[str, Any]:
+    """Return what the space in use answers."""
+    return {
+        name: (
+            list(store.scan(namespace=name)),
+            scored(store.search([0.9, 0.1, 0.2], 99, namespace=name)),
+            scored(store.search_text("zorb quil vexa morp", 99, namespace=name)),
+        )
+        for name in ("", "other")
+    }
+
+
+def contract_tests(contract: type[StoreContract]) -> dict[str, Callable[..., object]]:
+    """Return the tests of a contract by name."""
+    return {name: value for name, value in inspect.getmembers(contract, callable) if name.startswith("test_")}
+
+
+def failing_tests(contract: type[StoreContract], folder: Path) -> dict[str, BaseException]:
+    """Run every test of *contract* in new folders inside *folder*; return the failed ones with what they raised.
+
+    Of a test with parameters, the first case that fails counts. What the store lacks or skips does not fail.
+    """
+    failed: dict[str, BaseException] = {}
+    numbers = itertools.count()
+    for name, test in contract_tests(contract).items():
+        if name in contract.lacks:
+            continue
+        for case in _cases(test):
+            failure = _failure(contract, test, case, folder / f"run{next(numbers)}")
+            if failure is not None:
+                failed[name] = failure
+                break
+    return failed
+
+
+def _failure(
+    contract: type[StoreContract], test: Callable[..., object], case: dict[str, Any], folder: Path
+) -> BaseException | None:
+    folder.mkdir()
+    suite = contract()
+    suite.begin(folder)
+    try:
+        test(suite, **case)
+    except pytest.skip.Exception:
+        return None
+    except (Exception, pytest.fail.Exception) as failure:  # whatever a test raises is its failure
+        return failure
+    finally:
+        suite.end()
+    return None
+
+
+def _cases(test: Callable[..., object]) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of each case, from the test's parametrize marks."""
+    axes: list[list[dict[str, Any]]] = []
+    for mark in getattr(test, "pytestmark", []):
+        if mark.name == "parametrize":
+            given, values = mark.args
+            names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+            axes.append([_named(names, value) for value in values])
+    for chosen in itertools.product(*axes):
+        yield {name: value for part in chosen for name, value in part.items()}
+
+
+def _named(names: list[str], value: Any) -> dict[str, Any]:
+    values = [value] if len(names) == 1 else list(value)
+    return dict(zip(names, values, strict=True))

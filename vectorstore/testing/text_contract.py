@@ -1,4 +1,4 @@
-"""The contract of ``search_text``: BM25 from the statistics of one namespace, and any string as a question.
+"""Contract of ``search_text``: BM25 from the statistics of one namespace, and any string as a question.
 
 The words here are nobody's: no stop word, nothing to stem, so a plain split gives the terms of any analyzer.
 """

@@ -1,8 +1,8 @@
-"""The contract of wrappers: everything that an upper layer uses of a store is that of the store inside.
+"""Contract of wrappers: everything that an upper layer uses of a store is that of the store inside.
 
     class TestMyWrapper(WrapperContract):
         def make_store(self, path):
-            return open_store(f"sqlite:///{path / 'memory.db'}", space=COSINE)
+            return open_store(f"sqlite:///{path / 'memory.db'}", space=COSINE_SPACE)
 
         def wrap(self, store):
             return MyWrapper(store)

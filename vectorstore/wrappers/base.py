@@ -12,10 +12,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.analysis import Analyzer
+from vectorstore.analyzer import Analyzer
 from vectorstore.errors import UnsupportedError
+from vectorstore.ordered_scan import Place, scan_by
 from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
-from vectorstore.scanning import Place, scan_by
 from vectorstore.types import (
     Changes,
     Compaction,

@@ -1,15 +1,18 @@
-"""A store that tells of each call: what was asked, how much of it, how long it took, what went wrong.
+"""Observable store: an event for each call, with its size, its duration and its error.
 
     store = ObservableStore(open_store("sqlite:///memory.db"), on_event=print)
 
-It adds nothing to an answer and takes nothing away. It keeps no history; that is the observer's.
+It adds nothing to an answer and takes nothing away: iterables and iterators are counted as they pass. It keeps no
+history; that is the observer's. Longer than 500 lines, since it has each method of the store and of its view.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +34,285 @@ from vectorstore.types import (
     VectorLike,
 )
 from vectorstore.wrappers.base import WrapperStore
-from vectorstore.wrappers.event import Clock, Observer, Watch
-from vectorstore.wrappers.observed_view import ObservedView
-from vectorstore.wrappers.passing import ObservedEntries, counted, size_of
+
+Observer: TypeAlias = Callable[["StoreEvent"], object]
+Clock: TypeAlias = Callable[[], float]
+"""Seconds that only go forward, like ``time.perf_counter``."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEvent:
+    """One call that ended.
+
+    *given*: how many entries, ids, vectors, questions or names came in; None where the call takes none, or ended
+    before it could be told. *returned*: how many came out, were written, removed, counted or found wrong; None
+    where that is no number, or the call failed. *seconds*: of the call; of an iterator, only those spent in the
+    store; of a ``view`` or a ``transaction``, until its block ended. *error*: the class of what the call raised, or
+    of what left that block. *complete*: False for an iterator that was left before its end.
+    """
+
+    operation: str
+    """The method; of a view ``view.search`` and so on."""
+    namespace: str | None
+    """None where the call has none, or where it was given no text."""
+    given: int | None
+    returned: int | None
+    seconds: float
+    error: type[BaseException] | None
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class Sizes:
+    """What is known of a call while it runs."""
+
+    given: int | None = None
+    returned: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Tells *observer* of each call that ran under it."""
+
+    observer: Observer
+    clock: Clock
+
+    @contextmanager
+    def call(self, operation: str, namespace: object, given: int | None = None) -> Iterator[Sizes]:
+        """One call: whatever ends it, one event is told."""
+        sizes, start = Sizes(given), self.clock()
+        error: type[BaseException] | None = None
+        try:
+            yield sizes
+        except BaseException as raised:
+            error = type(raised)
+            raise
+        finally:
+            self.tell(operation, namespace, sizes, self.clock() - start, error)
+
+    @contextmanager
+    def beginning(self, operation: str, namespace: object, given: int | None = None) -> Iterator[None]:
+        """The first part of a call that goes on afterwards: an event only if it fails here."""
+        start = self.clock()
+        try:
+            yield
+        except BaseException as error:
+            self.tell(operation, namespace, Sizes(given), self.clock() - start, type(error))
+            raise
+
+    def tell(
+        self,
+        operation: str,
+        namespace: object,
+        sizes: Sizes,
+        seconds: float,
+        error: type[BaseException] | None,
+        *,
+        complete: bool = True,
+    ) -> None:
+        """Hand an event to the observer; what that one raises is logged and goes no further."""
+        name = namespace if isinstance(namespace, str) else None
+        returned = sizes.returned if error is None else None
+        event = StoreEvent(operation, name, sizes.given, returned, seconds, error, complete)
+        try:
+            self.observer(event)
+        except Exception:  # a call that was done must not look as if it had failed
+            import logging  # only where it is needed: a program that observes nothing starts sooner
+
+            logging.getLogger(__name__).exception(
+                "the observer of %s raised; the call itself is not affected", operation
+            )
+
+
+T = TypeVar("T")
+
+
+class Counted(Generic[T]):
+    """An iterator that counts what is drawn from it; it draws once, and only when asked."""
+
+    def __init__(self, source: Iterator[T], sizes: Sizes) -> None:
+        self._source = source
+        self._sizes = sizes
+        sizes.given = 0
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        drawn = next(self._source)
+        self._sizes.given = (self._sizes.given or 0) + 1
+        return drawn
+
+
+def size_of(value: object) -> int | None:
+    """Return how many *value* holds, if that can be told without drawing from it."""
+    try:
+        return len(value) if isinstance(value, Sized) else None
+    except TypeError:  # an array of no dimension calls itself sized and is not
+        return None
+
+
+def counted(value: Iterable[T], sizes: Sizes) -> Iterable[T]:
+    """Return *value* itself, or what draws from it once; *sizes* comes to know how many there were.
+
+    What is no iterable is returned as it is: to refuse it is the store's business.
+    """
+    if isinstance(value, Sized):
+        sizes.given = size_of(value)
+        return value
+    given: Any = value
+    return Counted(iter(given), sizes) if isinstance(given, Iterable) else value
+
+
+class ObservedEntries:
+    """The entries of a ``scan``; tells its one event when it ends, fails, is closed, or is dropped."""
+
+    def __init__(
+        self, source: Iterator[Entry], watch: Watch, operation: str, namespace: object, seconds: float
+    ) -> None:
+        self._source = source
+        self._watch = watch
+        self._operation, self._namespace = operation, namespace
+        self._seconds = seconds
+        self._sizes = Sizes(returned=0)
+        self._told = False
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self
+
+    def __next__(self) -> Entry:
+        start = self._watch.clock()
+        try:
+            entry = next(self._source)
+        except StopIteration:
+            self._end(start, None)
+            raise
+        except BaseException as error:
+            self._end(start, type(error))
+            raise
+        self._seconds += self._watch.clock() - start
+        self._sizes.returned = (self._sizes.returned or 0) + 1
+        return entry
+
+    def close(self) -> None:
+        """Leave the rest; harmless at the end, and twice."""
+        start = self._watch.clock()
+        close = getattr(self._source, "close", None)
+        if close is not None:
+            close()
+        self._end(start, None, complete=False)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_told", True):
+            self.close()
+
+    def _end(self, start: float, error: type[BaseException] | None, *, complete: bool = True) -> None:
+        if not self._told:
+            self._told = True
+            seconds = self._seconds + self._watch.clock() - start
+            self._watch.tell(self._operation, self._namespace, self._sizes, seconds, error, complete=complete)
+
+
+class ObservedView:
+    """Implements ``View`` by another one."""
+
+    def __init__(self, view: View, watch: Watch) -> None:
+        self._view = view
+        self._watch = watch
+
+    def search(
+        self, vector: VectorLike, k: int = 10, *, where: Filter | None = None, namespace: str = ""
+    ) -> list[Match]:
+        """As ``View.search``."""
+        with self._watch.call("view.search", namespace, 1) as sizes:
+            found = self._view.search(vector, k, where=where, namespace=namespace)
+            sizes.returned = len(found)
+            return found
+
+    def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
+        """As ``View.search_text``."""
+        with self._watch.call("view.search_text", namespace, 1) as sizes:
+            found = self._view.search_text(query, k, where=where, namespace=namespace)
+            sizes.returned = len(found)
+            return found
+
+    def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
+        """As ``View.get``."""
+        with self._watch.call("view.get", namespace, size_of(ids)) as sizes:
+            found = self._view.get(ids, namespace=namespace)
+            sizes.returned = sum(entry is not None for entry in found)
+            return found
+
+    def nearest(
+        self, vector: VectorLike, n: int, *, where: Filter | None = None, namespace: str = ""
+    ) -> list[tuple[str, float]]:
+        """As ``View.nearest``."""
+        with self._watch.call("view.nearest", namespace, 1) as sizes:
+            found = self._view.nearest(vector, n, where=where, namespace=namespace)
+            sizes.returned = len(found)
+            return found
+
+    def matching(
+        self, query: str, n: int, *, where: Filter | None = None, namespace: str = ""
+    ) -> list[tuple[str, float]]:
+        """As ``View.matching``."""
+        with self._watch.call("view.matching", namespace, 1) as sizes:
+            found = self._view.matching(query, n, where=where, namespace=namespace)
+            sizes.returned = len(found)
+            return found
+
+    def similarity(self, vector: VectorLike, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
+        """As ``View.similarity``."""
+        with self._watch.call("view.similarity", namespace, size_of(ids)) as sizes:
+            scores = self._view.similarity(vector, ids, namespace=namespace)
+            sizes.returned = int(np.count_nonzero(~np.isnan(scores)))
+            return scores
+
+    def score_text(self, query: str, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
+        """As ``View.score_text``."""
+        with self._watch.call("view.score_text", namespace, size_of(ids)) as sizes:
+            scores = self._view.score_text(query, ids, namespace=namespace)
+            sizes.returned = int(np.count_nonzero(scores))
+            return scores
+
+    def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
+        """As ``View.passing``."""
+        with self._watch.call("view.passing", namespace, size_of(ids)) as sizes:
+            passed = self._view.passing(ids, where=where, namespace=namespace)
+            sizes.returned = int(np.count_nonzero(passed))
+            return passed
+
+    def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
+        """As ``View.terms``."""
+        with self._watch.call("view.terms", namespace, size_of(ids)) as sizes:
+            terms = self._view.terms(ids, namespace=namespace)
+            sizes.returned = len(terms)
+            return terms
+
+    def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
+        """As ``View.df``."""
+        with self._watch.call("view.df", namespace, size_of(terms)) as sizes:
+            counts = self._view.df(terms, namespace=namespace)
+            sizes.returned = len(counts)
+            return counts
+
+    def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
+        """As ``View.vocabulary``."""
+        with self._watch.call("view.vocabulary", namespace) as sizes:
+            words = self._view.vocabulary(namespace=namespace)
+            sizes.returned = len(words)
+            return words
+
+    def count(self, *, namespace: str = "") -> int:
+        """As ``View.count``."""
+        with self._watch.call("view.count", namespace) as sizes:
+            sizes.returned = count = self._view.count(namespace=namespace)
+            return count
+
+    def cursor(self, *, namespace: str = "") -> Cursor:
+        """As ``View.cursor``."""
+        with self._watch.call("view.cursor", namespace):
+            return self._view.cursor(namespace=namespace)
 
 
 class ObservableStore(WrapperStore):
@@ -41,7 +320,7 @@ class ObservableStore(WrapperStore):
 
     *on_event* runs in the thread of the call, inside its transaction or view if there is one, so it should be quick
     and must not use this store (``wrapped`` may be used where no such block is open). What it raises never reaches
-    the caller: it is logged, with its traceback, to the logger ``vectorstore.wrappers.event``. The properties
+    the caller: it is logged, with its traceback, to the logger ``vectorstore.wrappers.observable``. The properties
     ``space``, ``fields``, ``database`` and ``analyzer`` are no calls. *clock* gives the seconds.
     """
 

@@ -1,4 +1,4 @@
-"""The tree of commands, the options that hold for all of them, and the way in.
+"""The tree of commands, the global options, and the entry point.
 
 Nothing of the library is imported here: ``--help`` and ``--version`` cost no more than typer does.
 """
@@ -12,28 +12,35 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.ask import ask
-from agent.assistant.cli.changed import disable, enable, end, expire, importance, merge, pin, tag, unpin, untag
 from agent.assistant.cli.chat import chat
+from agent.assistant.cli.command_context import Invocation
 from agent.assistant.cli.config import config
-from agent.assistant.cli.context import Invocation
-from agent.assistant.cli.correct import correct
 from agent.assistant.cli.doctor import doctor
-from agent.assistant.cli.documents import documents
+from agent.assistant.cli.documents import documents, ingest
+from agent.assistant.cli.edit import (
+    correct,
+    disable,
+    enable,
+    end,
+    expire,
+    importance,
+    merge,
+    pin,
+    tag,
+    unpin,
+    untag,
+)
+from agent.assistant.cli.errors import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
 from agent.assistant.cli.eval import evaluate_memory
-from agent.assistant.cli.export import export
-from agent.assistant.cli.failures import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
+from agent.assistant.cli.export_import import export, import_
 from agent.assistant.cli.forget import forget
-from agent.assistant.cli.import_ import import_
-from agent.assistant.cli.ingest import ingest
-from agent.assistant.cli.memories import list_memories, look
+from agent.assistant.cli.memories import history, list_memories, look, show, stats
 from agent.assistant.cli.output import note
-from agent.assistant.cli.recall import recall
+from agent.assistant.cli.recall import recall, why_not
 from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
 from agent.assistant.cli.sessions import list_sessions, look_at_sessions, show_session
-from agent.assistant.cli.shown import history, show, stats
 from agent.assistant.cli.undo import operations, undo
-from agent.assistant.cli.why_not import why_not
 
 app = typer.Typer(
     name="mneme",

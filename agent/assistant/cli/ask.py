@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli.failures import reported
-from agent.assistant.cli.inputs import given_text
-from agent.assistant.cli.opened import opened_assistant
-from agent.assistant.cli.output import note, print_json, say
-from agent.assistant.cli.printable import one_line
-from agent.assistant.cli.shapes import citation_json
+from agent.assistant.cli.command_context import opened_assistant
+from agent.assistant.cli.errors import reported
+from agent.assistant.cli.json_output import citation_json
+from agent.assistant.cli.output import note, one_line, print_json, say
+from agent.assistant.cli.prompts import given_text
 
 
 @reported

@@ -1,4 +1,4 @@
-"""``mneme chat``: a conversation in the terminal that remembers across runs; reads piped input too."""
+"""``mneme chat``: a conversation in the terminal that is remembered across runs; piped input works too."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.agreeing import agree
-from agent.assistant.cli.failures import described, reported
-from agent.assistant.cli.inputs import piped_lines
-from agent.assistant.cli.opened import opened_assistant
-from agent.assistant.cli.output import note, print_json, say, say_piece
-from agent.assistant.cli.printable import one_line
-from agent.assistant.cli.shapes import citation_json
+from agent.assistant.cli.command_context import opened_assistant
+from agent.assistant.cli.errors import described, reported
+from agent.assistant.cli.json_output import citation_json
+from agent.assistant.cli.output import note, one_line, print_json, say, say_piece
+from agent.assistant.cli.prompts import agree, piped_lines
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import Assistant
@@ -40,7 +38,7 @@ def chat(
         raise typer.BadParameter("the id of a session is needed", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
-        from agent.turn import new_session
+        from agent.agent import new_session
 
         talk = _Talk(assistant, session or new_session(), json=json, interactive=interactive)
         if interactive:
@@ -68,7 +66,7 @@ class _Talk:
     def take(self, line: str) -> None:
         """Obey a command, or answer what was said."""
         if line == "/new":
-            from agent.turn import new_session
+            from agent.agent import new_session
 
             self.session = new_session()
             note("a new session begins")

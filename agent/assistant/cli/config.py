@@ -1,4 +1,4 @@
-"""``mneme config``: every setting, what it is, and where that comes from."""
+"""``mneme config``: every setting with its value and its origin."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.context import invocation
-from agent.assistant.cli.failures import reported
-from agent.assistant.cli.output import print_json, say
-from agent.assistant.cli.tables import print_table
+from agent.assistant.cli.command_context import invocation
+from agent.assistant.cli.errors import reported
+from agent.assistant.cli.output import print_json, print_table, say
 
 if TYPE_CHECKING:
     from agent.assistant.config import Configuration
@@ -59,7 +58,7 @@ def _shown(name: str, value: Any) -> Any:
     from pydantic import SecretStr
 
     from agent.assistant.endpoints import ollama_address
-    from agent.providers.wire import shown
+    from agent.providers.http_provider import shown
 
     if isinstance(value, SecretStr):
         return "set"

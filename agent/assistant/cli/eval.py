@@ -1,4 +1,4 @@
-"""``mneme eval``: how well the own memory is searched, and whether another embedder or setting would help."""
+"""``mneme eval``: recall quality of the own memory, also with another embedder or other settings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.failures import reported
-from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import counted, note, print_json, say
-from agent.assistant.cli.progress import progress
-from agent.assistant.cli.shapes import evaluation_json
-from agent.assistant.cli.tables import print_table
+from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.errors import reported
+from agent.assistant.cli.json_output import evaluation_json
+from agent.assistant.cli.output import counted, note, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     from memory import Evaluation, EvaluationLine, Interval

@@ -1,4 +1,4 @@
-"""``mneme forget``: what must go is gone, with every version and every message that holds its words; and the proof."""
+"""``mneme forget``: removal of memories with all versions and all messages that hold their words, and its proof."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.failures import FAILED, reported
-from agent.assistant.cli.inputs import confirmed, may_ask
-from agent.assistant.cli.named import filter_named, length_of_time, moment_or_length, scopes_named
-from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import counted, minute, note, print_json, say
-from agent.assistant.cli.printable import one_line
-from agent.assistant.cli.shapes import receipt_json
+from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.errors import FAILED, reported
+from agent.assistant.cli.json_output import receipt_json
+from agent.assistant.cli.output import counted, minute, note, one_line, print_json, say
+from agent.assistant.cli.parsing import filter_named, length_of_time, moment_or_length, scopes_named
+from agent.assistant.cli.prompts import confirmed, may_ask
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory

@@ -1,17 +1,57 @@
-"""What is printed: answers on standard output, everything beside them on standard error."""
+r"""Output of commands: lines, JSON and tables on standard output, notes and progress on standard error.
+
+Text that others wrote is made safe to print. A memory may hold escape sequences that clear the screen, marks that
+reverse the direction of writing, or letters that nobody sees. They stay in the memory as they were said; on a screen
+they are shown as ``\\x1b`` or ``\\u202e``. A table is cut to the width of a terminal, and whole where it is piped.
+"""
 
 from __future__ import annotations
 
 import codecs
 import json
+import re
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import typer
 
-from agent.assistant.cli.printable import safe_json, visible
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, embeddings, overrides, isolates
+    "\u200b\u2028\u2029\u2060-\u2064\ufeff\ufff9-\ufffb"  # breaks and joins without a shape
+    "\ud800-\udfff\U000e0000-\U000e007f]"  # halves of characters, and tags
+)
+
+
+def visible(text: str) -> str:
+    """Return *text* with what a terminal would obey or hide spelled out; lines and tabs stay."""
+    return _OBEYED.sub(lambda found: _spelled(found[0]), text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """Return *text* on one line, safe to print."""
+    return " ".join(visible(text).split())
+
+
+def safe_json(text: str) -> str:
+    """Return the JSON *text* with the same characters as JSON escapes; its value stays the same."""
+    return _OBEYED.sub(lambda found: _escaped(found[0]), text)
+
+
+def _spelled(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _escaped(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place] << 8 | units[place + 1]:04x}" for place in range(0, len(units), 2))
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
@@ -61,3 +101,65 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_GAP = "  "
+_WIDEST = 28
+_NARROWEST_LAST = 12
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole: int = 0) -> None:
+    """Print *rows* under *headings*, columns aligned; only the last one may be long.
+
+    The first *whole* columns are never cut: ids, which somebody is to copy. A column between them and the last in which
+    there is nothing is left out on a terminal.
+    """
+    from rich.cells import cell_len
+
+    lines = [[one_line(cell) for cell in row] for row in (headings, *rows)]
+    terminal = sys.stdout.isatty()
+    if terminal:
+        last = len(headings) - 1
+        kept = [
+            at for at in range(len(headings)) if at < max(whole, 1) or at == last or any(row[at] for row in lines[1:])
+        ]
+        lines = [[line[at] if at < whole or at == last else _cut(line[at], _WIDEST) for at in kept] for line in lines]
+    widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
+    used = sum(widths) + len(_GAP) * len(widths)
+    for line in lines:
+        cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
+        end = _cut(line[-1], _room(used)) if terminal else line[-1]
+        typer.echo(_GAP.join((*cells, end)).rstrip())
+
+
+def _room(used: int) -> int:
+    return max(shutil.get_terminal_size().columns - used, _NARROWEST_LAST)
+
+
+def _cut(text: str, width: int) -> str:
+    """Return *text* in at most *width* cells of the screen (a Chinese character takes two)."""
+    from rich.cells import cell_len, set_cell_size
+
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+@contextmanager
+def progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """Show how far the work is; yields a function that takes (done, total, what was done last)."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, total, last: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Column
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
+    )
+    with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bar:
+        task = bar.add_task(what, total=None, last="")
+        yield lambda done, total, last: bar.update(task, completed=done, total=total, last=one_line(last))

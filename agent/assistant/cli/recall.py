@@ -1,4 +1,4 @@
-"""``mneme recall``: the memories and passages about a question, each with its place, its time and its score."""
+"""``mneme recall`` and ``mneme why-not``: hits for a question with source, time and score, and why one is missing."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agent.assistant.cli.explained import score_line, words_line
-from agent.assistant.cli.failures import reported
-from agent.assistant.cli.inputs import given_text
-from agent.assistant.cli.named import moment_named, scopes_named
-from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import day, note, print_json, say
-from agent.assistant.cli.printable import one_line
-from agent.assistant.cli.shapes import found_json
+from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.errors import reported
+from agent.assistant.cli.json_output import found_json, why_not_json
+from agent.assistant.cli.output import day, note, one_line, print_json, say
+from agent.assistant.cli.parsing import moment_named, scopes_named
+from agent.assistant.cli.prompts import given_text
+from agent.assistant.cli.text import score_line, words_line
 
 if TYPE_CHECKING:
-    from memory import Found, Hit
+    from memory import Found, Hit, WhyNot
 
 _DOUBTS = {
     "nothing": "nothing here seems to be about that; the nearest is:",
@@ -111,3 +110,41 @@ def _origin(hit: Hit) -> str:
         parts = [memory.speaker or memory.role or memory.kind, day(memory.occurred_at or memory.recorded_at)]
     newer = f"outdated by {hit.outdated_by}" if hit.outdated_by is not None else ""
     return " · ".join(one_line(part) for part in (*parts, f"score {hit.score:.2f}", memory.id, newer) if part)
+
+
+@reported
+def why_not(
+    context: typer.Context,
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="What was asked; '-' reads it from standard input.")
+    ],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The memory or passage that was expected.")],
+    k: Annotated[int, typer.Option("-k", metavar="COUNT", help="How many hits were asked for.", min=1)] = 5,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="As it was given to recall.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say why QUESTION does not find ID.
+
+    The first stage that stopped the memory is named, or its place in the ranking.
+    """
+    words = given_text(question, name="QUESTION", what="a question")
+    from memory import run_sync
+
+    with opened_memory(context) as place:
+        answer = run_sync(place.memory.why_not(words, id, k, namespace=place.namespace, tags=tuple(tag or ())))
+    if json:
+        print_json(why_not_json(answer))
+    else:
+        _print_why_not(answer)
+
+
+def _print_why_not(answer: WhyNot) -> None:
+    say(f"{answer.stage}: {one_line(answer.reason)}")
+    if answer.score is None or answer.needed is None:
+        return
+    say(f"score {score_line(answer.score, answer.parts)}")
+    say(f"the last hit has {answer.needed:.2f}")
+    places = (("by words", answer.by_words), ("by vector", answer.by_vector))
+    said = [f"number {at} {name}" for name, at in places if at is not None]
+    if said:
+        say(", ".join(said))

@@ -1,4 +1,4 @@
-"""``mneme reembed``: vectors of another embedder for everything, beside those in use until it is switched."""
+"""``mneme reembed``: vectors of another embedder for everything, beside those in use until the switch."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.failures import reported
-from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import counted, note, print_json, say
-from agent.assistant.cli.progress import progress
-from agent.assistant.cli.shapes import reembedded_json
+from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.errors import reported
+from agent.assistant.cli.json_output import reembedded_json
+from agent.assistant.cli.output import counted, note, print_json, progress, say
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory

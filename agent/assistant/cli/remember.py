@@ -1,4 +1,4 @@
-"""``mneme remember``: one thing into the memory. What looks like a secret is asked about first."""
+"""``mneme remember``: one thing into the memory. Words that look like a secret need a confirmation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli.failures import USAGE, reported
-from agent.assistant.cli.inputs import given_text
-from agent.assistant.cli.named import moment_named, scopes_named
-from agent.assistant.cli.opened import opened_memory
+from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.errors import USAGE, reported
+from agent.assistant.cli.json_output import report_json
 from agent.assistant.cli.output import print_json, say
-from agent.assistant.cli.sensitive import AllowSensitive, is_sensitive
-from agent.assistant.cli.shapes import report_json
+from agent.assistant.cli.parsing import moment_named, scopes_named
+from agent.assistant.cli.prompts import AllowSensitive, given_text, is_sensitive
 
 
 @reported

@@ -1,4 +1,4 @@
-"""``mneme sessions``: list the conversations that are kept, show what was said in one."""
+"""``mneme sessions``: list the conversations that are kept, show the messages of one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.failures import reported
-from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import counted, minute, note, print_json, say
-from agent.assistant.cli.shapes import message_json, session_json
-from agent.assistant.cli.tables import print_table
+from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.errors import reported
+from agent.assistant.cli.json_output import message_json, session_json
+from agent.assistant.cli.output import counted, minute, note, print_json, print_table, say
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
@@ -84,7 +83,7 @@ async def _worded(place: OpenedMemory, session: str, limit: int | None) -> list[
     """Return the messages; answers that are kept as pointers, with the words they point to."""
     from dataclasses import replace
 
-    from agent.storing import shown_again
+    from agent.turn_store import shown_again
 
     stored = await place.memory.conversations.load(session, limit=limit, namespace=place.namespace)
     ids = list(dict.fromkeys(id for one in stored for id in shown_again(one.message).ids))

@@ -1,4 +1,4 @@
-"""``mneme undo`` and ``mneme memories operations``: what was done, and taking it back."""
+"""``mneme undo`` and ``mneme memories operations``: the operation log, and taking an operation back."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.deeds import operation_line
-from agent.assistant.cli.failures import FAILED, reported
-from agent.assistant.cli.inputs import confirmed, may_ask
-from agent.assistant.cli.opened import opened_memory
-from agent.assistant.cli.output import minute, note, print_json, say
-from agent.assistant.cli.printable import one_line
-from agent.assistant.cli.shapes import operation_json
-from agent.assistant.cli.tables import print_table
+from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.errors import FAILED, reported
+from agent.assistant.cli.json_output import operation_json
+from agent.assistant.cli.output import minute, note, one_line, print_json, print_table, say
+from agent.assistant.cli.prompts import confirmed, may_ask
+from agent.assistant.cli.text import operation_line
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory

@@ -1,12 +1,7 @@
 """Write policies: what may become a memory, and in which form; each decision says why."""
 
-from memory.write.policies.always import StoreAlways
-from memory.write.policies.extractor import Extractor, Fact
-from memory.write.policies.judge import Judge
-from memory.write.policies.minimum_length import MinimumLength
-from memory.write.policies.near_duplicates import NEAR, NearDuplicates
-from memory.write.policies.no_secrets import NoSecrets
-from memory.write.policies.protocol import (
+from memory.write.policies.base import (
+    NEAR,
     Action,
     Cleaning,
     Decision,
@@ -19,6 +14,9 @@ from memory.write.policies.protocol import (
     TurnPolicy,
     WritePolicy,
 )
+from memory.write.policies.builtin import MinimumLength, NearDuplicates, StoreAlways
+from memory.write.policies.callbacks import Extractor, Fact, Judge
+from memory.write.policies.no_secrets import NoSecrets
 
 __all__ = [
     "NEAR",

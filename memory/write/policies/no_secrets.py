@@ -1,4 +1,4 @@
-"""The policy that keeps keys, passwords and card numbers out of the memory: taken out, or the whole refused.
+"""Policy that keeps keys, passwords and card numbers out of the memory: redacted, or the whole refused.
 
 >>> NoSecrets().decide(Memory("The PIN is 4821.")).memory.text
 'The PIN is [redacted: PIN].'
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from memory.errors import ArgumentError
-from memory.records import Memory, Trust
-from memory.secret_finding import replaced, secret_spans
-from memory.secret_kinds import SECRET_KINDS, SecretKind
-from memory.write.policies.protocol import Action, Decision, OnFailure
+from memory.models import Memory, Trust
+from memory.secrets.patterns import SECRET_KINDS, SecretKind
+from memory.secrets.scanner import replaced, secret_spans
+from memory.write.policies.base import Action, Decision, OnFailure
 
 _NAMES: Final = ("id", "key", "session", "speaker", "kind", "role")
 _REMEMBERED: Final = 1_000

@@ -1,0 +1,72 @@
+"""Context of a command: the global options before it, and the memory or assistant that it opens and closes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from agent.assistant.config import Configuration
+    from agent.assistant.wiring import Assistant, OpenedMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The options that hold for all commands."""
+
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    debug: bool = False
+
+    def configuration(self) -> Configuration:
+        """Put the settings together."""
+        from agent.assistant.config import load_configuration
+
+        return load_configuration(flags=self.flags, environ=os.environ)
+
+
+def invocation(context: typer.Context) -> Invocation:
+    """Return the options that came before the command of *context*."""
+    found: Invocation | None = context.find_object(Invocation)
+    return found or Invocation()
+
+
+@contextmanager
+def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[OpenedMemory]:
+    """Open the memory file that is configured; one that is not there is made only where *create* says so."""
+    settings = invocation(context).configuration().settings
+    from agent.assistant.wiring import open_settings_memory
+    from memory import run_sync
+
+    place = open_settings_memory(settings, create=create)
+    try:
+        yield place
+    finally:
+        run_sync(place.close())
+
+
+@contextmanager
+def opened_assistant(context: typer.Context, *, reads_only: bool) -> Iterator[Assistant]:
+    """Open the assistant that is configured.
+
+    *reads_only*: a memory file that is not there, or cannot be read, is an error; else it is made, and a turn that
+    cannot read it is answered without it.
+    """
+    settings = invocation(context).configuration().settings
+    from agent.assistant.wiring import open_assistant
+    from memory import run_sync
+
+    assistant = open_assistant(
+        settings,
+        create=not reads_only,
+        reads_only=reads_only,
+        on_memory_error="raise" if reads_only else "degrade",
+    )
+    try:
+        yield assistant
+    finally:
+        run_sync(assistant.close())

@@ -1,0 +1,108 @@
+"""Errors of commands: one line and an exit code for each; the traceback only with ``--debug``.
+
+0  done                          3  the memory file cannot be used
+1  an unexpected failure         4  a model, embedder or network failed
+2  wrong usage or bad input      5  done in part (some documents could not be read)
+                               130  interrupted
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from agent.assistant.cli.command_context import invocation
+from agent.assistant.cli.output import note, one_line
+
+FAILED, USAGE, FILE, ENDPOINT, PARTLY, INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+# Typer keeps the base of its usage errors in a private place, and in another one from version to version.
+UsageProblem: type[Exception] = typer.BadParameter.__mro__[1]
+
+BEFORE_THE_COMMAND = ("--memory", "--namespace", "--offline", "--language", "--model", "--debug", "--version")
+
+
+def reported(command: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a command so that what it raises is said in one line on standard error."""
+
+    @functools.wraps(command)
+    def wrapped(context: typer.Context, **options: Any) -> None:
+        try:
+            command(context, **options)
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            let_reader_go()
+            raise typer.Exit(0) from None
+        except UsageProblem as error:
+            raise typer.Exit(say_wrong_usage(error, context.command_path)) from None
+        except KeyboardInterrupt:
+            if invocation(context).debug:
+                raise
+            note("\nmneme: interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:  # the border: whatever it is, the user gets a line and a code
+            if invocation(context).debug:
+                raise
+            code, line = described(error)
+            note(f"mneme: {line}")
+            raise typer.Exit(code) from None
+
+    return wrapped
+
+
+def let_reader_go() -> None:
+    """The reader of our output has left, which is its right: say nothing more, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say_wrong_usage(error: Exception, command: str) -> int:
+    """Say in one line what is wrong with the words of *command*; return the exit code."""
+    message = str(error.format_message() if hasattr(error, "format_message") else error)
+    message = one_line(message.replace("Invalid value for ", "", 1).replace("Value error, ", "", 1)).rstrip(".")
+    option = getattr(error, "option_name", None)
+    hint = f"{option} goes before the command" if option in BEFORE_THE_COMMAND else f"see {command} --help"
+    note(f"mneme: {message} ({hint})")
+    return USAGE
+
+
+def described(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the line for *error*."""
+    import agent.errors as agent_errors
+    import memory
+    import vectorstore
+
+    if isinstance(error, agent_errors.MemoryUnavailable) and error.__cause__ is not None:
+        return described(error.__cause__)
+    usage = (
+        agent_errors.ArgumentError,
+        agent_errors.ConfigurationError,
+        memory.ArgumentError,
+        memory.CannotUndo,
+        memory.DuplicateKey,
+        memory.EmbedderMismatch,
+        memory.LoadError,
+        memory.NoSuchMemory,
+        memory.RejectedText,
+        memory.UnreadableExport,
+        vectorstore.ArgumentError,
+        vectorstore.MissingExtra,
+    )
+    if isinstance(error, usage):
+        return USAGE, _line(error)
+    if isinstance(error, (memory.HttpError, memory.EmbedderError, agent_errors.ProviderError)):
+        return ENDPOINT, _line(error)
+    if isinstance(error, vectorstore.VectorStoreError):
+        return FILE, _line(error)
+    if isinstance(error, (memory.MemoryLayerError, agent_errors.AgentError)):
+        return FAILED, _line(error)
+    return FAILED, f"unexpected {type(error).__name__}: {_line(error)} (mneme --debug shows where)"
+
+
+def _line(error: BaseException) -> str:
+    return one_line(str(error)) or type(error).__name__

@@ -1,0 +1,169 @@
+"""``mneme export`` and ``mneme import``: the memory, or a part of it, as a file of lines, written and read.
+
+An import takes a file in batch by batch, or in the place of everything, and prints a line for each item not taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.errors import FAILED, reported
+from agent.assistant.cli.json_output import report_json
+from agent.assistant.cli.output import counted, note, print_json, progress, say
+from agent.assistant.cli.parsing import filter_named, scopes_named
+from agent.assistant.cli.prompts import confirmed, may_ask
+
+if TYPE_CHECKING:
+    from memory import Flushed, ImportReport
+
+
+@reported
+def export(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; nothing may be there yet.")],
+    no_vectors: Annotated[bool, typer.Option("--no-vectors", help="Smaller; an import embeds anew.")] = False,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with any of these tags.")] = None,
+    scope: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of these scopes.")] = None,
+    where: Annotated[str | None, typer.Option(metavar="JSON", help="Only those that a filter matches.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Write the memory to FILE, as JSON Lines.
+
+    The file holds everything in plain text, vectors too; it is for you alone (mode 0600). That it was made is recorded,
+    and named by every later forget.
+    """
+    scopes, chosen = scopes_named(scope or [], name="--scope"), filter_named(where, name="--where")
+    from memory import run_sync
+
+    with opened_memory(context) as place, progress("exporting", quiet=quiet or json) as shown:
+        report = run_sync(
+            place.memory.export(
+                file,
+                namespace=place.namespace,
+                vectors=not no_vectors,
+                where=chosen,
+                scopes=scopes,
+                tags=tag or (),
+                on_progress=lambda done: shown(done, 0, ""),
+            )
+        )
+    if json:
+        counts = dict(report.counts)
+        told = {"path": report.path, "counts": counts, "hash": report.hash, "vectors": report.vectors}
+        print_json({**told, "operation": report.operation})
+        return
+    say(f"wrote {counted(sum(report.counts.values()), 'item')} to {report.path}")
+    for kind, count in report.counts.items():
+        if count:
+            say(f"  {kind}: {count}")
+
+
+_SHOWN = 20
+
+
+@reported
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An export.")],
+    mode: Annotated[
+        Literal["merge", "upsert", "replace"],
+        typer.Option(help="Keep what is here; correct it by the file; or put the file in its place."),
+    ] = "merge",
+    trust: Annotated[
+        Literal["user", "assistant", "tool", "document"] | None,
+        typer.Option(help="The most that anything in it can have; 'user' if the file is your own."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Take the export FILE in.
+
+    A file that this memory has not written itself is trusted as a document, and brings no history, unless --trust says
+    otherwise. What was forgotten here does not come back. The same file again adds nothing; one that was broken off is
+    finished by importing it again.
+    """
+    if not file.is_file():  # before a memory file is made for it
+        raise typer.BadParameter(f"{file} is no file", param_hint="FILE")
+    if mode == "replace" and not dry_run:
+        may_ask(yes=yes)
+    from memory import Flushed, run_sync
+
+    options: dict[str, Any] = {"mode": mode, "trust": trust}
+    with opened_memory(context, create=not dry_run) as place:
+        memory, options = place.memory, {**options, "namespace": place.namespace}
+        if mode == "replace" and not dry_run:
+            plan = run_sync(memory.import_(file, **options, dry_run=True))
+            question = f"{counted(plan.removed, 'entry', 'entries')} will be gone, and the file in their place. Go on?"
+            if plan.removed and not yes and not confirmed(question):
+                note("mneme: nothing was imported")
+                raise typer.Exit(FAILED)
+        with progress("importing", quiet=quiet or json) as shown:
+            report = run_sync(
+                memory.import_(file, **options, dry_run=dry_run, on_progress=lambda done, total: shown(done, total, ""))
+            )
+        to_embed = report.pending and not dry_run
+        embedded = run_sync(memory.flush(namespace=place.namespace)) if to_embed else Flushed()
+    if json:
+        print_json(_shape(report, embedded))
+    else:
+        _say(report, embedded)
+
+
+def _shape(report: ImportReport, embedded: Flushed) -> dict[str, Any]:
+    lines = [
+        {
+            "line": one.line,
+            "id": one.id,
+            "outcome": one.outcome,
+            "reason": one.reason,
+            "of": one.of,
+            "spans": one.spans,
+            "pending": one.pending,
+            "made": [report_json(made) for made in one.made],
+        }
+        for one in report.lines
+    ]
+    return {
+        "lines": lines,
+        "taken": dict(report.taken),
+        "left": dict(report.left),
+        "trusted": report.trusted,
+        "removed": report.removed,
+        "embedded": embedded.embedded,
+        "truncated": embedded.truncated,
+        "dry_run": report.dry_run,
+        "operation": report.operation,
+        "notes": list(report.notes),
+    }
+
+
+def _say(report: ImportReport, embedded: Flushed) -> None:
+    counts = Counter(str(one.outcome) for one in report.lines)
+    done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
+    say(f"{'would import' if report.dry_run else 'imported'} memories and passages: {done}")
+    if made := sum(one.stored for line in report.lines for one in line.made):
+        say(f"  made of them: {counted(made, 'memory', 'memories')}")
+    for kind, count in report.taken.items():
+        say(f"  {kind}: {count}")
+    if report.removed:
+        say(f"  removed before: {report.removed}")
+    if embedded.embedded:
+        cut = f", {embedded.truncated} of them cut" if embedded.truncated else ""
+        say(f"  embedded: {embedded.embedded}{cut}")
+    told = [one for one in report.lines if one.reason]
+    for one in told[:_SHOWN]:
+        note(f"  line {one.line}: {one.id}: {one.outcome}: {one.reason}")
+    if len(told) > _SHOWN:
+        note(f"  and {len(told) - _SHOWN} more (--json shows all)")
+    for kind, count in report.left.items():
+        note(f"  {kind}: {count} not taken")
+    for remark in report.notes:
+        note(f"  {remark}")

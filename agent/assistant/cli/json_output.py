@@ -1,0 +1,298 @@
+"""JSON objects that ``--json`` prints. Their keys are stable, and listed in the manual."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent.context_items import Citation
+    from memory import (
+        DocumentInfo,
+        Evaluation,
+        Forgotten,
+        Found,
+        Hit,
+        IngestReport,
+        Interval,
+        Memory,
+        Operation,
+        Reembedded,
+        Report,
+        SessionInfo,
+        Stats,
+        StoredMessage,
+        WhyNot,
+    )
+
+
+def memory_json(memory: Memory) -> dict[str, Any]:
+    """Return one memory."""
+    source = memory.source
+    return {
+        "id": memory.id,
+        "text": memory.text,
+        "caption": memory.caption,
+        "kind": memory.kind,
+        "role": memory.role,
+        "speaker": memory.speaker,
+        "session": memory.session,
+        "sequence": memory.sequence,
+        "tags": list(memory.tags),
+        "scopes": dict(memory.scopes),
+        "key": memory.key,
+        "importance": memory.importance,
+        "pinned": memory.pinned,
+        "disabled": memory.disabled,
+        "sensitive": memory.sensitive,
+        "withdrawn": memory.withdrawn,
+        "trust": memory.trust.value,
+        "actor": memory.actor,
+        "occurred_at": memory.occurred_at,
+        "recorded_at": memory.recorded_at,
+        "retired_at": memory.retired_at,
+        "valid_from": memory.valid_from,
+        "valid_to": memory.valid_to,
+        "expires_at": memory.expires_at,
+        "derived_from": list(memory.derived_from),
+        "supersedes": memory.supersedes,
+        "operation": memory.operation,
+        "source": None if source is None else source.document,
+        "title": None if source is None else source.title,
+        "page": None if source is None else source.page,
+        "heading": [] if source is None else list(source.heading),
+        "start": None if source is None else source.start,
+        "end": None if source is None else source.end,
+        "metadata": dict(memory.metadata),
+        "revision": memory.revision,
+    }
+
+
+def found_json(found: Found, *, explain: bool, around: bool = False) -> dict[str, Any]:
+    """Return what a recall found; *around*: with what stands around each hit."""
+    beside = [{"before": _turns(hit.before), "after": _turns(hit.after)} if around else {} for hit in found]
+    return {
+        "hits": [{**_hit(hit, explain=explain), **turns} for hit, turns in zip(found, beside, strict=True)],
+        "confidence": found.confidence,
+        "abstain": found.abstain,
+        "searched": found.searched,
+        "notes": list(found.notes),
+    }
+
+
+def _turns(turns: Sequence[Memory]) -> list[dict[str, Any]]:
+    return [{"id": one.id, "text": one.text, "speaker": one.speaker, "role": one.role} for one in turns]
+
+
+def why_not_json(answer: WhyNot) -> dict[str, Any]:
+    """Return why a memory was not found."""
+    return {
+        "id": answer.id,
+        "stage": answer.stage,
+        "reason": answer.reason,
+        "rank": answer.rank,
+        "score": answer.score,
+        "needed": answer.needed,
+        "parts": dict(answer.parts),
+        "by_words": answer.by_words,
+        "by_vector": answer.by_vector,
+    }
+
+
+def citation_json(citation: Citation) -> dict[str, Any]:
+    """Return where an answer, or a part of it, comes from."""
+    return {
+        "number": citation.number,
+        "id": citation.id,
+        "quote": citation.quote,
+        "source": citation.source or None,
+        "title": citation.title or None,
+        "page": citation.page,
+        "heading": list(citation.heading),
+        "start": citation.start,
+        "end": citation.end,
+        "speaker": citation.speaker or None,
+        "session": citation.session,
+        "date": citation.date,
+        "lane": citation.lane,
+        "score": citation.score,
+    }
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """Return what became of something that was to be remembered."""
+    return {
+        "id": report.id,
+        "outcome": report.outcome,
+        "reason": report.reason,
+        "of": report.of,
+        "spans": report.spans,
+        "kept": report.kept,
+        "total": report.total,
+        "deferred": report.deferred,
+        "operation": report.operation,
+        "made": [report_json(one) for one in report.made],
+        "retired": list(report.retired),
+    }
+
+
+def operation_json(operation: Operation) -> dict[str, Any]:
+    """Return one thing that was done, without the words of memories."""
+    return {
+        "id": operation.id,
+        "kind": operation.kind,
+        "actor": operation.actor,
+        "at": operation.at,
+        "undoes": operation.undoes,
+        "undone_by": operation.undone_by,
+        "changes": [
+            {"id": one.id, "before": one.before, "gone": one.gone, "old": dict(one.old), "new": dict(one.new)}
+            for one in operation.changes
+        ],
+    }
+
+
+def stats_json(stats: Stats) -> dict[str, Any]:
+    """Return what a namespace holds, in counts."""
+    return asdict(stats)
+
+
+def receipt_json(receipt: Forgotten) -> dict[str, Any]:
+    """Return what was forgotten: ids, counts and keyed hashes, never words; it can be kept as the receipt."""
+    from memory import receipt_text
+
+    fields: dict[str, Any] = json.loads(receipt_text(receipt))
+    return fields
+
+
+def ingest_json(report: IngestReport) -> dict[str, Any]:
+    """Return what became of each document."""
+    return {
+        "documents": [
+            {
+                "source": line.source,
+                "action": line.action,
+                "reason": line.reason,
+                "chunks": line.chunks,
+                "embedded": line.embedded,
+                "pending": line.pending,
+                "erased": line.erased,
+                "forgotten": line.forgotten,
+                "notes": list(line.notes),
+            }
+            for line in report.lines
+        ],
+        "totals": {action.value: count for action, count in report.totals.items()},
+        "chunks": report.chunks,
+        "embedded": report.embedded,
+        "pending": report.pending,
+        "changed": report.changed,
+    }
+
+
+def reembedded_json(done: Reembedded) -> dict[str, Any]:
+    """Return what embedding anew did."""
+    return {
+        "before": done.before,
+        "space": done.space,
+        "embedded": done.embedded,
+        "without": done.without,
+        "truncated": done.truncated,
+        "switched": done.switched,
+        "already": done.already,
+    }
+
+
+def document_json(document: DocumentInfo) -> dict[str, Any]:
+    """Return one document that was ingested."""
+    return {
+        "source": document.source,
+        "title": document.title,
+        "location": document.location,
+        "chunks": document.chunks,
+        "modified": document.modified,
+        "ingested": document.ingested,
+    }
+
+
+def session_json(info: SessionInfo) -> dict[str, Any]:
+    """Return one conversation."""
+    return {
+        "session": info.session,
+        "messages": info.messages,
+        "first_at": info.first_at,
+        "last_at": info.last_at,
+        "begins": info.begins,
+    }
+
+
+def message_json(stored: StoredMessage) -> dict[str, Any]:
+    """Return one message of a conversation; of its media all but the bytes."""
+    message = stored.message
+    return {
+        "sequence": stored.sequence,
+        "role": message.role,
+        "speaker": message.name,
+        "text": message.text,
+        "said_at": message.at,
+        "stored_at": stored.at,
+        "memory": stored.memory,
+        "media": [
+            {
+                "type": block.type,
+                "media_type": block.media_type,
+                "name": block.name,
+                "caption": getattr(block, "caption", ""),
+                "bytes": len(block.data),
+            }
+            for block in message.blocks
+            if block.type in ("image", "document")
+        ],
+        "calls": [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in message.tool_calls],
+        "results": [
+            {"call": one.call_id, "name": one.name, "text": one.text, "error": one.is_error}
+            for one in message.tool_results
+        ],
+    }
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what an evaluation showed."""
+    return {
+        "memories": evaluation.memories,
+        "questions": evaluation.questions,
+        "k": evaluation.k,
+        "seed": evaluation.seed,
+        "embedders": dict(evaluation.embedders),
+        "lines": [
+            {
+                "way": line.way,
+                "kind": line.kind,
+                "questions": line.questions,
+                "first": line.first,
+                "found": line.among,
+                "mrr": line.mrr,
+                "found_gain": _gain_json(line.gain),
+                "mrr_gain": _gain_json(line.gain_mrr),
+            }
+            for line in evaluation.lines
+        ],
+    }
+
+
+def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
+    answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane, "outdated_by": hit.outdated_by}
+    if not explain:
+        return answer
+    matched = [
+        {"word": one.word, "by": one.by, "similarity": one.similarity, "weight": one.weight, "where": one.where}
+        for one in hit.matched
+    ]
+    return {**answer, "parts": dict(hit.parts), "matched": matched}
+
+
+def _gain_json(gain: Interval | None) -> dict[str, float] | None:
+    return None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high}

@@ -1,0 +1,76 @@
+"""Parsing of option values: durations (``30d``), days and times, scopes (``project=x``), filters in JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import typer
+
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LENGTH: Final = re.compile(r"(\d+)\s*([mhdw])")
+
+
+def length_of_time(text: str, *, name: str) -> timedelta:
+    """Return the length of time that *text* names: a number and one of m, h, d, w."""
+    found = _LENGTH.fullmatch(text.strip().lower())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no length of time; say 12h, 30d or 2w", param_hint=name)
+    try:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError as error:
+        raise typer.BadParameter(f"{text!r} is too long", param_hint=name) from error
+
+
+def moment_named(text: str | None, *, name: str) -> datetime | None:
+    """Return the time that *text* names, None for None; without an offset it is meant where the command runs."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        problem = f"a time such as 2026-05-03 or 2026-05-03T18:30+01:00 is needed, got {text!r}"
+        raise typer.BadParameter(problem, param_hint=name) from None
+    try:
+        return moment.astimezone()
+    except (OverflowError, OSError, ValueError):  # at the ends of the calendar
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def moment_or_length(text: str, *, name: str) -> datetime | timedelta:
+    """Return the time that *text* names (2026-05-01, with or without a time of day), or a length of time."""
+    if _LENGTH.fullmatch(text.strip().lower()):
+        return length_of_time(text, name=name)
+    try:
+        return datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r} is neither a day (2026-05-01) nor a length of time (30d)", param_hint=name
+        ) from error
+
+
+def scopes_named(given: Sequence[str], *, name: str) -> dict[str, str] | None:
+    """Return the scopes that *given* name, each as NAME=VALUE; None where there are none."""
+    scopes: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise typer.BadParameter(f"{one!r} is not NAME=VALUE, as in project=garden", param_hint=name)
+        scopes[key.strip()] = value.strip()
+    return scopes or None
+
+
+def filter_named(text: str | None, *, name: str) -> Mapping[str, Any] | None:
+    """Return the filter that *text* writes as a JSON object."""
+    if text is None:
+        return None
+    try:
+        where = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"is not JSON ({error})", param_hint=name) from error
+    if not isinstance(where, dict):
+        raise typer.BadParameter('is not a JSON object, as in {"kind": "event"}', param_hint=name)
+    return where

@@ -1,0 +1,147 @@
+"""Prompts and standard input: text from a pipe, confirmations, and approval of tool calls at the terminal.
+
+Where there is no terminal, a confirmation is an option of the command, and an approval is answered as unavailable.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from agent.assistant.cli.errors import FAILED
+from agent.assistant.cli.output import note, one_line
+
+if TYPE_CHECKING:
+    from agent.approval import ApprovalRequest
+    from agent.assistant.wiring import OpenedMemory
+
+
+def given_text(argument: str, *, name: str, what: str) -> str:
+    """Return the text of *argument* (``-``: of standard input), which must not be blank."""
+    text = _decoded(sys.stdin.buffer.read()).strip("\r\n") if argument == "-" else argument
+    if not text.strip():
+        raise typer.BadParameter(f"{what} is needed", param_hint=name)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise typer.BadParameter("is not UTF-8 text", param_hint=name) from error
+    return text
+
+
+def piped_lines() -> Iterator[str]:
+    """Yield the lines of standard input as they come, without blank ones."""
+    for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
+        if text := _decoded(line, f"line {number} of standard input").strip():
+            yield text
+
+
+def may_ask(*, yes: bool) -> None:
+    """Raise where something is to be destroyed, there is no terminal to ask on, and ``--yes`` was not given."""
+    if not yes and not sys.stdin.isatty():
+        raise typer.BadParameter("needed where there is no terminal to ask on", param_hint="--yes")
+
+
+def confirmed(question: str) -> bool:
+    """Ask on the terminal whether to go on; only a yes is one."""
+    typer.echo(f"{question} [y/N] ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        note()  # end of input: the line of the question is still open
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _decoded(data: bytes, what: str = "standard input") -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        problem = f"{what} is not UTF-8 text (byte {error.start + 1}); convert it, for example with iconv"
+        raise typer.BadParameter(problem, param_hint="-") from error
+
+
+AllowSensitive: TypeAlias = Annotated[
+    bool, typer.Option("--allow-sensitive", help="Keep it even if it looks like a secret, marked as sensitive.")
+]
+
+
+def is_sensitive(words: str, *, allowed: bool) -> bool:
+    """Whether *words* hold a secret that is to be kept; where nobody said so and nobody can be asked, it raises."""
+    from memory import secret_spans
+
+    kinds = ", ".join(dict.fromkeys(span.kind for span in secret_spans(words)))
+    if not kinds or allowed:
+        return bool(kinds)
+    if not sys.stdin.isatty():
+        problem = f"this looks like a secret ({kinds}); needed to keep it, marked, where there is no terminal to ask on"
+        raise typer.BadParameter(problem, param_hint="--allow-sensitive")
+    if not confirmed(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?"):
+        note("mneme: nothing was kept")
+        raise typer.Exit(FAILED)
+    return True
+
+
+def marked_already(place: OpenedMemory, ids: Sequence[str]) -> bool:
+    """Whether one of the memories *ids* is marked, so that the new words are in any case."""
+    from memory import run_sync
+
+    found = run_sync(place.memory.get(ids, namespace=place.namespace))
+    return any(one is not None and one.sensitive for one in found)
+
+
+_SHOWN = 200
+_YES = frozenset({"y", "yes"})
+
+
+async def agree(request: ApprovalRequest, place: OpenedMemory, *, interactive: bool) -> None:
+    """Answer *request*: by a question on the terminal, which shows the memories that are meant, or with a no.
+
+    The event loop waits meanwhile: nothing else goes on in a conversation, and the line that is typed is the answer.
+    """
+    from agent.approval import Approval, Decision
+
+    if not interactive:
+        request.answer(Decision(Approval.UNAVAILABLE, "nobody sits at a terminal"))
+        return
+    note(f"The model wants to call {one_line(request.call.name)}: {_short(str(request.call.arguments))}")
+    for line in await _meant(request.call.arguments, place):
+        note(f"  {line}")
+    if _asked("Allow it? [y/N] "):
+        request.approve()
+    else:
+        request.reject()
+
+
+async def _meant(arguments: dict[str, Any], place: OpenedMemory) -> list[str]:
+    """Return the memories that *arguments* name, as they are now."""
+    given = [arguments.get("id"), *(arguments.get("ids") or [])] if isinstance(arguments.get("ids") or [], list) else []
+    ids = [one for one in given if isinstance(one, str) and one.strip()]
+    found = await place.memory.get(ids, namespace=place.namespace) if ids else []
+    return [f"{one_line(one.id)}: {_short(one.text)}" for one in found if one is not None]
+
+
+def _asked(question: str) -> bool:
+    with _interruptible():
+        try:
+            return input(question).strip().casefold() in _YES
+        except (EOFError, KeyboardInterrupt):
+            note()
+            return False
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the question; while a loop runs it would wait for the next key."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _short(text: str) -> str:
+    shown = one_line(text)
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"

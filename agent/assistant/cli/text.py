@@ -1,0 +1,113 @@
+"""Lines for people about operations, versions and scores.
+
+A line about an operation says what changed in which memory, and never shows the text of memories. A line about a score
+gives its parts, the largest first, and the words that matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from agent.assistant.cli.output import counted, minute
+
+if TYPE_CHECKING:
+    from memory import Change, Matched, Memory, Operation
+
+_PLAIN: Final = ("pin", "unpin", "disable", "enable")
+"""Kinds that say all by themselves."""
+
+
+def operation_line(operation: Operation, memory: str | None = None) -> str:
+    """Return an operation in one line: its id, when, what and who, what it did (to *memory*), what became of it."""
+    line = f"{operation.id}  {minute(operation.at)}  {operation.kind} by {operation.actor}"
+    if told := _told(operation, memory):
+        line += f": {told}"
+    if operation.undoes:
+        line += f"  (takes back {operation.undoes})"
+    return line + (f"  (taken back by {operation.undone_by})" if operation.undone_by else "")
+
+
+def version_line(version: Memory) -> str:
+    """Return how a version can be named, when it holds, and who wrote it; nothing where there is nothing to say."""
+    parts = [f"as {version.id}"] if version.retired_at is not None else []
+    if version.valid_from is not None or version.valid_to is not None:
+        since = f" from {minute(version.valid_from)}" if version.valid_from is not None else ""
+        until = f" until {minute(version.valid_to)}" if version.valid_to is not None else ""
+        parts.append(f"holds{since}{until}")
+    if version.actor != "user":
+        parts.append(f"by {version.actor}")
+    return ", ".join(parts)
+
+
+def _told(operation: Operation, memory: str | None) -> str:
+    changes = [one for one in operation.changes if memory in (None, one.id)]
+    first = operation.changes[0].id if operation.changes else ""
+    if operation.kind == "merge" and memory is not None:
+        others = [one.id for one in operation.changes[1:]]
+        return f"with {', '.join(others)}" if memory == first else f"into {first}"
+    if operation.kind in _PLAIN:
+        return ""
+    told = list(dict.fromkeys(part for change in changes for part in _changed(change)))
+    return ", ".join(told) if memory is not None or len(changes) == 1 or len(told) == 1 else ""
+
+
+def _changed(change: Change) -> Iterator[str]:
+    """Yield what *change* did to the fields that are kept without versions."""
+    if "path" in change.new:
+        yield f"to {change.new['path']}"
+    if "replaced" in change.new:
+        yield f"in the place of {counted(change.new['replaced'], 'entry', 'entries')}"
+    yield from _tags(change.old, change.new)
+    for name, what, none in (("importance", "importance", "none"), ("expires_at", "expires", "never")):
+        if name in change.new:
+            before = change.old.get(name)
+            yield f"{what} {_value(change.new[name], none)}" + (
+                f" (was {_value(before, none)})" if before is not None else ""
+            )
+    for name in ("pinned", "disabled"):
+        if name in change.new:
+            yield name if change.new[name] else f"not {name}"
+
+
+def _tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    before, after = (list(fields.get("tags") or ()) for fields in (old, new))
+    changed = [f"+{tag}" for tag in after if tag not in before] + [f"-{tag}" for tag in before if tag not in after]
+    if changed:
+        yield f"tags {' '.join(changed)}"
+
+
+def _value(value: Any, none: str) -> str:
+    if value is None:
+        return none
+    return minute(datetime.fromisoformat(value)) if isinstance(value, str) else f"{value:g}"
+
+
+_PLACES = {"here": "", "before": " before", "after": " after", "question": " in the question it answers"}
+_EXACT = 0.995
+_UNSEEN = 0.005
+
+
+def score_line(score: float, parts: Mapping[str, float]) -> str:
+    """Return a score as the sum of its parts; those that round to nothing are left out."""
+    seen = sorted((part for part in parts.items() if abs(part[1]) >= _UNSEEN), key=lambda part: (-part[1], part[0]))
+    line = f"{score:.2f}"
+    for number, (name, value) in enumerate(seen):
+        sign = "= " if number == 0 and value > 0 else "= -" if number == 0 else "+ " if value > 0 else "- "
+        line += f" {sign}{name} {abs(value):.2f}"
+    return line
+
+
+def words_line(matched: Sequence[Matched]) -> str:
+    """Return the words of a question with the terms they matched: the same one, or (``~``) one that is near."""
+    if not matched:
+        return "no word of the question, nor one near it"
+    return ", ".join(_pair(one) for one in matched)
+
+
+def _pair(one: Matched) -> str:
+    place = _PLACES[one.where]
+    if one.similarity >= _EXACT:
+        return f"{one.word}{place}"
+    return f"{one.word} ~ {one.by} {one.similarity:.2f}{place}"

@@ -1,0 +1,163 @@
+"""Context items and citations: recalled memories and passages as data, and references into them.
+
+Values only. Their text for a model is ``context.rendering``, their selection ``context.budget``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memory import Hit, Passage, passages_of
+
+_MARK = re.compile(r"\[(\d{1,4})\]")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextItem:
+    """A memory or a passage that was found for this turn; *number* is what an answer cites it by.
+
+    *start* and *end* are its place in its document (a memory's own text starts at 0). *page_breaks* are pairs
+    (offset in *text*, number of the page that begins there).
+    """
+
+    number: int
+    id: str
+    text: str
+    lane: str = "conversation"
+    source: str = ""
+    title: str = ""
+    page: int | None = None
+    heading: tuple[str, ...] = ()
+    start: int = 0
+    end: int = 0
+    page_breaks: tuple[tuple[int, int], ...] = ()
+    role: str = ""
+    speaker: str = ""
+    session: str | None = None
+    sequence: int | None = None
+    date: datetime | None = None
+    trust: str = "user"
+    score: float = 0.0
+
+    @property
+    def where(self) -> str:
+        """The place in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
+        return place(self.source, self.heading, self.page, self.speaker or self.role, self.date)
+
+    def page_at(self, offset: int) -> int | None:
+        """Return the page that holds the *offset* of ``text``."""
+        passed = [number for begins, number in self.page_breaks if begins <= offset]
+        return passed[-1] if passed else self.page
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """An answer's pointer to what it rests on: *quote* is the item's own words, character for character.
+
+    *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* is the same
+    place within the item's text.
+    """
+
+    number: int
+    id: str
+    quote: str
+    start: int
+    end: int
+    span: tuple[int, int]
+    lane: str = "conversation"
+    source: str = ""
+    title: str = ""
+    page: int | None = None
+    heading: tuple[str, ...] = ()
+    speaker: str = ""
+    session: str | None = None
+    date: datetime | None = None
+    score: float = 0.0
+
+    @property
+    def where(self) -> str:
+        """The place in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
+        return place(self.source, self.heading, self.page, self.speaker, self.date)
+
+
+def cited(item: ContextItem, start: int = 0, end: int | None = None) -> Citation:
+    """Return a citation of *item*, from *start* to *end* of its text (None: to its end)."""
+    end = len(item.text) if end is None else end
+    return Citation(
+        number=item.number,
+        id=item.id,
+        quote=item.text[start:end],
+        start=item.start + start,
+        end=item.start + end,
+        span=(start, end),
+        lane=item.lane,
+        source=item.source,
+        title=item.title,
+        page=item.page_at(start),
+        heading=item.heading,
+        speaker=item.speaker or item.role,
+        session=item.session,
+        date=item.date,
+        score=item.score,
+    )
+
+
+def citations_in(text: str, items: Sequence[ContextItem]) -> tuple[Citation, ...]:
+    """Return the items that *text* cites as [N], each once, in the order of the text."""
+    numbered = {item.number: item for item in items}
+    numbers = dict.fromkeys(int(mark) for mark in _MARK.findall(text))
+    return tuple(cited(numbered[number]) for number in numbers if number in numbered)
+
+
+def item_of(hit: Hit, number: int) -> ContextItem:
+    """Return what was recalled as an item."""
+    passages = passages_of([hit])
+    if passages:
+        trust = hit.memory.trust.value
+        return replace(passage_item(passages[0]), number=number, score=hit.score, trust=trust)
+    memory = hit.memory
+    return ContextItem(
+        number=number,
+        id=memory.id,
+        text=memory.text,
+        lane=hit.lane,
+        end=len(memory.text),
+        role=memory.role or "",
+        speaker=memory.speaker or "",
+        session=memory.session,
+        sequence=memory.sequence,
+        date=memory.occurred_at or memory.recorded_at,
+        trust=memory.trust.value,
+        score=hit.score,
+    )
+
+
+def passage_item(passage: Passage) -> ContextItem:
+    """Return a passage of a document as an item."""
+    return ContextItem(
+        number=0,
+        id=passage.id,
+        text=passage.text,
+        lane="documents",
+        source=passage.document,
+        title=passage.title,
+        page=passage.page,
+        heading=passage.heading,
+        start=passage.start,
+        end=passage.end,
+        page_breaks=passage.page_breaks,
+        trust="document",
+        score=passage.score,
+    )
+
+
+def place(source: str, heading: tuple[str, ...], page: int | None, speaker: str, date: datetime | None) -> str:
+    """Return in words where something stands."""
+    if source:
+        section = f" § {' > '.join(heading)}" if heading else ""
+        return f"{source}{section}{f', p. {page}' if page is not None else ''}"
+    day = f"{date.day} {date:%B %Y}" if date is not None else ""
+    return ", ".join(part for part in (speaker, day) if part) or "memory"

@@ -1,0 +1,32 @@
+"""Logging of tool calls: name, id, duration and outcome of each call. No arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from agent.middleware.base import Invocation, Proceed
+from agent.tools.base import ToolOutput
+
+_log = logging.getLogger(__name__)
+
+
+class Logging:
+    """Logs calls at debug level, failures at info level; arguments and results may hold secrets and stay out."""
+
+    async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
+        """As the protocol says."""
+        call = invocation.call
+        began = time.perf_counter()
+        try:
+            output = await proceed(invocation)
+        except asyncio.CancelledError:
+            _log.info("tool %s (%s) was cancelled after %.3f s", call.name, call.id, time.perf_counter() - began)
+            raise
+        except Exception as error:
+            took = time.perf_counter() - began
+            _log.info("tool %s (%s) failed after %.3f s: %s", call.name, call.id, took, type(error).__name__)
+            raise
+        _log.debug("tool %s (%s) took %.3f s", call.name, call.id, time.perf_counter() - began)
+        return output

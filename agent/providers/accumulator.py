@@ -1,0 +1,195 @@
+"""Accumulator of deltas into a whole response: the one place where pieces of text and tool calls are joined."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.context_items import Citation
+from agent.errors import ProviderError, choice
+from agent.providers.base import (
+    CitationPiece,
+    Delta,
+    KeptAs,
+    Provider,
+    Request,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    UsagePiece,
+)
+from agent.results import StopReason, Usage
+from memory import Block, Message, TextBlock, ThinkingBlock, ToolCallBlock
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A whole reply."""
+
+    message: Message
+    stop: StopReason
+    usage: Usage = field(default_factory=Usage)
+    citations: tuple[Citation, ...] = ()
+    kept: KeptAs | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stop", choice(StopReason, self.stop, "stop"))
+
+    @property
+    def text(self) -> str:
+        """What was said."""
+        return self.message.text
+
+
+def new_call_id() -> str:
+    """Return an id for a tool call whose provider gave none."""
+    return f"call_{uuid.uuid4().hex}"
+
+
+@dataclass(slots=True)
+class _Call:
+    id: str
+    name: str
+    arguments: list[str]
+
+
+@dataclass(slots=True)
+class _Thought:
+    text: list[str]
+    signature: str | None = None
+    redacted: str | None = None
+
+
+class Collector:
+    """Takes deltas as they come; ``response`` may be asked at any time for what there is so far."""
+
+    def __init__(self, ids: Callable[[], str] = new_call_id) -> None:
+        self._ids = ids
+        self._parts: list[list[str] | _Thought | _Call] = []
+        self._calls: dict[int, _Call] = {}
+        self._usage = Usage()
+        self._citations: list[Citation] = []
+        self._kept: KeptAs | None = None
+        self.stop: StopReason | None = None
+
+    def add(self, delta: Delta) -> None:
+        """Take one delta."""
+        if isinstance(delta, TextPiece):
+            self._add_text(delta.text)
+        elif isinstance(delta, ThinkingPiece):
+            self._add_thought(delta)
+        elif isinstance(delta, ToolCallPiece):
+            self._add_call(delta)
+        elif isinstance(delta, UsagePiece):
+            self._usage = delta.usage
+        elif isinstance(delta, CitationPiece):
+            self._citations.append(delta.citation)
+        elif isinstance(delta, KeptAs):
+            self._kept = delta
+        else:
+            self.stop = delta.reason
+
+    def response(self) -> Response:
+        """Return the reply as far as it has come."""
+        taken: set[str] = set()
+        blocks = tuple(block for part in self._parts if (block := self._block(part, taken)) is not None)
+        return Response(
+            message=Message.assistant(blocks),
+            stop=self.stop or StopReason.STOP,
+            usage=self._usage,
+            citations=tuple(self._citations),
+            kept=self._kept,
+        )
+
+    def _add_text(self, text: str) -> None:
+        if self._parts and isinstance(last := self._parts[-1], list):
+            last.append(text)
+        elif text:
+            self._parts.append([text])
+
+    def _add_thought(self, piece: ThinkingPiece) -> None:
+        last = self._parts[-1] if self._parts else None
+        if piece.redacted is not None or not isinstance(last, _Thought) or _is_closed(last):
+            last = _Thought([])
+            self._parts.append(last)
+        last.text.append(piece.text)
+        last.signature = piece.signature if piece.signature is not None else last.signature
+        last.redacted = piece.redacted
+
+    def _add_call(self, piece: ToolCallPiece) -> None:
+        call = self._calls.get(piece.index)
+        if call is None:
+            call = self._calls[piece.index] = _Call(piece.id, "", [])
+            self._parts.append(call)
+        call.id = call.id or piece.id
+        call.name = call.name or piece.name
+        call.arguments.append(piece.arguments)
+
+    def _block(self, part: list[str] | _Thought | _Call, taken: set[str]) -> Block | None:
+        if isinstance(part, list):
+            return TextBlock(text=_whole("".join(part)))
+        if isinstance(part, _Thought):
+            text = _whole("".join(part.text))
+            return ThinkingBlock(text=text, signature=part.signature, redacted=part.redacted)
+        if not part.id or part.id in taken:
+            part.id = self._ids()  # some servers give none, or the same one twice
+        taken.add(part.id)
+        return tool_call(part.id, part.name, "".join(part.arguments))
+
+
+def tool_call(id: str, name: str, arguments: str) -> ToolCallBlock:
+    """Return a call; *arguments* that are not a JSON object of whole text are kept as they are, in ``invalid``."""
+    if not arguments.strip():
+        return ToolCallBlock(id=_whole(id), name=_whole(name))
+    try:
+        parsed: Any = json.loads(arguments, parse_constant=_refused)
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        parsed = None
+    if isinstance(parsed, dict):
+        return ToolCallBlock(id=_whole(id), name=_whole(name), arguments=parsed)
+    return ToolCallBlock(id=_whole(id), name=_whole(name), invalid=_whole(arguments))
+
+
+@asynccontextmanager
+async def closing(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
+    """Close a reply wherever it is left."""
+    try:
+        yield deltas
+    finally:
+        close = getattr(deltas, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def streaming(provider: Provider, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+    """Open a reply and close it, wherever it is left."""
+    return closing(provider.stream(request))
+
+
+async def complete(provider: Provider, request: Request, collector: Collector | None = None) -> Response:
+    """Return the whole reply to *request*; where it fails, *collector* has what there was of it."""
+    collector = Collector() if collector is None else collector
+    async with streaming(provider, request) as deltas:
+        async for delta in deltas:
+            collector.add(delta)
+    if collector.stop is None:
+        raise ProviderError("the reply broke off", provider=type(provider).__name__)
+    return collector.response()
+
+
+def _is_closed(thought: _Thought) -> bool:
+    return thought.signature is not None or thought.redacted is not None
+
+
+def _whole(text: str) -> str:
+    """Return *text* without lone surrogates, which no file and no other server would take."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,278 @@
+"""Protocol of providers: requests and settings in, deltas out, and the capabilities that a request is checked against.
+
+A provider turns a ``Request`` into ``Delta``s and knows neither the loop nor memory. Whole replies are gathered in
+``providers.accumulator``. A setting is sent only when it is set; zero is set, None is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from agent.context_items import Citation, ContextItem
+from agent.errors import ArgumentError, Unsupported, choice
+from agent.results import StopReason, Usage
+from memory import Message
+
+if TYPE_CHECKING:
+    from vectorstore import Analyzer
+
+_NUMBERS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty")
+_SAMPLING = (*_NUMBERS, "top_k", "stop", "seed")
+_WHOLE = {"top_k": 0, "max_tokens": 1, "seed": None}
+
+Thinking: TypeAlias = Literal["off", "adaptive"] | int
+"""Whether a model reasons before it answers: not, as it sees fit, or with a budget of so many tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Settings of one request.
+
+    *thinking* switches reasoning off, leaves it to the model ("adaptive") or gives it a budget in tokens; *effort* is
+    the provider's word for how much to reason; *response_schema* a JSON schema that the answer must fit; *extra*
+    goes into the request as it is, for what one server alone knows.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop: tuple[str, ...] | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    thinking: Thinking | None = None
+    effort: str | None = None
+    response_schema: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if value is not None and not _is_number(value):
+                raise ArgumentError(name, value, "a finite number is needed")
+        for name, least in _WHOLE.items():
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or (least is not None and value < least)):
+                expected = "a whole number is needed" if least is None else f"at least {least} is needed"
+                raise ArgumentError(name, value, expected)
+        budget = type(self.thinking) is int and self.thinking > 0
+        if self.thinking is not None and self.thinking not in ("off", "adaptive") and not budget:
+            raise ArgumentError("thinking", self.thinking, '"off", "adaptive" or a budget of tokens is needed')
+        if self.thinking == "off" and self.effort is not None:
+            raise ArgumentError("effort", self.effort, 'no effort goes with thinking="off"')
+        if isinstance(self.stop, str):
+            raise ArgumentError("stop", self.stop, "a tuple of texts is needed")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def sampling(settings: ModelSettings, **other: str) -> dict[str, Any]:
+    """Return what is set of how words are chosen, under the usual names, and of *other* (ours to theirs)."""
+    names = {name: name for name in _SAMPLING} | other
+    given = {theirs: getattr(settings, ours) for ours, theirs in names.items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value is not None
+    }
+
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as a model sees it; *parameters* is the JSON schema of an object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that a reply is made from.
+
+    *messages* end with what is to be answered and already show what was recalled, as text. The same as data:
+    *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may
+    not answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored,
+    *searched* how many memories and passages there were to find (None: not known), *analyzer* what makes words
+    comparable in the memory's language. A provider with a model needs only the messages.
+    """
+
+    messages: tuple[Message, ...]
+    system: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    question: str = ""
+    context: tuple[ContextItem, ...] = ()
+    abstain: Literal["nothing", "other"] | None = None
+    remembers: bool = False
+    searched: int | None = None
+    analyzer: Analyzer | None = None
+
+    @property
+    def system_words(self) -> str:
+        """All that the system says, in messages too, as one text: many models take it once, and first."""
+        said = [message.text for message in self.messages if message.role == "system"]
+        return "\n\n".join(text for text in (self.system, *said) if text)
+
+    @property
+    def conversation(self) -> tuple[Message, ...]:
+        """The messages that are not the system's."""
+        return tuple(message for message in self.messages if message.role != "system")
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """More of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingPiece:
+    """More of the reasoning. A *signature* ends a block; *redacted* is a whole block of its own."""
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallPiece:
+    """More of the tool call number *index* of this reply: *id* and *name* once, *arguments* as JSON text in pieces."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePiece:
+    """The tokens of this reply so far; the last one counts."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class CitationPiece:
+    """The answer rests on this."""
+
+    citation: Citation
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAs:
+    """What history is to keep of this reply in place of its words: *text*, which may be empty, and *note*.
+
+    For a reply that only repeats others' words: repeated in history they would be found again as its own.
+    """
+
+    text: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The reply is over; *reason* may be given as its text."""
+
+    reason: StopReason
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", choice(StopReason, self.reason, "reason"))
+
+
+Delta: TypeAlias = TextPiece | ThinkingPiece | ToolCallPiece | UsagePiece | CitationPiece | KeptAs | Stop
+
+
+@runtime_checkable
+class Provider(Protocol):
+    """Something that answers.
+
+    - Each call is a reply of its own; calls may run at the same time, in any event loop.
+    - Deltas come in the order of the reply; ``Stop`` comes exactly once, after all text and tool calls.
+    - What the request asks and the provider cannot do raises before anything is sent.
+    - Failures raise ``ProviderError``, in the middle of the stream too; a reply that breaks off raises.
+      No error shows a key.
+    - Closing the iterator at any place frees its connection.
+    - It may say what it can do (``capabilities``) and which models there are (``models``); see ``capabilities``.
+    """
+
+    def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Answer *request*."""
+        ...
+
+
+SETTINGS = frozenset(field.name for field in fields(ModelSettings)) - {"extra"}
+THINKING = frozenset({"off", "adaptive", "budget"})
+INPUTS = frozenset({"text", "image", "document"})
+TOOL_CHOICES = frozenset({"auto", "none", "required"})
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a provider honours: *settings* by their names in ``ModelSettings``, ways of *thinking* ("off",
+    "adaptive", "budget"), kinds of *inputs* (block types), *tools* at all, and how they can be chosen."""
+
+    settings: frozenset[str] = SETTINGS
+    thinking: frozenset[str] = THINKING
+    inputs: frozenset[str] = INPUTS
+    tools: bool = True
+    tool_choices: frozenset[str] = TOOL_CHOICES
+
+    @property
+    def schema(self) -> bool:
+        """Whether an answer can be bound to a JSON schema."""
+        return "response_schema" in self.settings
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model that an endpoint lists; *context* is the length of its window in tokens, where the endpoint says."""
+
+    name: str
+    title: str = ""
+    context: int | None = None
+
+
+@runtime_checkable
+class Describing(Protocol):
+    """A provider that says what it can do; one that does not is taken to do everything."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it honours."""
+        ...
+
+
+def capabilities_of(provider: object) -> Capabilities | None:
+    """Return what *provider* says of itself; None where it says nothing."""
+    return provider.capabilities if isinstance(provider, Describing) else None
+
+
+def check_request(request: Request, can: Capabilities, provider: str) -> None:
+    """Raise ``Unsupported`` for the first thing that *request* asks and *provider* cannot do."""
+    settings = request.settings
+    for name in sorted(SETTINGS - can.settings):
+        if getattr(settings, name) is not None:
+            raise Unsupported(provider, name, getattr(settings, name))
+    if settings.thinking is not None:
+        way = settings.thinking if isinstance(settings.thinking, str) else "budget"
+        if way not in can.thinking:
+            raise Unsupported(provider, "thinking", settings.thinking)
+    if request.tools and not can.tools:
+        raise Unsupported(provider, "tools", [tool.name for tool in request.tools])
+    if request.tools and request.tool_choice not in can.tool_choices:
+        raise Unsupported(provider, "tool_choice", request.tool_choice)
+    for message in request.messages:
+        for block in message.blocks:
+            if block.type in INPUTS and block.type not in can.inputs:
+                raise Unsupported(provider, "input", block.type)

@@ -1,0 +1,179 @@
+"""Extractive answers without a model: a question is answered by quotes of what was recalled, a statement is noted.
+
+The provider reads recalled items as data (``Request.context``) and adds no words of its own about them. It calls no
+tools and never quotes the present turn. Questions are told from statements by rules for a few languages; a wrong guess
+costs little: a question taken for a statement is stored and acknowledged, a statement taken for a question is stored
+and answered with what is known about it.
+
+    >>> from agent import ContextItem, Message, Request, run_sync
+    >>> from agent.providers.accumulator import collect_response
+    >>> item = ContextItem(1, "m1", "I moved to Lisbon in May.", speaker="Ana")
+    >>> request = Request((Message.user("Where do I live?"),), context=(item,))
+    >>> print(run_sync(collect_response(QuotingProvider(), request)).text)
+    “I moved to Lisbon in May.” [1]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from agent.context_items import Citation, ContextItem, cited
+from agent.errors import ArgumentError
+from agent.providers.base import CitationPiece, Delta, KeptAs, Request, Stop, TextPiece
+from agent.results import StopReason
+from memory import Passage, cite
+from vectorstore import Analyzer
+
+# Question marks: Latin, full width, Arabic, doubled, Greek.
+_MARK = re.compile("[?\uff1f\u061f\u2047\u037e](?=[\\s\"'\u201d\u2019\u00bb)\\]]|$)")
+_OPENING = re.compile(
+    r"(?:[\W_]+|(?:and|but|so|then|ok|okay|well|hey|hi|hello|please|now|also|mneme)\b(?!'))*", re.IGNORECASE
+)
+_ASKED_ABOUT = (
+    r"i|you|he|she|it|we|they|there|this|that|these|those|the|my|your|our|his|her|their|any\w*|some\w*|every\w*|all"
+)
+_BEGINS = re.compile(
+    r"(?:who|whom|whose|what|when|where|why|which|how)(?:'s|'re|'d|'ll)?\b"
+    rf"|(?:do|does|did|is|are|was|were|am|can|could|will|would|should|shall|has|have|had)\s+(?:{_ASKED_ABOUT})\b"
+    r"|(?:tell|remind|show)\s+me\b(?!\s+to\b)|(?:list|find|search|summari[sz]e|explain|describe|quote)\s"
+    r"|(?:wer|wen|wem|wessen|wann|wohin|woher|warum|wieso|weshalb|welche[rsnm]?)\b"
+    r"|(?:qui|quoi|quand|où|pourquoi|combien|quels?|quelles?|est-ce)\b"
+    r"|(?:quién|quiénes|qué|cuándo|dónde|cómo|cuánto|cuál|cuáles)\b"
+    r"|(?:quando|dove|perché|quanto|quale|quali|quem|onde|qual|quais)\b",
+    re.IGNORECASE,
+)
+_STATES = re.compile(r"(?:when|where|how|what)\b.*,|(?:list|find|quote)\s.*\b(?:is|was|are|were)\b", re.IGNORECASE)
+
+
+def is_question(text: str) -> bool:
+    """Whether *text* asks something: a question mark that ends a sentence, or words that begin a question."""
+    bare = text.strip()
+    if _MARK.search(bare):
+        return True
+    opened = bare[len(_OPENING.match(bare)[0]) :]  # type: ignore[index]  # it matches the empty text too
+    # "When I was young, we lived in Porto." and "What a day!" begin like questions and state something.
+    return bool(_BEGINS.match(opened)) and not opened.endswith("!") and not _STATES.match(opened)
+
+
+NOTHING = "Nothing here is about this."
+DOUBTFUL = "Nothing here seems to be about this; the nearest is:"
+OTHER = "Something like it was said, but by or about someone else:"
+_SHOWN = 200
+_BESIDE = 0.8
+"""Share of the best one's score from which a memory is quoted beside it without a word of the question."""
+_NEAR = 1 / 3
+"""Share of the question's telling words that a memory must hold to be shown as the nearest one, in doubt."""
+_FEW = 20
+"""Among so few memories the nearest one is always shown, in doubt: a look at it costs less than what it would miss."""
+_MARKS = ("?", "\uff1f", "\u061f")
+Terms: TypeAlias = Callable[[str], Sequence[str]]
+
+
+class QuotingProvider:
+    """A provider for working alone: no key, no download, no server.
+
+    At most *quotes* memories or passages are quoted, each with at most *limit* characters; those that scored less
+    than *share* of the best one are left out, and those below four fifths of it that share no telling word with the
+    question. Words are compared as ``Request.analyzer`` does, else as English.
+    """
+
+    remote = False
+
+    def __init__(self, *, quotes: int = 3, limit: int = 400, share: float = 0.5) -> None:
+        if type(quotes) is not int or quotes < 1:
+            raise ArgumentError("quotes", quotes, "at least 1 is needed")
+        if type(limit) is not int or limit < 40:
+            raise ArgumentError("limit", limit, "at least 40 characters are needed")
+        if not 0 <= share <= 1:
+            raise ArgumentError("share", share, "a number in [0, 1] is needed")
+        self._quotes = quotes
+        self._limit = limit
+        self._share = share
+        self._analyzer = Analyzer()
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """As the protocol says."""
+        question = (request.question or _last_words(request)).strip()
+        if request.remembers and not is_question(question):
+            yield TextPiece(_acknowledged(question))
+            yield KeptAs(note="acknowledged")
+        else:
+            quotes = self._chosen(question, request)
+            if quotes and request.abstain is not None:
+                yield TextPiece((OTHER if request.abstain == "other" else DOUBTFUL) + "\n")
+            for place, quote in enumerate(quotes):
+                yield TextPiece(("\n" if place else "") + _line(quote, request))
+                yield CitationPiece(quote)
+            if not quotes:
+                yield TextPiece(NOTHING)
+            yield KeptAs(note="quoted" if quotes else "nothing found")
+        yield Stop(StopReason.STOP)
+
+    def _chosen(self, question: str, request: Request) -> list[Citation]:
+        """Return what is quoted, best first; in doubt the best one, and only if it may be about the question."""
+        terms = (request.analyzer or self._analyzer).terms
+        asked, wanted = _folded(question), set(terms(question))
+        items = [item for item in request.context if _folded(item.text) != asked]
+        told = [item for item in items if not _asks(item)]
+        best = told or items
+        if not best:
+            return []
+        if request.abstain == "nothing":
+            few = request.searched is not None and request.searched <= _FEW
+            best = best[:1] if few or len(_held(wanted, best[0], terms)) >= _NEAR * max(len(wanted), 1) else []
+        top = max((item.score for item in best), default=0.0)
+        floor = top * self._share if top > 0 else top
+        beside = top * _BESIDE if top > 0 else top
+        # What shares no telling word with the question and scored well below the best is there for want of better.
+        near = [one for one in best if one.score >= floor]
+        likely = [one for one in near if one.score >= beside or not wanted or _held(wanted, one, terms)]
+        chosen = sorted(likely, key=lambda one: -one.score)[: self._quotes]
+        quotes = [quote for item in chosen if (quote := self._quoted(question, item, terms)).quote]
+        # Numbered as they are shown: whoever reads the answer sees no other numbers.
+        return [replace(quote, number=number) for number, quote in enumerate(quotes, start=1)]
+
+    def _quoted(self, question: str, item: ContextItem, terms: Terms) -> Citation:
+        """Return the part of *item* that is about *question*; a short memory whole."""
+        if item.lane == "conversation" and len(item.text) <= self._limit:
+            return cited(item)
+        passage = Passage(id=item.id, text=item.text, document=item.source)
+        found = cite(question, [passage], terms=terms, limit=self._limit)
+        return cited(item, found[0].start, found[0].end)
+
+
+def _line(quote: Citation, request: Request) -> str:
+    """Return a quote as it is shown: its words on one line, its number, and who said it, where that is not clear."""
+    words = " ".join(quote.quote.split())
+    where = f" ({quote.where})" if request.abstain == "other" and quote.speaker else ""
+    return f"“{words}” [{quote.number}]{where}"
+
+
+def _acknowledged(statement: str) -> str:
+    words = " ".join(statement.split())
+    shown = words if len(words) <= _SHOWN else words[: _SHOWN - 1].rstrip() + "…"
+    return f"Noted: “{shown}”"
+
+
+def _asks(item: ContextItem) -> bool:
+    """Whether *item* is a question that was asked once: it answers nothing."""
+    if item.lane != "conversation":
+        return False
+    marked = any(mark in item.text for mark in _MARKS)
+    return item.text.rstrip().endswith(_MARKS) if marked else is_question(item.text)
+
+
+def _held(wanted: set[str], item: ContextItem, terms: Terms) -> set[str]:
+    """Return the telling words of the question that *item* holds."""
+    return wanted.intersection(terms(item.text))
+
+
+def _folded(text: str) -> str:
+    return " ".join("".join(character if character.isalnum() else " " for character in text.casefold()).split())
+
+
+def _last_words(request: Request) -> str:
+    users: Sequence[str] = [message.text for message in request.messages if message.role == "user"]
+    return users[-1] if users else ""

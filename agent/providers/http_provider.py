@@ -1,0 +1,253 @@
+"""Base of providers over HTTP: endpoint, API key, JSON fields, errors translated, and the stream of a reply.
+
+Sending and receiving is ``memory.http``. A wire format defines the request body and how the frames of an answer are
+read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from agent.errors import ArgumentError, ContextOverflow, ProviderError
+from agent.providers.base import Capabilities, Delta, Request, Stop, check_request
+from memory import HttpConnectError, HttpError, HttpTimeout, is_loopback
+from memory.http import HttpClient, ServerEvent
+
+_SHOWN = 300
+_SHORTEST_KEY = 4
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|context (?:length|window|size)|prompt is too long|"
+    r"maximum (?:context|prompt)|too many (?:input )?tokens|input is too long|request_too_large",
+    re.IGNORECASE,
+)
+"""How servers say that a request does not fit; there is no status of its own for it."""
+_REFUSING = frozenset({400, 413, 422, 500})
+
+
+class Endpoint:
+    """An address with its headers, asked through one HTTP client; closing leaves a client that was given open.
+
+    *name* stands in errors; *key* is hidden in them; *hints* say in words what a status means there.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        name: str,
+        headers: Mapping[str, str],
+        key: str | None = None,
+        hints: Mapping[int, str] | None = None,
+        client: HttpClient | None = None,
+    ) -> None:
+        self.url = checked_base(base_url)
+        self.name = name
+        self.key = key or ""
+        self._headers = dict(headers)
+        self._hints = hints or {}
+        self._own = client is None
+        self._client = client or HttpClient()
+
+    def events(self, path: str, body: Any) -> AsyncGenerator[ServerEvent, None]:
+        """Send *body* and return the server-sent events of the answer."""
+        return self._client.stream_events(self.url + path, body, headers=self._headers)
+
+    def lines(self, path: str, body: Any) -> AsyncGenerator[str, None]:
+        """Send *body* and return the lines of the answer."""
+        return self._client.stream_lines(self.url + path, body, headers=self._headers)
+
+    async def get(self, path: str) -> Any:
+        """Return the JSON answer at *path*."""
+        with self.translated():
+            return await self._client.get_json(self.url + path, headers=self._headers)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn what the HTTP client raises into ``ProviderError``."""
+        try:
+            yield
+        except HttpError as error:
+            hint = self._hints.get(error.status or 0)
+            problem = hidden(f"{error} ({hint})" if hint else str(error), self.key)
+            if error.status in _REFUSING and _TOO_LONG.search(str(error)):
+                raise ContextOverflow(problem, provider=self.name, status=error.status) from error
+            raise ProviderError(
+                problem,
+                provider=self.name,
+                status=error.status,
+                retry_after=error.retry_after,
+                transient=True if isinstance(error, (HttpConnectError, HttpTimeout)) else None,
+            ) from error
+
+    def broken(self, problem: str, *, transient: bool | None = None) -> ProviderError:
+        """Return the error for an answer that cannot be understood."""
+        return ProviderError(problem, provider=self.name, transient=transient)
+
+    def complained(self, error: Any, *, transient: bool | None = None) -> ProviderError:
+        """Return the error for a complaint in the middle of an answer, without keys and not printed whole."""
+        said = error.get("message") if isinstance(error, dict) else error
+        kind = error.get("type") or error.get("code") if isinstance(error, dict) else None
+        line = " ".join((said if isinstance(said, str) else "no reason given").split())
+        line = hidden(line, self.key)
+        line = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+        known = f"{line} {kind}" if isinstance(kind, str) else line
+        problem = f"failed in the middle of the reply: {line}"
+        if _TOO_LONG.search(known):
+            return ContextOverflow(problem, provider=self.name)
+        return ProviderError(problem, provider=self.name, transient=transient)
+
+    def object_of(self, data: str) -> dict[str, Any]:
+        """Return *data* as a JSON object; raise ``ProviderError`` where it is none."""
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self.broken("a piece of the reply is not JSON") from error
+        if not isinstance(value, dict):
+            raise self.broken("a piece of the reply is not a JSON object")
+        return value
+
+    async def aclose(self) -> None:
+        """Close its connections; a client that was given stays open."""
+        if self._own:
+            await self._client.aclose()
+
+    def __repr__(self) -> str:
+        return repr(shown(self.url))
+
+
+def bearer(api_key: str | None) -> dict[str, str]:
+    """Return the header that carries *api_key*; none without one."""
+    key = checked_key(api_key)
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def checked_key(api_key: str | None) -> str:
+    """Return *api_key* as it is sent ("" for None); one that no header can carry raises, and is not shown."""
+    if api_key is None:
+        return ""
+    if not isinstance(api_key, str) or not api_key.strip() or not api_key.isascii():
+        raise ArgumentError("api_key", "(hidden)", "a key of plain characters is needed, or None")
+    return api_key.strip()
+
+
+def checked_model(model: str) -> str:
+    """Return *model*, if it is a name."""
+    if not isinstance(model, str) or not model.strip():
+        raise ArgumentError("model", model, "the name of a model is needed; list_models says which there are")
+    return model
+
+
+def checked_base(base_url: str) -> str:
+    """Return *base_url* without a trailing slash, if it is an http address."""
+    expected = "an address such as http://localhost:8080/v1 is needed"
+    if not isinstance(base_url, str):
+        raise ArgumentError("base_url", base_url, expected)
+    try:
+        parts = urlsplit(base_url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ArgumentError("base_url", shown(base_url), expected)
+    return base_url.rstrip("/")
+
+
+def shown(url: str) -> str:
+    """Return *url* without what may carry a key."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "(unreadable address)"
+    return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+
+def hidden(text: str, key: str) -> str:
+    """Return *text* without *key*; a placeholder of a few letters ("x", "no") is none, and is in every sentence."""
+    return text.replace(key, "[hidden]") if len(key) >= _SHORTEST_KEY else text
+
+
+def text_of(value: Any) -> str:
+    """Return *value* if it is text, else nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def count_of(value: Any) -> int:
+    """Return *value* if it is a number of tokens, else 0."""
+    return value if type(value) is int and value > 0 else 0
+
+
+def part_of(value: Any, name: str) -> dict[str, Any]:
+    """Return the object *name* of the object *value*; an empty one where there is none."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+class Reader(Protocol):
+    """Reads one reply, frame by frame: *done* once the server has said that nothing more comes."""
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more comes."""
+        ...
+
+    def read(self, frame: Any) -> Iterator[Delta]:
+        """Yield what one frame says; raise ``ProviderError`` where it is an error or cannot be read."""
+        ...
+
+    def finish(self) -> Stop:
+        """Return why the reply ended; raise where it broke off."""
+        ...
+
+
+class EndpointProvider(ABC):
+    """A provider that asks *model* at *endpoint*."""
+
+    def __init__(self, endpoint: Endpoint, model: str) -> None:
+        self._endpoint = endpoint
+        self._model = checked_model(model)
+
+    @property
+    def remote(self) -> bool:
+        """Whether what is asked leaves this machine: anywhere but to its own address."""
+        return not is_loopback(self._endpoint.url)
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        return self._model
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What the format can say."""
+
+    @abstractmethod
+    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], Reader]:
+        """Return the frames of the answer to *request*, and what reads them."""
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """As the protocol says."""
+        check_request(request, self.capabilities, type(self).__name__)
+        frames, reader = self._asked(request)
+        with self._endpoint.translated():
+            async with aclosing(frames):
+                async for frame in frames:
+                    for delta in reader.read(frame):
+                        yield delta
+                    if reader.done:
+                        break
+        yield reader.finish()
+
+    async def aclose(self) -> None:
+        """Close its connections; a client that was given stays open."""
+        await self._endpoint.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r}, {self._endpoint!r})"

@@ -1,0 +1,381 @@
+"""Provider for OpenAI's Chat Completions: OpenAI, llama.cpp, vLLM, LM Studio, Ollama, OpenRouter and others.
+
+    provider = OpenAICompatibleProvider("http://localhost:8080/v1", "qwen3")
+
+The request body and the reader of the chunks are pure; unknown fields are skipped. Content that the format has no
+field for is put into words (the error flag of a result, an image that a tool returned) or raises.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from agent.providers.base import (
+    SETTINGS,
+    Capabilities,
+    Delta,
+    ModelInfo,
+    ModelSettings,
+    Request,
+    Stop,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    ToolSpec,
+    UsagePiece,
+    sampling,
+)
+from agent.providers.http_provider import (
+    Endpoint,
+    EndpointProvider,
+    Reader,
+    bearer,
+    checked_base,
+    count_of,
+    part_of,
+    shown,
+)
+from agent.results import StopReason, Usage
+from memory import (
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+)
+from memory.http import HttpClient, ServerEvent
+
+_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
+
+
+def payload(request: Request, model: str, *, limit_field: str, reasoning_field: str | None) -> dict[str, Any]:
+    """Return the body of the request; *limit_field* is what the server calls the limit of output tokens."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": _joined(_messages(request, reasoning_field)),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+        if request.tool_choice != "auto":
+            body["tool_choice"] = request.tool_choice
+    body.update(_settings(request.settings, limit_field))
+    return body
+
+
+def _settings(settings: ModelSettings, limit_field: str) -> dict[str, Any]:
+    given = sampling(settings, max_tokens=limit_field, effort="reasoning_effort")
+    if settings.thinking == "off":
+        given["reasoning_effort"] = "none"
+    if settings.response_schema is not None:
+        schema = {"name": "answer", "schema": dict(settings.response_schema), "strict": True}
+        given["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return {**given, **settings.extra}
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function = {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _messages(request: Request, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
+    if system := request.system_words:
+        yield {"role": "system", "content": system}
+    for message in request.conversation:
+        if message.role == "tool":
+            yield from _results(message.tool_results)
+        elif message.role == "assistant":
+            yield _assistant(message, reasoning_field)
+        else:
+            yield {"role": message.role, "content": _content(message.blocks), **_name(message)}
+
+
+def _joined(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return *messages* with neighbours of the user joined, as pictures of a tool's result and a prompt may be."""
+    joined: list[dict[str, Any]] = []
+    for message in messages:
+        if joined and message["role"] == joined[-1]["role"] == "user":
+            joined[-1] = {**joined[-1], "content": [*_parts(joined[-1]["content"]), *_parts(message["content"])]}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [_text(content)] if isinstance(content, str) else content
+
+
+def _name(message: Message) -> dict[str, str]:
+    if message.role == "user" and message.name and _NAME.fullmatch(message.name):
+        return {"name": message.name}
+    return {}
+
+
+def _assistant(message: Message, reasoning_field: str | None) -> dict[str, Any]:
+    said: dict[str, Any] = {"role": "assistant", "content": message.text}
+    if reasoning_field is not None:
+        thoughts = [block.text for block in message.blocks if isinstance(block, ThinkingBlock)]
+        if any(thoughts):
+            said[reasoning_field] = "".join(thoughts)
+    if message.tool_calls:
+        said["content"] = message.text or None
+        said["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return said
+
+
+def _call(call: ToolCallBlock) -> dict[str, Any]:
+    # Servers read the arguments again, and some fail on what is not JSON; the tool's answer tells what was wrong.
+    arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _results(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any]]:
+    images: list[dict[str, Any]] = []
+    for result in results:
+        shown = [block for block in result.content if isinstance(block, ImageBlock)]
+        text = result.text
+        if shown:
+            note = f"({len(shown)} image{'s' if len(shown) > 1 else ''}, shown below)"
+            text = f"{text}\n{note}" if text else note
+            images.append(_text(f"Images from {result.name or result.call_id}:"))
+            images.extend(_image(block) for block in shown)
+        yield {
+            "role": "tool",
+            "tool_call_id": result.call_id,
+            "content": f"Error: {text}" if result.is_error else text,
+        }
+    if images:
+        yield {"role": "user", "content": images}
+
+
+def _content(blocks: Sequence[Any]) -> str | list[dict[str, Any]]:
+    """Return blocks as one text where that is possible, which every server understands, else as parts."""
+    parts = [_part(block) for block in blocks]
+    if all(part["type"] == "text" for part in parts):
+        return "\n\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _part(block: Any) -> dict[str, Any]:
+    if isinstance(block, ImageBlock):
+        return _image(block)
+    if isinstance(block, DocumentBlock):
+        return _document(block)
+    assert isinstance(block, TextBlock)
+    return _text(block.text)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(block: ImageBlock) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": _data_url(block.media_type, block.data)}}
+
+
+def _document(block: DocumentBlock) -> dict[str, Any]:
+    if block.media_type == "text/plain":
+        text = block.data.decode("utf-8", "replace")
+        return _text(f"{block.name}:\n{text}" if block.name else text)
+    file = {"filename": block.name or "document.pdf", "file_data": _data_url(block.media_type, block.data)}
+    return {"type": "file", "file": file}
+
+
+def _data_url(media_type: str, data: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
+_STOPS = {
+    "stop": StopReason.STOP,
+    "length": StopReason.MAX_TOKENS,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "function_call": StopReason.TOOL_CALLS,
+    "content_filter": StopReason.CONTENT_FILTER,
+    "refusal": StopReason.REFUSAL,
+}
+
+
+class ChunkReader:
+    """Reads one reply of *endpoint*: ``read`` each event's data, then ``finish``."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._reason: str | None = None
+        self._done = False
+        self._refused = False
+        self._indexes: dict[str, int] = {}
+        self._last_index = -1
+
+    @property
+    def done(self) -> bool:
+        """Whether the server has said that nothing more comes."""
+        return self._done
+
+    def read(self, frame: ServerEvent) -> Iterator[Delta]:
+        """Yield what one event says; raise ``ProviderError`` where it is an error or no JSON."""
+        if frame.data.strip() == "[DONE]":
+            self._done = True
+            return
+        chunk = self._endpoint.object_of(frame.data)
+        if chunk.get("error") or frame.event == "error" or chunk.get("object") == "error":
+            raise self._endpoint.complained(chunk.get("error") or chunk)
+        choices = chunk.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+            yield from self._choice(choices[0])
+        if isinstance(chunk.get("usage"), dict):
+            yield UsagePiece(usage_of(chunk["usage"]))
+
+    def finish(self) -> Stop:
+        """Return why the reply ended; raise where it broke off."""
+        if self._reason is None and not self._done:
+            raise self._endpoint.broken("the reply broke off before its end", transient=True)
+        if self._refused:
+            return Stop(StopReason.REFUSAL)
+        reason = _STOPS.get(self._reason or "", StopReason.STOP)
+        if reason is StopReason.STOP and self._last_index >= 0:
+            reason = StopReason.TOOL_CALLS  # some servers say "stop" after tool calls
+        return Stop(reason)
+
+    def _choice(self, choice: dict[str, Any]) -> Iterator[Delta]:
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta = choice.get("message") if isinstance(choice.get("message"), dict) else {}
+        assert isinstance(delta, dict)
+        thought = _joined_text(delta.get("reasoning_content")) or _joined_text(delta.get("reasoning"))
+        if thought:
+            yield ThinkingPiece(thought)
+        if text := _joined_text(delta.get("content")):
+            yield TextPiece(text)
+        if refusal := _joined_text(delta.get("refusal")):
+            self._refused = True
+            yield TextPiece(refusal)
+        calls = delta.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict):
+                yield self._call(call)
+        if isinstance(choice.get("finish_reason"), str):
+            self._reason = choice["finish_reason"]
+
+    def _call(self, call: dict[str, Any]) -> ToolCallPiece:
+        function = part_of(call, "function")
+        arguments = function.get("arguments")
+        if isinstance(arguments, (dict, list)):
+            arguments = json.dumps(arguments, ensure_ascii=False)  # some servers send the object itself
+        index = self._index(call)
+        return ToolCallPiece(
+            index, _joined_text(call.get("id")), _joined_text(function.get("name")), _joined_text(arguments)
+        )
+
+    def _index(self, call: dict[str, Any]) -> int:
+        """Return which call of the reply a piece belongs to; where the server does not say, its id does."""
+        given, id = call.get("index"), _joined_text(call.get("id"))
+        if type(given) is int:
+            index = given
+        elif id:
+            index = self._indexes.setdefault(id, self._last_index + 1)
+        else:
+            index = max(self._last_index, 0)
+        self._last_index = max(self._last_index, index)
+        return index
+
+
+def usage_of(given: dict[str, Any]) -> Usage:
+    """Return the counts of a ``usage`` object; what is missing is 0."""
+    read, written = part_of(given, "prompt_tokens_details"), part_of(given, "completion_tokens_details")
+    return Usage(
+        input=count_of(given.get("prompt_tokens")),
+        output=count_of(given.get("completion_tokens")),
+        cache_read=count_of(read.get("cached_tokens")),
+        cache_write=count_of(read.get("cache_write_tokens")),
+        reasoning=count_of(written.get("reasoning_tokens")),
+    )
+
+
+def _joined_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):  # some servers send the content in typed parts
+        return "".join(_joined_text(part.get("text")) for part in value if isinstance(part, dict))
+    return ""
+
+
+_HINTS = {
+    401: "the key was refused; is OPENAI_API_KEY that of this endpoint?",
+    403: "the key may not use this model",
+    404: "no such model, or the address lacks its /v1",
+}
+_NOT_OPENAI = frozenset({"top_k", "min_p"})
+
+
+class OpenAICompatibleProvider(EndpointProvider):
+    """Streams replies of *model* at *base_url* (which usually ends in ``/v1``).
+
+    *api_key* is sent where given and never shown. *headers* are added to each request. *reasoning_field* names the
+    field in which this server wants a model's reasoning back during tool use; None sends none back, as the format
+    has no place of its own. *limit_field* is the server's name for the limit of output tokens (None: OpenAI's own
+    for OpenAI, ``max_tokens`` elsewhere). A *client* given is shared and not closed here.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        client: HttpClient | None = None,
+        headers: Mapping[str, str] | None = None,
+        reasoning_field: Literal["reasoning_content", "reasoning"] | None = None,
+        limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
+    ) -> None:
+        sent = {**(headers or {}), **bearer(api_key)}
+        super().__init__(Endpoint(base_url, name=model, headers=sent, key=api_key, hints=_HINTS, client=client), model)
+        self._is_openai = _is_openai(self._endpoint.url)
+        self._reasoning_field = reasoning_field
+        self._limit_field = limit_field or ("max_completion_tokens" if self._is_openai else "max_tokens")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the format can say; OpenAI itself takes fewer settings than servers that follow it."""
+        return Capabilities(SETTINGS - _NOT_OPENAI if self._is_openai else SETTINGS, thinking=frozenset({"off"}))
+
+    async def models(self) -> list[ModelInfo]:
+        """Return the models that the endpoint has, sorted by name."""
+        answer = await self._endpoint.get("/models")
+        listed = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(listed, list):
+            raise self._endpoint.broken("the list of models has an unknown shape")
+        named = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
+        return sorted((ModelInfo(one["id"], context=_context(one)) for one in named), key=lambda one: one.name)
+
+    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], Reader]:
+        body = payload(request, self._model, limit_field=self._limit_field, reasoning_field=self._reasoning_field)
+        return self._endpoint.events("/chat/completions", body), ChunkReader(self._endpoint)
+
+
+async def list_models(base_url: str, *, api_key: str | None = None, client: HttpClient | None = None) -> list[str]:
+    """Return the names of the models that the endpoint has, sorted."""
+    provider = OpenAICompatibleProvider(base_url, shown(checked_base(base_url)), api_key=api_key, client=client)
+    try:
+        return [model.name for model in await provider.models()]
+    finally:
+        await provider.aclose()
+
+
+def _is_openai(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+def _context(listed: dict[str, Any]) -> int | None:
+    """Return the length of a model's window under the names that servers use; OpenAI itself does not tell."""
+    names = ("context_length", "context_window", "max_model_len")
+    known = [count_of(listed.get(name)) for name in names] + [count_of(part_of(listed, "meta").get("n_ctx_train"))]
+    return next((count for count in known if count), None)

@@ -1,0 +1,343 @@
+"""Scripted servers on loopback, one for each wire format, which send the replies that a test wrote. Not models.
+
+with OpenAIServer(Reply("Hello")) as server:
+    provider = OpenAICompatibleProvider(server.url, "any-model")
+with AnthropicServer(Reply("Hello")) as server:
+    provider = AnthropicProvider("any-model", base_url=server.url)
+with OllamaServer(Reply("Hello")) as server:
+    provider = OllamaProvider("any-model", base_url=server.url)
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from agent.results import StopReason
+from agent.testing.scripted import Reply, arguments_of, pieces
+from memory import ToolCallBlock
+
+
+@dataclass(frozen=True, slots=True)
+class RawReply:
+    """Bytes as they are: for streams that are broken on purpose. *cuts* are sent one after the other; a number
+    among them is a silence of so many seconds, which the end of the server cuts short."""
+
+    cuts: Sequence[bytes | float] = ()
+    status: int = 200
+    content_type: str = "text/event-stream"
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request that came: *path*, *headers* with small-letter names, and the JSON *body*."""
+
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+class WireServer:
+    """Answers requests with *replies* in order, and lists *models*.
+
+    A request too many gets status 500, which a client may try again; ``requests`` are those that came.
+    ``connections`` counts those that are open now, and ``left`` is set while there are none.
+    """
+
+    content_type = "text/event-stream"
+    listing = "/models"
+
+    def __init__(self, *replies: Reply | RawReply, models: Sequence[str] = ("scripted",)) -> None:
+        self._replies = list(replies)
+        self._models = list(models)
+        self._lock = threading.Lock()
+        self.stopping = threading.Event()
+        self.requests: list[Seen] = []
+        self.connections = 0
+        self.left = threading.Event()
+        self.left.set()
+
+    @property
+    def url(self) -> str:
+        """The base address."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def encoded(self, reply: Reply) -> Iterable[bytes]:
+        """Return *reply* as this format streams it."""
+        raise NotImplementedError("a format's server says how a reply looks")
+
+    def listed(self, models: Sequence[str]) -> Any:
+        """Return the list of *models* in this format."""
+        return {"object": "list", "data": [{"id": name, "object": "model"} for name in models]}
+
+    def __enter__(self) -> Self:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def answer(self, seen: Seen) -> RawReply:
+        """Note a request and return what to answer."""
+        with self._lock:
+            self.requests.append(seen)
+            if seen.path.partition("?")[0].endswith(self.listing):
+                return RawReply([json.dumps(self.listed(self._models)).encode()], content_type="application/json")
+            if not self._replies:
+                return RawReply([b'{"error": {"message": "nothing more is scripted"}}'], 500, "application/json")
+            reply = self._replies.pop(0)
+        return reply if isinstance(reply, RawReply) else RawReply(list(self.encoded(reply)), 200, self.content_type)
+
+    def count(self, change: int) -> None:
+        """Note that a connection came or went."""
+        with self._lock:
+            self.connections += change
+            self.left.clear() if self.connections else self.left.set()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def __init__(self, owner: WireServer, *args: Any) -> None:
+        self._owner = owner
+        super().__init__(*args)
+
+    def setup(self) -> None:
+        super().setup()
+        self._owner.count(1)
+
+    def finish(self) -> None:
+        try:
+            super().finish()
+        finally:
+            self._owner.count(-1)
+
+    def do_GET(self) -> None:
+        self._answer(None)
+
+    def do_POST(self) -> None:
+        content = self.rfile.read(int(self.headers["content-length"]))
+        try:
+            body = json.loads(content)
+        except ValueError:
+            self.close_connection = True  # the client left before it had said all
+        else:
+            self._answer(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: requests are kept in ``requests``."""
+
+    def _answer(self, body: Any) -> None:
+        seen = Seen(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+        raw = self._owner.answer(seen)
+        try:
+            self.send_response(raw.status)
+            self.send_header("content-type", raw.content_type)
+            for name, value in raw.headers:
+                self.send_header(name, value)
+            self.send_header("connection", "close")
+            self.end_headers()
+            for cut in raw.cuts:
+                if isinstance(cut, bytes):
+                    self.wfile.write(cut)
+                    self.wfile.flush()
+                else:
+                    self._owner.stopping.wait(cut)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # the client left in the middle, as clients may
+
+
+_REASONS = {
+    StopReason.STOP: "stop",
+    StopReason.TOOL_CALLS: "tool_calls",
+    StopReason.MAX_TOKENS: "length",
+    StopReason.CONTENT_FILTER: "content_filter",
+    StopReason.REFUSAL: "stop",
+}
+
+
+class OpenAIServer(WireServer):
+    """Answers ``/v1/chat/completions`` with *replies* in order, ``/v1/models`` with *models*."""
+
+    @property
+    def url(self) -> str:
+        """The base address, ending in ``/v1``."""
+        return f"{super().url}/v1"
+
+    def encoded(self, reply: Reply) -> Iterator[bytes]:
+        """Yield *reply* as server-sent events."""
+        yield from map(_event, chunks(reply))
+
+
+def chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
+    """Yield the chunks of a streamed completion that says *reply*."""
+    yield _chunk({"role": "assistant", "content": ""})
+    for piece in pieces(reply.thinking, reply.piece):
+        yield _chunk({"reasoning_content": piece})
+    field = "refusal" if reply.stop is StopReason.REFUSAL else "content"
+    for piece in reply.pieces:
+        yield _chunk({field: piece})
+    for index, asked in enumerate(reply.calls):
+        function = {"name": asked.name, "arguments": ""}
+        yield _chunk({"tool_calls": [{"index": index, "id": asked.id, "type": "function", "function": function}]})
+        for piece in pieces(arguments_of(asked), 5):
+            yield _chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    if reply.error is not None:
+        yield {"error": {"message": str(reply.error), "type": "server_error"}}
+        return
+    yield _chunk({}, _REASONS[reply.reason])
+    usage = reply.usage
+    counts = {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+    yield {"object": "chat.completion.chunk", "choices": [], "usage": counts}
+    yield "[DONE]"
+
+
+def _chunk(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "scripted", "choices": [choice]}
+
+
+def _event(chunk: dict[str, Any] | str) -> bytes:
+    data = chunk if isinstance(chunk, str) else json.dumps(chunk)
+    return f"data: {data}\n\n".encode()
+
+
+_ANTHROPIC_FINISH_REASONS = {
+    StopReason.STOP: "end_turn",
+    StopReason.TOOL_CALLS: "tool_use",
+    StopReason.MAX_TOKENS: "max_tokens",
+    StopReason.REFUSAL: "refusal",
+}
+
+
+class AnthropicServer(WireServer):
+    """Answers ``/v1/messages`` with *replies* in order, ``/v1/models`` with *models*."""
+
+    def encoded(self, reply: Reply) -> Iterator[bytes]:
+        """Yield *reply* as server-sent events."""
+        for event in events(reply):
+            yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+
+    def listed(self, models: Sequence[str]) -> Any:
+        """Return the list of *models*."""
+        data = [{"type": "model", "id": name, "display_name": name.title()} for name in models]
+        return {"data": data, "has_more": False, "first_id": None, "last_id": None}
+
+
+def events(reply: Reply) -> Iterator[dict[str, Any]]:
+    """Yield the events of a streamed message that says *reply*."""
+    usage = reply.usage
+    read = {
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "cache_creation_input_tokens": usage.cache_write,
+        "output_tokens": 1,
+    }
+    message: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": read,
+    }
+    yield {"type": "message_start", "message": message}
+    yield {"type": "ping"}
+    for index, (start, deltas) in enumerate(_blocks(reply)):
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    if reply.error is not None:
+        yield {"type": "error", "error": {"type": "overloaded_error", "message": str(reply.error)}}
+        return
+    written = {"output_tokens": usage.output, "output_tokens_details": {"thinking_tokens": usage.reasoning}}
+    delta = {"stop_reason": _ANTHROPIC_FINISH_REASONS[reply.reason], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": delta, "usage": written}
+    yield {"type": "message_stop"}
+
+
+def _blocks(reply: Reply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield each block as it starts, and its deltas."""
+    if reply.thinking or reply.signature:
+        thoughts: list[dict[str, Any]] = [
+            {"type": "thinking_delta", "thinking": piece} for piece in pieces(reply.thinking, reply.piece)
+        ]
+        if reply.signature:
+            thoughts.append({"type": "signature_delta", "signature": reply.signature})
+        yield {"type": "thinking", "thinking": "", "signature": ""}, thoughts
+    for data in reply.redacted:
+        yield {"type": "redacted_thinking", "data": data}, []
+    if reply.text:
+        said = [{"type": "text_delta", "text": piece} for piece in reply.pieces]
+        yield {"type": "text", "text": ""}, said
+    for asked in reply.calls:
+        text = arguments_of(asked) if asked.arguments or asked.invalid is not None else ""
+        given = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(text, 5)]]
+        yield {"type": "tool_use", "id": asked.id, "name": asked.name, "input": {}}, given
+
+
+class OllamaServer(WireServer):
+    """Answers ``/api/chat`` with *replies* in order, ``/api/tags`` with *models*."""
+
+    content_type = "application/x-ndjson"
+    listing = "/api/tags"
+
+    def encoded(self, reply: Reply) -> Iterator[bytes]:
+        """Yield *reply* as JSON lines."""
+        for line in lines(reply):
+            yield json.dumps(line).encode() + b"\n"
+
+    def listed(self, models: Sequence[str]) -> Any:
+        """Return the list of *models*."""
+        return {"models": [{"name": name, "model": name, "size": 1} for name in models]}
+
+
+def lines(reply: Reply) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a streamed chat that says *reply*."""
+    for piece in pieces(reply.thinking, reply.piece):
+        yield _line({"content": "", "thinking": piece})
+    for piece in reply.pieces:
+        yield _line({"content": piece})
+    for asked in reply.calls:
+        yield _line({"content": "", "tool_calls": [_call(asked)]})
+    if reply.error is not None:
+        yield {"error": str(reply.error)}
+        return
+    reason = "length" if reply.reason is StopReason.MAX_TOKENS else "stop"
+    counts = {"prompt_eval_count": reply.usage.input, "eval_count": reply.usage.output}
+    yield {**_line({"content": ""}), "done": True, "done_reason": reason, "total_duration": 1, **counts}
+
+
+def _line(message: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": "scripted",
+        "created_at": "2026-01-01T00:00:00Z",
+        "message": {"role": "assistant", **message},
+        "done": False,
+    }
+
+
+def _call(asked: ToolCallBlock) -> dict[str, Any]:
+    arguments: Any = asked.arguments if asked.invalid is None else asked.invalid
+    return {"id": asked.id, "function": {"index": 0, "name": asked.name, "arguments": arguments}}

@@ -1,0 +1,189 @@
+"""Protocol of tools: a tool and its annotations, the context of a call, the scope of its run, and tools by name.
+
+A tool made from a function is ``tools.function``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from agent.approval import Approver
+from agent.errors import ArgumentError, choice
+from agent.events import Event
+from agent.hooks import Watch
+from agent.providers.base import ToolSpec
+from agent.trust import Reading
+from agent.usage import Ledger
+from memory import ImageBlock, TextBlock, Trust
+
+
+def _unheard(event: Event) -> None:
+    """Nobody listens to events."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunScope:
+    """*ledger* counts what is used, *watch* tells the hooks, *emit* puts an event into the run's stream, *approver*
+    answers requests (None: whoever reads the stream, where *streams*), *lineage* are the agents above, outermost
+    first, *timer* gives the seconds since the run began, *reading* knows whose words were read, *mark*
+    is that of the recalled memories, which no result of a tool may show."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    watch: Watch = field(default_factory=Watch)
+    emit: Callable[[Event], None] = _unheard
+    approver: Approver | None = None
+    streams: bool = False
+    lineage: tuple[object, ...] = ()
+    timer: Callable[[], float] = float
+    reading: Reading = field(default_factory=Reading)
+    mark: str = ""
+
+
+ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """The call that a tool serves: its id, the session, the agent's name, the round, when it must end (*deadline*, in
+    the event loop's time), and the run that it is part of (*scope*).
+
+    *trust* is whose word it is what the call writes: the least trusted that the run had read when the model made the
+    call, and the model's own at most. *approved*: somebody agreed to this very call.
+    """
+
+    call_id: str = ""
+    session: str = ""
+    agent: str = ""
+    step: int = 0
+    deadline: float | None = None
+    trust: Trust = Trust.ASSISTANT
+    approved: bool = False
+    scope: RunScope = field(default_factory=RunScope, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trust", choice(Trust, self.trust, "trust"))
+
+    def stamp(self) -> dict[str, Any]:
+        """Return what every event of this call carries."""
+        return {"agent": self.agent, "step": self.step, "elapsed": self.scope.timer()}
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """Something that a model may call.
+
+    - ``call`` checks *arguments* itself; what it refuses, or cannot do for a reason that the model should read,
+      raises ``ToolFailed``. ``StopRun`` ends the run. Anything else it raises is told to the model as a failure.
+    - A tool may have ``facets`` (see ``facets``); one without has none of them.
+    - Calls may run at the same time. A cancelled call leaves nothing half-done that matters.
+    """
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that one call may take; None: what the agent allows."""
+        ...
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """Do it, and return what the model is to read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a call is allowed; a refusal's *reason* is told to the model."""
+
+    allow: bool
+    reason: str = ""
+
+
+Authoriser: TypeAlias = Callable[[Mapping[str, Any], ToolContext], Verdict | Awaitable[Verdict]]
+"""Judges a call by its arguments and its context, before anybody is asked for approval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """*needs_approval*: a person must agree to each call. *authorise* judges each call first. *skip_synthesis*: the
+    result is the answer, the model need not say it again. *idempotent*: repeating a call that failed does no harm.
+    *approval_below*: a person must agree where the run has read words that are trusted less than this. *trust*: whose
+    word its results are. *recalls*: they show what is remembered already, and are not remembered again."""
+
+    needs_approval: bool = False
+    authorise: Authoriser | None = None
+    skip_synthesis: bool = False
+    idempotent: bool = False
+    approval_below: Trust | None = None
+    trust: Trust = Trust.TOOL
+    recalls: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("needs_approval", "skip_synthesis", "idempotent", "recalls"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(name, getattr(self, name), "True or False is needed")
+        if self.authorise is not None and not callable(self.authorise):
+            raise ArgumentError("authorise", self.authorise, "a function of arguments and context is needed, or None")
+        object.__setattr__(self, "trust", choice(Trust, self.trust, "trust", "a Trust is needed"))
+        if self.approval_below is not None:
+            below = choice(Trust, self.approval_below, "approval_below", "a Trust is needed, or None")
+            object.__setattr__(self, "approval_below", below)
+
+    def wants_approval(self, trust: Trust) -> bool:
+        """Whether a call that speaks for *trust* needs a yes."""
+        return self.needs_approval or (self.approval_below is not None and trust.rank > self.approval_below.rank)
+
+
+def facets_of(tool: object) -> Facets:
+    """Return the facets of *tool*; a tool without any has none of them."""
+    found = getattr(tool, "facets", None)
+    return found if isinstance(found, Facets) else Facets()
+
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Toolset:
+    """Tools by name. A name given twice is refused; ``replacing`` puts a tool in the place of its namesake."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            name = checked_name(tool)
+            if name in self._tools:
+                raise ArgumentError("tools", name, "each tool needs a name of its own")
+            self._tools[name] = tool
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told, in order."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def get(self, name: str) -> Tool | None:
+        """Return the tool called *name*."""
+        return self._tools.get(name)
+
+    def replacing(self, tool: Tool) -> Toolset:
+        """Return the same tools with *tool* in the place of the one of its name, or at the end."""
+        return Toolset({**self._tools, checked_name(tool): tool}.values())
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def checked_name(tool: object) -> str:
+    """Return the name of *tool*, if it is a tool and every provider takes the name."""
+    if not isinstance(tool, Tool):
+        raise ArgumentError("tools", tool, "tools are needed; @tool makes one of a function")
+    name = tool.spec.name
+    if not _NAME.fullmatch(name):
+        raise ArgumentError("tool name", name, "1 to 64 letters, digits, _ or - are needed")
+    return name

@@ -1,0 +1,144 @@
+"""Built-in tools: a calculator and a clock.
+
+Arithmetic is evaluated from a syntax tree of numbers, operators and a few functions; nothing is run as code.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field
+
+from agent.errors import ToolFailed
+from agent.tools.function import FunctionTool
+from memory import Clock, system_clock
+
+_LONGEST = 500
+_LARGEST_EXPONENT = 10_000
+_LARGEST_BITS = 20_000
+_DEEPEST = 60
+
+Number = int | float
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+_NAMES = {"pi": math.pi, "e": math.e}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "acos": math.acos,
+    "asin": math.asin,
+    "atan": math.atan,
+    "ceil": math.ceil,
+    "cos": math.cos,
+    "degrees": math.degrees,
+    "exp": math.exp,
+    "floor": math.floor,
+    "log": math.log,
+    "log10": math.log10,
+    "max": max,
+    "min": min,
+    "radians": math.radians,
+    "round": round,
+    "sin": math.sin,
+    "sqrt": math.sqrt,
+    "tan": math.tan,
+}
+
+
+def calculator() -> FunctionTool:
+    """Return a tool that computes: ``(3 + 4) * 2 ** 0.5``, ``sqrt(2)``, ``max(1, 2)``."""
+    return FunctionTool(calculate, idempotent=True)
+
+
+def calculate(
+    expression: Annotated[str, Field(min_length=1, description="Such as (3 + 4) * sqrt(2); ** is the power.")],
+) -> str:
+    """Compute an arithmetic expression exactly as it is written."""
+    if len(expression) > _LONGEST:
+        raise ToolFailed(f"the expression is longer than {_LONGEST} characters")
+    try:
+        tree = ast.parse(expression.strip().replace("^", "**"), mode="eval")
+        value = _value(tree.body, 0)
+    except (SyntaxError, RecursionError, MemoryError, ValueError, TypeError) as error:
+        raise ToolFailed(f"this cannot be computed: {error}") from error
+    except ZeroDivisionError as error:
+        raise ToolFailed("division by zero") from error
+    except OverflowError as error:
+        raise ToolFailed("the result is too large") from error
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ToolFailed("the result is too large")
+    return str(value)
+
+
+def _value(node: ast.expr, depth: int) -> Number:
+    if depth > _DEEPEST:
+        raise ToolFailed("the expression is nested too deeply")
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return _bounded(node.value)
+    if isinstance(node, ast.Name) and node.id in _NAMES:
+        return _NAMES[node.id]
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
+        return _bounded(_UNARY[type(node.op)](_value(node.operand, depth + 1)))
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left, depth + 1), _value(node.right, depth + 1)
+        if isinstance(node.op, ast.Pow):
+            return _power(left, right)
+        if type(node.op) in _BINARY:
+            return _bounded(_BINARY[type(node.op)](left, right))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        function = _FUNCTIONS.get(node.func.id)
+        if function is not None:
+            return _bounded(function(*(_value(argument, depth + 1) for argument in node.args)))
+    known = ", ".join([*_FUNCTIONS, *_NAMES])
+    raise ToolFailed(f"{ast.unparse(node)[:80]!r} is no arithmetic; there are + - * / // % ** and {known}")
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    """Return the power, if it can be computed in reasonable time."""
+    whole = isinstance(base, int) and isinstance(exponent, int)
+    if whole and (abs(exponent) > _LARGEST_EXPONENT or int(abs(base)).bit_length() * abs(exponent) > _LARGEST_BITS):
+        raise ToolFailed("the result is too large")
+    return _bounded(base**exponent)
+
+
+def _bounded(value: Any) -> Number:
+    if isinstance(value, complex):
+        raise ToolFailed("the result is not a real number")
+    if isinstance(value, int) and value.bit_length() > _LARGEST_BITS:
+        raise ToolFailed("the result is too large")
+    result: Number = value
+    return result
+
+
+def clock(now: Clock = system_clock) -> FunctionTool:
+    """Return a tool that tells date and time; *now* is where they come from."""
+    return FunctionTool(_telling(now), name="current_time", idempotent=True)
+
+
+def _telling(now: Clock) -> Callable[..., str]:
+    def current_time(
+        zone: Annotated[str, Field(description="Time zone such as Europe/Lisbon; empty for UTC.")] = "",
+    ) -> str:
+        """Tell the present date, weekday and time."""
+        moment: datetime = now()
+        if zone:
+            try:
+                moment = moment.astimezone(ZoneInfo(zone))
+            except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+                raise ToolFailed(f"there is no time zone {zone!r}; names are such as Europe/Lisbon") from error
+        return f"{moment:%A}, {moment.isoformat(timespec='seconds')}"
+
+    return current_time

@@ -1,0 +1,103 @@
+"""Usage of a run, sub-agents included, and its limits. Counts only; no model is asked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from agent.errors import ArgumentError
+from agent.results import Usage
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a million tokens cost, in whatever currency. Reading from and writing to a cache cost as input unless
+    they are given."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("input", "output", "cache_read", "cache_write"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise ArgumentError(name, value, "a price of at least 0 is needed")
+
+    def cost(self, usage: Usage) -> float:
+        """Return what *usage* costs."""
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        plain = max(usage.input - usage.cache_read - usage.cache_write, 0)
+        parts = (plain * self.input, usage.cache_read * read, usage.cache_write * write, usage.output * self.output)
+        return sum(parts) / _MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """Limits of one run with its sub-agents: *calls* of models, *tokens* in and out, *cost* by the agent's prices.
+
+    They are looked at before each call of a model: the call that passes a limit is the last one.
+    """
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "tokens"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ArgumentError(name, value, "at least 1 is needed, or None")
+        if self.cost is not None and not (math.isfinite(self.cost) and self.cost > 0):
+            raise ArgumentError("cost", self.cost, "a cost above 0 is needed, or None")
+
+
+class Ledger:
+    """Counts the calls, tokens and cost of one run; what is counted here is counted in *parent*, too."""
+
+    def __init__(
+        self, limits: RunLimits = RunLimits(), *, prices: Prices | None = None, parent: Ledger | None = None
+    ) -> None:
+        self._limits, self._prices, self._parent = limits, prices, parent
+        self.calls = 0
+        self.usage = Usage()
+        self._cost = 0.0
+
+    @property
+    def cost(self) -> float | None:
+        """What was spent, in the currency of the prices; None where there are none."""
+        return None if self._prices is None else self._cost
+
+    def call(self) -> None:
+        """Count a call of a model that is about to be made."""
+        self.calls += 1
+        if self._parent is not None:
+            self._parent.call()
+
+    def spend(self, usage: Usage, *, cost: float | None = None) -> None:
+        """Count *usage*; a sub-agent's *cost* goes by its own prices."""
+        if cost is None and self._prices is not None:
+            cost = self._prices.cost(usage)
+        self.usage += usage
+        self._cost += cost or 0.0
+        if self._parent is not None:
+            self._parent.spend(usage, cost=cost)
+
+    def passed(self, *, keeping: int = 0) -> str:
+        """Return in words which limit leaves no room for another call, here or above; nothing where none does.
+
+        *keeping* calls are to be left for what matters more.
+        """
+        limits = self._limits
+        if limits.calls is not None and self.calls + keeping >= limits.calls:
+            how = "was reached" if self.calls >= limits.calls else "has none to spare"
+            return f"the limit of {limits.calls} calls of models {how}"
+        if limits.tokens is not None and self.usage.total >= limits.tokens:
+            return f"the limit of {limits.tokens} tokens was reached ({self.usage.total} used)"
+        if limits.cost is not None and self._cost >= limits.cost:
+            return f"the limit of cost, {limits.cost:g}, was reached ({self._cost:g} spent)"
+        return self._parent.passed(keeping=keeping) if self._parent is not None else ""

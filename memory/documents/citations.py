@@ -1,0 +1,164 @@
+"""Citations: the sentence of each passage that answers best, word for word, with its offsets. Nothing is ranked.
+
+>>> passage = Passage("c1", text="Rain fell. The bridge opened in 1932.", document="a.md", start=10)
+>>> citation = cite("When did the bridge open?", [passage])[0]
+>>> citation.quote, citation.start, str(citation)
+('The bridge opened in 1932.', 21, '[1] a.md')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory.documents.document import Passage
+from memory.documents.sentence_splitter import sentences
+
+QUOTE_LIMIT = 400
+"""Characters that a quote may have."""
+_WORTH_ADDING = 0.15
+"""A neighbouring sentence joins the quote when it covers this share of the question anew."""
+_WORD = re.compile(r"\w+")
+_SPACE = re.compile(r"\s+")
+_FENCED = re.compile(r"^(```|~~~).*?(?:^\1\s*$|\Z)", re.MULTILINE | re.DOTALL)
+_CODE = 0.4
+"""What a word counts in fenced code: a sentence that says it is the better quote."""
+_STEM = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Where an answer stands: *quote* is the document's text from *start* to *end*, character for character.
+
+    *number* is the passage's place among those cited, from 1. *coverage* is the share of the question's words
+    that the quote holds, weighed by how telling they are.
+    """
+
+    number: int
+    document: str
+    title: str
+    page: int | None
+    heading: tuple[str, ...]
+    start: int
+    end: int
+    quote: str
+    id: str = ""
+    coverage: float = 0.0
+
+    def __str__(self) -> str:
+        heading = f" § {' > '.join(self.heading)}" if self.heading else ""
+        page = f", p. {self.page}" if self.page is not None else ""
+        return f"[{self.number}] {self.document}{heading}{page}"
+
+    @property
+    def line(self) -> str:
+        """The quote on one line, for showing."""
+        return _SPACE.sub(" ", self.quote)
+
+
+def cite(
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    terms: Callable[[str], Sequence[str]] | None = None,
+    weights: Mapping[str, float] | None = None,
+    limit: int = QUOTE_LIMIT,
+) -> list[Citation]:
+    """Return a citation for each of *passages*, in their order.
+
+    *terms* gives the terms of a text (None: its words, cut to their beginnings); *weights* say how telling a
+    term of the question is (None, or one that is missing: 1).
+    """
+    analyse = terms or plain_terms
+    wanted = {term: (weights or {}).get(term, 1.0) for term in analyse(question)}
+    citations = []
+    for number, passage in enumerate(passages, start=1):
+        start, end, coverage = best_quote(passage.text, wanted, analyse, limit=limit)
+        citations.append(
+            Citation(
+                number=number,
+                document=passage.document,
+                title=passage.title,
+                page=passage.page_at(start),
+                heading=passage.heading,
+                start=passage.start + start,
+                end=passage.start + end,
+                quote=passage.text[start:end],
+                id=passage.id,
+                coverage=coverage,
+            )
+        )
+    return citations
+
+
+def best_quote(
+    text: str, wanted: Mapping[str, float], terms: Callable[[str], Sequence[str]], *, limit: int = QUOTE_LIMIT
+) -> tuple[int, int, float]:
+    """Return (start, end, coverage) of what in *text* covers the *wanted* terms best in at most *limit*
+    characters.
+
+    One sentence, and its neighbours when they add to it. Equal ones: the first. Headings only when there is
+    nothing else; what is fenced as code counts less than prose.
+    """
+    total = sum(wanted.values())
+    spans = [piece for span in sentences(text) for piece in _pieces(text, span, limit)]
+    if not spans:
+        return 0, 0, 0.0
+    fences = [match.span() for match in _FENCED.finditer(text)]
+    prose = [span for span in spans if not text.startswith("#", span[0])] or spans
+    held = [frozenset(terms(text[start:end])) & wanted.keys() for start, end in prose]
+    worth = [_CODE if _meets(span, fences) else 1.0 for span in prose]
+    scores = [part * sum(wanted[term] for term in found) for part, found in zip(worth, held, strict=True)]
+    first = last = max(range(len(prose)), key=lambda place: (scores[place], -place))
+    covered = set(held[first])
+    while (place := _best_neighbour(prose, held, wanted, covered, first, last, limit)) is not None:
+        covered |= held[place]
+        first, last = min(first, place), max(last, place)
+    coverage = sum(wanted[term] for term in covered) / total if total else 0.0
+    return prose[first][0], prose[last][1], coverage
+
+
+def _best_neighbour(
+    spans: Sequence[tuple[int, int]],
+    held: Sequence[frozenset[str]],
+    wanted: Mapping[str, float],
+    covered: set[str],
+    first: int,
+    last: int,
+    limit: int,
+) -> int | None:
+    """Return which span beside *first* to *last* is worth adding, if one is; of equal ones the later."""
+    worth = _WORTH_ADDING * sum(wanted.values())
+    best, chosen = 0.0, None
+    for place in (last + 1, first - 1):
+        if not 0 <= place < len(spans):
+            continue
+        length = spans[max(last, place)][1] - spans[min(first, place)][0]
+        gain = sum(wanted[term] for term in held[place] - covered)
+        if length <= limit and gain >= worth and gain > best:
+            best, chosen = gain, place
+    return chosen
+
+
+def _meets(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)
+
+
+def plain_terms(text: str) -> list[str]:
+    """Return the words of *text* in small letters, long ones cut to their beginning; for any language."""
+    return [word[:_STEM] for word in _WORD.findall(text.casefold()) if len(word) > 2]
+
+
+def _pieces(text: str, span: tuple[int, int], limit: int) -> list[tuple[int, int]]:
+    """Return *span* cut at blanks into pieces of at most *limit* characters."""
+    start, end = span
+    pieces = []
+    while end - start > limit:
+        cut = max(text.rfind(" ", start + 1, start + limit + 1), text.rfind("\n", start + 1, start + limit + 1))
+        stop = cut if cut > start else start + limit
+        pieces.append((start, start + len(text[start:stop].rstrip())))
+        start = stop + len(text[stop:end]) - len(text[stop:end].lstrip())
+    if end > start:
+        pieces.append((start, end))
+    return pieces

@@ -1,0 +1,70 @@
+"""A collection of documents in a memory: its store namespace, its manifest and its tombstones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Names
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory.documents.document_ids import mark
+from memory.documents.manifest import Manifest, recovered
+from memory.documents.manifest_component import keep_documents
+from memory.long_term import LongTermMemory
+from memory.models import Memory
+from memory.partitions import DOCUMENTS, store_namespace
+from vectorstore import LifecycleStore, UnsupportedError, VectorStore, lifecycle_of
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What reading, writing and searching documents share. *lane* is the collection's store namespace."""
+
+    memory: LongTermMemory
+    namespace: str
+    name: str
+    lane: str
+    manifest: Manifest
+
+    def lifecycle(self, operation: str) -> LifecycleStore:
+        """Return the store if it can replace a document whole, else refuse by name."""
+        store = lifecycle_of(self.memory.store)
+        if store is None:
+            reason = f"{type(self.memory.store).__name__} has no transactions, so a document could be left half-written"
+            raise UnsupportedError(operation, reason)
+        return store
+
+    def removed_before(self, location: str) -> bool:
+        """Say whether what was read at *location* was removed and must not come back by itself."""
+        wanted = self.mark_of(location)
+        return wanted in self.memory.tombstones.which(self.lane, [wanted])
+
+    def mark_of(self, location: str) -> str:
+        """Return the mark of *location* among the tombstones."""
+        return mark(self.memory.tombstones.key, "location", self.lane, location)
+
+    def forgotten(self, memories: Sequence[Memory]) -> Names[str]:
+        """Return the ids of those *memories* that were forgotten, by themselves or by their very words."""
+        tombstones = self.memory.tombstones
+        found = tombstones.which(self.lane, [memory.id for memory in memories])
+        words = {memory.id for memory in memories if tombstones.words_at(self.namespace, memory.text) is not None}
+        return found | words
+
+
+def open_collection(memory: LongTermMemory, name: str, namespace: str) -> Collection:
+    """Return the collection called *name* of the user's *namespace*; a new one is empty.
+
+    Its records are in the memory's file, or, where the store has none, read back from its chunks.
+    """
+    lane = store_namespace(namespace, DOCUMENTS, name)
+    keep_documents(memory)
+    return Collection(memory, namespace, name, lane, _manifest(memory.store, lane))
+
+
+def _manifest(store: VectorStore, lane: str) -> Manifest:
+    lasting = lifecycle_of(store)
+    database = None if lasting is None else lasting.database
+    if database is None:
+        return recovered(store, lane)
+    from memory.documents.manifest import SqliteManifest
+
+    return SqliteManifest(database, lane)

@@ -1,0 +1,193 @@
+"""Discovery of the files of an ingest: folders are walked, and each path that is left out gets its reason.
+
+Hidden files and folders, and the folders of tools, are left out; a file given by name is always tried. Links are
+followed only to regular files inside the folder that are not found there by themselves. No file is opened but by the
+check whether any of them can be read, which is made before a memory is created for them. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport
+from memory.documents.loaders.base import Loader, read_file
+from memory.documents.loaders.registry import Loaders
+from memory.errors import ArgumentError, LoadError
+from vectorstore import MissingExtra
+
+JUNK = frozenset(
+    {"node_modules", "bower_components", "__pycache__", "venv", "site-packages", "__MACOSX", "$RECYCLE.BIN"}
+    | {"System Volume Information", "lost+found"}
+)
+
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""A file or folder, or several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to read: *location* is its real, absolute path, *name* its path below *root* with slashes."""
+
+    location: Path
+    name: str
+    root: Path
+    loader: Loader
+    given: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A path that is left out, and why."""
+
+    name: str
+    reason: str
+
+
+def check_paths(paths: Paths) -> list[Path]:
+    """Return the *paths* as given, all of which exist; else nothing is begun."""
+    several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    checked = [_checked(given) for given in several]
+    if not checked:
+        raise ArgumentError("paths", [], "at least one file or folder is needed")
+    return checked
+
+
+def _checked(given: object) -> Path:
+    name = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ArgumentError("paths", given, "a path of a file or folder is needed")
+    path = Path(name)
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ArgumentError("paths", name, "a file or folder that exists is needed") from error
+    except OSError as error:
+        raise ArgumentError("paths", name, f"cannot be looked at ({error.strerror})") from error
+    return path
+
+
+def discover(paths: Sequence[Path], loaders: Loaders) -> Iterator[Found | Skipped]:
+    """Yield what *paths* hold, folders sorted by name, each file once however often it is named."""
+    seen: set[Path] = set()
+    for path in paths:
+        real = path.resolve()
+        items = _walk(real, loaders) if real.is_dir() else [_given(path.name or real.name, real, loaders)]
+        for item in items:
+            if isinstance(item, Skipped):
+                yield item
+            elif item.location not in seen:
+                seen.add(item.location)
+                yield item
+
+
+def _given(name: str, real: Path, loaders: Loaders) -> Found | Skipped:
+    return _file(real, name, real.parent, loaders, given=True)
+
+
+def _file(real: Path, name: str, root: Path, loaders: Loaders, *, given: bool = False) -> Found | Skipped:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return Skipped(name.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
+    kind = _kind(real)
+    if kind != "file":
+        return Skipped(name, f"{kind}, not a regular file")
+    loader = loaders.choose(name, given=given)
+    return Skipped(name, loader) if isinstance(loader, str) else Found(real, name, root, loader, given)
+
+
+def _walk(root: Path, loaders: Loaders) -> list[Found | Skipped]:
+    """Return everything below *root*, sorted; links are judged when it is known what is there by itself."""
+    items: list[Found | Skipped] = []
+    links: list[tuple[Path, str]] = []
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            items.append(Skipped(_name(folder, root) + "/", f"cannot be listed ({error.strerror})"))
+            continue
+        for entry in entries:
+            path = Path(entry.path)
+            name = _name(path, root)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if reason := _junk(entry.name, is_folder=is_folder):
+                items.append(Skipped(name + "/" * is_folder, reason))
+            elif entry.is_symlink():
+                links.append((path, name))
+            elif is_folder:
+                folders.append(path)
+            else:
+                items.append(_file(path, name, root, loaders))
+    there = {item.location for item in items if isinstance(item, Found)}
+    for path, name in links:
+        items.extend(_link(path, name, root, loaders, there))
+    return sorted(items, key=lambda item: item.name)
+
+
+def _link(path: Path, name: str, root: Path, loaders: Loaders, there: set[Path]) -> list[Found | Skipped]:
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # dangling, or a circle
+        return [Skipped(name, "a link that leads nowhere")]
+    if not real.is_relative_to(root):
+        return [Skipped(name, "a link that leaves the folder")]
+    if real.is_dir():
+        return [Skipped(name, "a link to a folder")]
+    if real in there:
+        return [Skipped(name, "a link to a file that is read itself")]
+    there.add(real)
+    return [_file(real, name, root, loaders)]
+
+
+def _junk(name: str, *, is_folder: bool) -> str:
+    if name.startswith("."):
+        return "hidden"
+    if is_folder and (name in JUNK or name.endswith(".egg-info")):
+        return "a folder that tools fill"
+    return ""
+
+
+def _name(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _kind(path: Path) -> str:
+    try:
+        mode = path.lstat().st_mode
+    except OSError as error:
+        return f"cannot be looked at ({error.strerror})"
+    tests = (
+        (stat.S_ISREG, "file"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISLNK, "a link"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    return next((kind for test, kind in tests if test(mode)), "a device")
+
+
+def unreadable(paths: Paths) -> IngestReport | None:
+    """Return why nothing of *paths* can be read, a line for each file; None as soon as one file can be.
+
+    A path that does not exist raises ``ArgumentError``.
+    """
+    lines = []
+    for item in discover(check_paths(paths), Loaders()):
+        if isinstance(item, Skipped):
+            lines.append(IngestLine(item.name, IngestAction.SKIPPED, item.reason))
+            continue
+        try:
+            item.loader.load(read_file(item.location, item.name)[0], item.name)
+        except (LoadError, MissingExtra) as error:
+            lines.append(IngestLine(item.name, IngestAction.FAILED, str(error).removeprefix(f"{item.name}: ")))
+        else:
+            return None
+    return IngestReport(tuple(lines))

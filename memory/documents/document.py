@@ -1,0 +1,160 @@
+r"""Documents and their passages as values: what a loader returns and ingest cuts, and the pieces that retrieval finds.
+
+>>> document = Document(source="notes/a.md", title="A", text="# A\n\nHello.", media_type="text/markdown")
+>>> document.page_at(0) is None
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, overload
+
+from memory.errors import ArgumentError
+from memory.models import Memory
+from memory.results import Found, Hit, LeftOut
+
+PAGE_BREAKS = "page_breaks"
+"""Metadata of a chunk that runs over pages: [offset in the chunk, number of the page that begins there], …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document, whole.
+
+    *source* is its stable name: the path below the ingested folder with forward slashes, or a URI. *text* is
+    all that was read, and every offset anywhere counts its characters; what lies before *body* (front matter)
+    is not cut into chunks. *pages* are (start, end) of each page in order. *content_hash* names the bytes it
+    was read from and the reader's version. *notes* say what was assumed in reading.
+    """
+
+    source: str
+    title: str
+    text: str
+    media_type: str
+    body: int = 0
+    pages: tuple[tuple[int, int], ...] = ()
+    content_hash: str = ""
+    modified: datetime | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise ArgumentError("source", self.source, "a document needs a name")
+        if not 0 <= self.body <= len(self.text):
+            raise ArgumentError("body", self.body, f"an offset in the text of {len(self.text)} characters is needed")
+        end = 0
+        for page in self.pages:
+            if not end <= page[0] <= page[1] <= len(self.text):
+                raise ArgumentError("pages", page, "spans in order, inside the text, are needed")
+            end = page[1]
+
+    def page_at(self, offset: int) -> int | None:
+        """Return the number of the page (from 1) that holds *offset*; None when the document has no pages.
+
+        An offset between two pages belongs to the earlier one.
+        """
+        if not self.pages:
+            return None
+        return max(1, bisect_right(self.pages, offset, key=lambda page: page[0]))
+
+    def page_breaks(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        """Return (offset, page) for every page that begins inside the span after its first character."""
+        return tuple((first, number) for number, (first, _) in enumerate(self.pages, start=1) if start < first < end)
+
+
+def content_hash(data: bytes, reader: str) -> str:
+    """Return the name of *data* as read by *reader* (its name and version): equal means nothing to do."""
+    digest = hashlib.blake2b(digest_size=20, person=b"document")
+    digest.update(reader.encode())
+    digest.update(b"\0")
+    digest.update(data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a document that was found.
+
+    ``text`` is the document's text from *start* to *end*; *before* and *after* are what stands next to it,
+    when that was asked for.
+    """
+
+    id: str
+    text: str
+    document: str
+    title: str = ""
+    page: int | None = None
+    heading: tuple[str, ...] = ()
+    start: int = 0
+    end: int = 0
+    score: float = 0.0
+    parts: Mapping[str, float] = field(default_factory=dict)
+    page_breaks: tuple[tuple[int, int], ...] = ()
+    before: str = ""
+    after: str = ""
+
+    def page_at(self, offset: int) -> int | None:
+        """Return the page that holds the *offset* of ``text``."""
+        passed = bisect_right(self.page_breaks, offset, key=lambda pair: pair[0])
+        return self.page_breaks[passed - 1][1] if passed else self.page
+
+
+@dataclass(frozen=True, slots=True)
+class Passages(Sequence[Passage]):
+    """What a retrieval gives: passages, best first; the rest means what it means in ``Found``."""
+
+    passages: tuple[Passage, ...]
+    confidence: float = 0.0
+    abstain: Literal["nothing", "other"] | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @overload
+    def __getitem__(self, index: int) -> Passage: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Passage, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Passage | tuple[Passage, ...]:
+        return self.passages[index]
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self.passages)
+
+
+def passages_of(hits: Found | Sequence[Hit]) -> tuple[Passage, ...]:
+    """Return the passages among *hits*, in their order; what comes from no document is passed over."""
+    found = (passage_of(hit.memory, score=hit.score, parts=hit.parts) for hit in hits)
+    return tuple(passage for passage in found if passage is not None)
+
+
+def passage_of(memory: Memory, *, score: float = 0.0, parts: Mapping[str, float] | None = None) -> Passage | None:
+    """Return *memory* as the passage it is; None if it comes from no document."""
+    source = memory.source
+    if source is None or source.document is None:
+        return None
+    breaks: Any = memory.metadata.get(PAGE_BREAKS, ())
+    start = source.start or 0
+    return Passage(
+        id=memory.id,
+        text=memory.text,
+        document=source.document,
+        title=source.title or "",
+        page=source.page,
+        heading=source.heading,
+        start=start,
+        end=source.end if source.end is not None else start + len(memory.text),
+        score=score,
+        parts=parts or {},
+        page_breaks=tuple((offset, page) for offset, page in breaks),
+    )

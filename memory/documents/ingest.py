@@ -1,0 +1,245 @@
+"""Ingest of files and folders: a collection is brought to their present state.
+
+Idempotent: of an unchanged file only the bytes are read, and only chunks with new words are embedded. Each document is
+replaced whole or not at all. An interrupted ingest is completed by repeating it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from memory.chunking.protocol import Chunker
+from memory.documents.collection import Collection
+from memory.documents.discovery import Found, Skipped, check_paths, discover
+from memory.documents.document import Document, content_hash
+from memory.documents.document_ids import chunk_ids, mark, name_for, vanished
+from memory.documents.document_writer import EmbeddedPlan, plan_for, retire, write
+from memory.documents.ingest_plan import Draft, memories_of
+from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnProgress
+from memory.documents.loaders.base import SIZE_LIMIT, read_file
+from memory.documents.loaders.registry import Loaders
+from memory.documents.manifest import Record
+from memory.errors import LoadError
+from memory.runtime import run_sync
+from memory.timestamps import aware
+from memory.write.policy_runner import Rules, judge_each
+from vectorstore import MissingExtra
+
+NOTHING_IN_IT = "nothing to find in it"
+
+
+@dataclass(slots=True)
+class Preparer:
+    """Makes drafts of files for one collection; made for one run of an ingest."""
+
+    collection: Collection
+    chunker_for: Callable[[str], Chunker]
+    again: bool = False
+    size_limit: int = SIZE_LIMIT
+    _claimed: dict[str, str] = field(default_factory=dict)
+
+    def prepare(self, found: Found) -> Draft | IngestLine:
+        """Return what the file at *found* should be kept as, or the line that says why nothing is done."""
+        source, before = name_for(found, self.collection.manifest, self._claimed)
+        location = str(found.location)
+        self._claimed[source] = location
+        if not self.again and self.collection.removed_before(location):
+            reason = "removed from the memory earlier; ingest it with again=True to bring it back"
+            return IngestLine(source, IngestAction.SKIPPED, reason)
+        try:
+            data, modified = read_file(found.location, source, limit=self.size_limit)
+            digest = content_hash(data, found.loader.name)
+            chunker = self.chunker_for(found.loader.media_type)
+            if before is not None and self._same(before, digest, chunker) and not self.again:
+                return self._unchanged(before, location)
+            loaded = found.loader.load(data, source)
+        except (LoadError, MissingExtra) as error:
+            return IngestLine(source, IngestAction.FAILED, _without(str(error), source))
+        document = Document(
+            source=source,
+            title=loaded.title.strip() or PurePosixPath(source).name,
+            media_type=found.loader.media_type,
+            content_hash=digest,
+            modified=modified,
+            text=loaded.text,
+            body=loaded.body,
+            pages=loaded.pages,
+            tags=loaded.tags,
+            metadata=loaded.metadata,
+            notes=loaded.notes,
+        )
+        return self.draft(document, location, before)
+
+    def draft(self, document: Document, location: str, before: Record | None) -> Draft:
+        """Return *document* cut into chunks, each with its id, judged by the write policies."""
+        memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
+        chunks = chunker.chunk(document.text[document.body :])
+        ids = chunk_ids(self._key, self.collection.lane, document.source, (chunk.text for chunk in chunks))
+        now = aware(memory.clock(), memory.zone)
+        rules = Rules(memory.policies, memory.on_policy_failure, making=False)
+        passages = memories_of(document, chunks, ids, recorded_at=now)
+        judged = [verdict for verdict, _ in run_sync(judge_each(passages, rules))]
+        rejected = sum(verdict.memory is None for verdict in judged)
+        notes = list(document.notes)
+        if rejected:
+            notes.append(f"{rejected} chunks rejected by a write policy")
+        if taken := sum(verdict.spans for verdict in judged):
+            notes.append(f"{taken} part{'s' * (taken != 1)} taken out by a write policy")
+        if not chunks:
+            notes.append(NOTHING_IN_IT)
+        record = Record(
+            source=document.source,
+            location=location,
+            digest=self._digest(document.content_hash),
+            recipe=chunker.fingerprint,
+            chunks=tuple(ids),
+            modified=document.modified,
+            ingested=now,
+        )
+        memories = tuple(
+            replace(verdict.memory, id=name)
+            for verdict, name in zip(judged, ids, strict=True)
+            if verdict.memory is not None
+        )
+        return Draft(replace(document, notes=tuple(notes)), record, memories, before)
+
+    @property
+    def _key(self) -> bytes:
+        return self.collection.memory.tombstones.key
+
+    def _digest(self, plain: str) -> str:
+        return mark(self._key, "content", plain)
+
+    def _same(self, record: Record, digest: str, chunker: Chunker) -> bool:
+        return record.digest == self._digest(digest) and record.recipe == chunker.fingerprint
+
+    def _unchanged(self, record: Record, location: str) -> IngestLine:
+        if record.location == location:
+            return IngestLine(record.source, IngestAction.UNCHANGED)
+        self.collection.manifest.put(replace(record, location=location))
+        return IngestLine(record.source, IngestAction.UNCHANGED, "moved")
+
+
+def _without(message: str, source: str) -> str:
+    return message.removeprefix(f"{source}: ")
+
+
+_WAVE_FILES = 64
+_WAVE_CHUNKS = 512
+_ATTEMPTS = 3
+
+
+class Ingester:
+    """Ingests files into one collection. One object may be used by many tasks; documents never mix."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        *,
+        chunker_for: Callable[[str], Chunker],
+        loaders: Loaders,
+        size_limit: int = SIZE_LIMIT,
+    ) -> None:
+        self._collection = collection
+        self._chunker_for = chunker_for
+        self._loaders = loaders
+        self._size_limit = size_limit
+
+    async def ingest(
+        self,
+        paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        again: bool,
+        on_progress: OnProgress | None,
+    ) -> IngestReport:
+        """As ``KnowledgeBase.ingest``."""
+        self._collection.lifecycle("ingest")
+        roots = await asyncio.to_thread(check_paths, paths)
+        items = await asyncio.to_thread(lambda: list(discover(roots, self._loaders)))
+        preparer = Preparer(self._collection, self._chunker_for, again=again, size_limit=self._size_limit)
+        run = _Run(len(items), on_progress)
+        wave: list[tuple[Found, Draft] | IngestLine] = []
+        chunks = 0
+        for item in items:
+            if isinstance(item, Skipped):
+                made: Draft | IngestLine = IngestLine(item.name, IngestAction.SKIPPED, item.reason)
+            else:
+                made = await asyncio.to_thread(preparer.prepare, item)
+            if isinstance(made, Draft) and isinstance(item, Found):
+                wave.append((item, made))
+                chunks += len(made.memories)
+            elif isinstance(made, IngestLine):
+                wave.append(made)
+            if chunks >= _WAVE_CHUNKS or len(wave) >= _WAVE_FILES:
+                run.add(await self._settle(preparer, wave))
+                wave, chunks = [], 0
+        run.add(await self._settle(preparer, wave))
+        run.add(await asyncio.to_thread(self._retire, roots), counted=False)
+        return IngestReport(tuple(run.lines))
+
+    async def _settle(self, preparer: Preparer, wave: Sequence[tuple[Found, Draft] | IngestLine]) -> list[IngestLine]:
+        """Embed and write the drafts of *wave* together; return a line for each of its items, in order."""
+        lines: list[IngestLine | None] = [item if isinstance(item, IngestLine) else None for item in wave]
+        todo = {place: item for place, item in enumerate(wave) if not isinstance(item, IngestLine)}
+        for _ in range(_ATTEMPTS):
+            if not todo:
+                break
+            written = await self._write([draft for _, draft in todo.values()], again=preparer.again)
+            for (place, (found, _)), line in zip(list(todo.items()), written, strict=True):
+                if line is not None:
+                    lines[place] = line
+                    del todo[place]
+                    continue
+                made = await asyncio.to_thread(preparer.prepare, found)  # written by somebody else: look again
+                if isinstance(made, IngestLine):
+                    lines[place] = made
+                    del todo[place]
+                else:
+                    todo[place] = (found, made)
+        for place, (_, draft) in todo.items():
+            reason = "another process keeps writing it; ingest it again"
+            lines[place] = IngestLine(draft.record.source, IngestAction.FAILED, reason)
+        return [line for line in lines if line is not None]
+
+    async def _write(self, drafts: Sequence[Draft], *, again: bool) -> list[IngestLine | None]:
+        plans = await asyncio.to_thread(lambda: [plan_for(self._collection, draft, again=again) for draft in drafts])
+        texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
+        embedded = await self._collection.memory.embedding.vectors(texts)
+        places = {text: place for place, text in enumerate(texts)}
+        works = [EmbeddedPlan(plan, embedded.part([places[text] for text in plan.texts])) for plan in plans]
+        return await asyncio.to_thread(write, self._collection, works)
+
+    def _retire(self, roots: Sequence[Path]) -> list[IngestLine]:
+        """Erase the documents whose files are gone from the folders among *roots*."""
+        folders = [real for real in (root.resolve() for root in roots) if real.is_dir()]
+        lines = []
+        for record in self._collection.manifest.all():
+            if not record.location or not any(Path(record.location).is_relative_to(folder) for folder in folders):
+                continue
+            if vanished(record.location):
+                erased = retire(self._collection, record, ban=False)
+                if erased is not None:
+                    reason = "its file is gone"
+                    lines.append(IngestLine(record.source, IngestAction.REMOVED, reason, erased=erased))
+        return lines
+
+
+class _Run:
+    """The lines so far, told to the caller as they come."""
+
+    def __init__(self, total: int, on_progress: OnProgress | None) -> None:
+        self.lines: list[IngestLine] = []
+        self._total = total
+        self._done = 0
+        self._on_progress = on_progress
+
+    def add(self, lines: Sequence[IngestLine], *, counted: bool = True) -> None:
+        for line in lines:
+            self.lines.append(line)
+            self._done += counted
+            if self._on_progress is not None:
+                self._on_progress(IngestProgress(self._done, self._total, line))

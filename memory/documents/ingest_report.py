@@ -1,0 +1,119 @@
+"""The report of an ingest: a line for each document, and their totals. Values only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from memory.models import choice
+
+
+class IngestAction(StrEnum):
+    """What became of one document."""
+
+    ADDED = "added"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    REMOVED = "removed"
+    """It vanished from its folder, and its chunks are erased."""
+    SKIPPED = "skipped"
+    """Left out on purpose, for the reason given."""
+    FAILED = "failed"
+    """It could not be read; what an earlier ingest kept of it stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestLine:
+    """One document: its *source*, what became of it, and why (*reason*).
+
+    Of its *chunks*, *embedded* were given a new vector now, *pending* still wait for one, *forgotten* stay
+    out because they were forgotten. *erased* chunks of its earlier state are gone. *notes* say what was
+    assumed.
+    """
+
+    source: str
+    action: IngestAction
+    reason: str = ""
+    chunks: int = 0
+    embedded: int = 0
+    pending: int = 0
+    forgotten: int = 0
+    erased: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "action", choice(IngestAction, self.action, "action"))
+
+    def __str__(self) -> str:
+        parts = [f"{self.source}: {self.action}"]
+        if self.action in (IngestAction.ADDED, IngestAction.UPDATED):
+            parts.append(f"{self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}, {self.embedded} embedded")
+            for count, what in (
+                (self.erased, "erased"),
+                (self.pending, "waiting for a vector"),
+                (self.forgotten, "forgotten earlier and left out"),
+            ):
+                if count:
+                    parts.append(f"{count} {what}")
+        elif self.erased:
+            parts.append(f"{self.erased} {'chunk' if self.erased == 1 else 'chunks'} erased")
+        return ", ".join(part for part in (*parts, self.reason, *self.notes) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """Everything an ingest did, a line a document in the order of reading."""
+
+    lines: tuple[IngestLine, ...]
+
+    @property
+    def totals(self) -> Mapping[IngestAction, int]:
+        """How many documents met each fate; those that none met are 0."""
+        counted = Counter(line.action for line in self.lines)
+        return {action: counted[action] for action in IngestAction}
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of the documents that were added or updated."""
+        written = (IngestAction.ADDED, IngestAction.UPDATED)
+        return sum(line.chunks for line in self.lines if line.action in written)
+
+    @property
+    def embedded(self) -> int:
+        """Chunks that were given a new vector."""
+        return sum(line.embedded for line in self.lines)
+
+    @property
+    def pending(self) -> int:
+        """Chunks that were written and wait for their vector."""
+        return sum(line.pending for line in self.lines)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written."""
+        same = (IngestAction.UNCHANGED, IngestAction.SKIPPED, IngestAction.FAILED)
+        return any(line.action not in same for line in self.lines)
+
+    def of(self, action: IngestAction) -> tuple[IngestLine, ...]:
+        """Return the lines of one fate."""
+        return tuple(line for line in self.lines if line.action is action)
+
+    def __str__(self) -> str:
+        fates = [f"{count} {action}" for action, count in self.totals.items() if count] or ["no documents"]
+        chunks = f"{self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
+        return ", ".join(fates) + f"; {chunks}, {self.embedded} embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class IngestProgress:
+    """Where an ingest stands: *done* of *total* files; *line* is the document that was just finished."""
+
+    done: int
+    total: int
+    line: IngestLine
+
+
+OnProgress: TypeAlias = Callable[[IngestProgress], None]

@@ -1,0 +1,185 @@
+"""A knowledge base: the documents of one collection in a memory; ingest, listing, retrieval, citation, removal.
+
+knowledge = KnowledgeBase(memory)
+report = await knowledge.ingest("docs")
+passages = await knowledge.retrieve("How do I restore a backup?")
+for citation in await knowledge.cite("How do I restore a backup?", passages):
+    print(citation, citation.line)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory.chunking.markdown import MarkdownChunker
+from memory.chunking.protocol import Chunker
+from memory.chunking.text import TextChunker
+from memory.codec import from_entry
+from memory.documents.citations import Citation, cite
+from memory.documents.collection import open_collection
+from memory.documents.discovery import Paths
+from memory.documents.document import Passage, Passages
+from memory.documents.document_writer import retire
+from memory.documents.ingest import Ingester
+from memory.documents.ingest_report import IngestReport, OnProgress
+from memory.documents.loaders.base import SIZE_LIMIT, Loader
+from memory.documents.loaders.registry import Loaders
+from memory.documents.manifest import Record
+from memory.documents.passage_retrieval import retrieve
+from memory.errors import ArgumentError, translating
+from memory.long_term import LongTermMemory
+from memory.validation import name
+from vectorstore import Filter, idf, lifecycle_of
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentInfo:
+    """A document that the collection holds; *chunks* counts those that are there, forgotten ones not."""
+
+    source: str
+    title: str
+    location: str
+    chunks: int
+    modified: datetime | None = None
+    ingested: datetime | None = None
+
+
+@translating
+class KnowledgeBase:
+    """The documents of *collection* in the user's *namespace* of *memory*. Any task may call.
+
+    *chunker* cuts every document (None: Markdown by its structure, all else by paragraphs and sentences);
+    *loaders* maps file endings to further loaders.
+    """
+
+    def __init__(
+        self,
+        memory: LongTermMemory,
+        *,
+        collection: str = "default",
+        namespace: str = "",
+        chunker: Chunker | None = None,
+        loaders: Mapping[str, Loader] | None = None,
+        size_limit: int = SIZE_LIMIT,
+    ) -> None:
+        self._collection = open_collection(memory, name(collection, "collection"), namespace)
+        self._ingester = Ingester(
+            self._collection,
+            chunker_for=_chunkers(chunker),
+            loaders=Loaders(loaders or {}),
+            size_limit=size_limit,
+        )
+
+    @property
+    def collection(self) -> str:
+        """The collection's name."""
+        return self._collection.name
+
+    async def ingest(
+        self,
+        paths: Paths,
+        *,
+        again: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> IngestReport:
+        """Make the collection hold the present state of the files and folders *paths*; say what became of
+        each.
+
+        A path that does not exist raises before anything is done; a file that cannot be read is a line and
+        keeps its earlier state. Documents whose files are gone from a given folder are erased. *again* reads
+        what has not changed anew, and brings back what was removed or forgotten. *on_progress* is called
+        after each document has been written; what it raises ends the ingest there, and the next one goes on.
+        """
+        return await self._ingester.ingest(paths, again=again, on_progress=on_progress)
+
+    async def documents(self) -> list[DocumentInfo]:
+        """Return what the collection holds, in order of source."""
+        return await asyncio.to_thread(self._documents)
+
+    async def remove(self, document: str) -> int:
+        """Erase a document, by its source; return how many chunks it had. Ingesting does not bring it back by
+        itself.
+
+        Other memories that hold its words stay; ``LongTermMemory.forget`` of its passages reaches those.
+        """
+        return await asyncio.to_thread(self._remove, document)
+
+    async def retrieve(
+        self,
+        question: str,
+        k: int = 5,
+        *,
+        neighbours: int = 0,
+        where: Filter | None = None,
+        tags: Sequence[str] = (),
+        as_of: datetime | None = None,
+        token_budget: int | None = None,
+        counter: Callable[[str], int] | None = None,
+        explain: bool = False,
+    ) -> Passages:
+        """Return the *k* passages that are most about *question*, best first.
+
+        *neighbours*: how many chunks before and after each to give with it. The rest is as for ``recall``.
+        """
+        return await retrieve(
+            self._collection,
+            question,
+            k,
+            neighbours=neighbours,
+            where=where,
+            tags=tags,
+            as_of=as_of,
+            token_budget=token_budget,
+            counter=counter,
+            explain=explain,
+        )
+
+    async def cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
+        """Return the best quote of each passage; a word counts by how rare it is in the collection."""
+        return await asyncio.to_thread(self._cite, question, passages)
+
+    def _documents(self) -> list[DocumentInfo]:
+        return [self._info(record) for record in self._collection.manifest.all()]
+
+    def _info(self, record: Record) -> DocumentInfo:
+        entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.lane)
+        there = [entry for entry in entries if entry is not None]
+        source = from_entry(there[0]).source if there else None
+        return DocumentInfo(
+            source=record.source,
+            title=source.title or "" if source is not None else "",
+            location=record.location,
+            chunks=len(there),
+            modified=record.modified,
+            ingested=record.ingested,
+        )
+
+    def _remove(self, document: str) -> int:
+        while True:
+            record = self._collection.manifest.get(document)
+            if record is None:
+                raise ArgumentError("document", document, "a document of this collection is needed")
+            erased = retire(self._collection, record, ban=True)
+            if erased is not None:
+                return erased
+
+    def _cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
+        store, lane = lifecycle_of(self._collection.memory.store), self._collection.lane
+        if store is None:
+            return cite(question, passages)
+        analyzer = store.analyzer
+        terms = list(dict.fromkeys(analyzer.terms(question)))
+        with store.view([lane]) as view:
+            count, frequencies = view.count(namespace=lane), view.df(terms, namespace=lane)
+        weights = {term: idf(count, df) for term, df in zip(terms, frequencies, strict=True)}
+        return cite(question, passages, terms=analyzer.terms, weights=weights)
+
+
+def _chunkers(given: Chunker | None) -> Callable[[str], Chunker]:
+    if given is not None:
+        return lambda media_type: given
+    markdown, text = MarkdownChunker(), TextChunker()
+    return lambda media_type: markdown if media_type == "text/markdown" else text

@@ -1,0 +1,79 @@
+"""Fingerprints of embedding models: the name of a model's space in a store, and probe texts that reveal another model.
+
+The name of a space is the embedder's fingerprint. If a model was changed under the same name and a memory was embedded
+again with it, a mark of the model's vectors follows: ``openai-compatible/some-model/full/unit#1f0c…``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedders.normalization import unit_rows
+from memory.embedders.protocol import Embedder
+from memory.errors import EmbedderError
+from vectorstore import Metric, Space
+
+_MARK = re.compile(r"#[0-9a-f]{12}\Z")
+
+
+def embedder_space(embedder: Embedder) -> Space:
+    """Return the space of *embedder*'s vectors; it must know its dimension, which may take a first call."""
+    if embedder.dimension < 1:
+        raise EmbedderError(f"{embedder.fingerprint} does not know its dimension before its first text")
+    return Space(embedder.fingerprint, embedder.dimension, Metric.COSINE)
+
+
+def named_for(space: Space, embedder: Embedder) -> bool:
+    """Whether *space* has the name of *embedder*'s vectors, with a mark behind it or without."""
+    return space.fingerprint == embedder.fingerprint or _MARK.sub("", space.fingerprint) == embedder.fingerprint
+
+
+def marked(fingerprint: str, probes: NDArray[np.float32]) -> str:
+    """Return *fingerprint* with the mark of the model that gave *probes*: for one changed under the same name."""
+    return f"{fingerprint}#{hashlib.blake2b(np.round(probes, 2).tobytes(), digest_size=6).hexdigest()}"
+
+
+PROBES = (
+    "The lighthouse keeper wrote down the weather every evening.",
+    "def area(width, height): return width * height",
+    "Morgen früh fährt der Zug nach Köln um sieben Uhr ab.",
+)
+"""Never changed: files hold their vectors."""
+
+NEAR = 0.99
+"""Cosine from which two vectors of one text count as the same model's: other hardware, batches or a half-precision
+table differ by less than .001, another model or another quantisation of a small one by more than .01."""
+
+
+@runtime_checkable
+class ProbedEmbedder(Protocol):
+    """One that is not known again by ``embed``: a cache, which must not answer the probes itself."""
+
+    async def probe(self) -> NDArray[np.float32]:
+        """Return the vectors of ``PROBES``, shape (len(PROBES), dimension), as what is really asked gives them now."""
+        ...
+
+
+async def probe(embedder: Embedder) -> NDArray[np.float32]:
+    """Return *embedder*'s vectors of ``PROBES``; one that is no vector raises ``EmbedderError``."""
+    if isinstance(embedder, ProbedEmbedder):
+        return await embedder.probe()
+    answer = await embedder.embed(PROBES)
+    return unit_rows(list(np.asarray(answer)), expected=0, who=f"the embedder {embedder.fingerprint}")
+
+
+def nearness(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
+    """Return the least cosine between two answers to ``PROBES``, in [-1, 1]; -1 where they cannot be compared."""
+    if before.shape != now.shape:
+        return -1.0
+    return float(np.einsum("ij,ij->i", before, now, dtype=np.float64).min())
+
+
+def agree(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
+    """Whether two answers to ``PROBES`` are the same model's."""
+    return nearness(before, now) >= NEAR

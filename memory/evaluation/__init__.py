@@ -1,0 +1,1 @@
+"""Evaluation of embedders and settings on a user's own memory, by questions made from it."""

@@ -1,0 +1,211 @@
+"""Context windows: policies that choose the messages of a conversation that a model sees.
+
+A policy filters and keeps nothing; the storage keeps every message. A call of tools and its results are never split,
+and the newest group is always shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from memory.errors import ArgumentError
+from memory.history.protocol import Conversation
+from memory.messages import Message, groups, turns
+from memory.tokens.counter import TokenCounter, checked_counter, message_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was chosen: *messages*, how many were left out (*dropped*), and whether they exceed the limit.
+
+    *summary* is the one of *messages* that nobody said: it tells what was left out, and stands after the system's.
+    *notes* say what was done differently than asked.
+    """
+
+    messages: tuple[Message, ...]
+    dropped: int = 0
+    over_budget: bool = False
+    summary: Message | None = None
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class ReadPolicy(Protocol):
+    """Chooses from a conversation, oldest message first. Pure: it keeps nothing and changes no message.
+
+    - System messages are always kept, and come first, in their order.
+    - Of the others the newest are kept, without gaps: groups (``memory.messages.groups``) from the end, whole.
+    - The newest group is kept even where it exceeds the limit; ``over_budget`` then says so.
+    - No messages give an empty window, and the messages of a window give the same window.
+    """
+
+    def apply(self, messages: Sequence[Message]) -> Window:
+        """Return the window of *messages*."""
+        ...
+
+
+@runtime_checkable
+class ConversationPolicy(ReadPolicy, Protocol):
+    """A read policy that may keep something beside the conversation, and so reads it itself.
+
+    ``apply`` gives its window of messages alone. ``window`` obeys the same rules, and no message is changed.
+    """
+
+    async def window(self, conversation: Conversation) -> Window:
+        """Return the window of *conversation*."""
+        ...
+
+
+def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return *messages* if they are a list of messages; what a history gives is a ``StoredMessage``, and has one."""
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
+        raise ArgumentError("messages", messages, "a list of messages is needed")
+    for position, message in enumerate(messages):
+        if not isinstance(message, Message):
+            raise ArgumentError(f"messages[{position}]", message, "a Message is needed")
+    return messages
+
+
+def checked_policy(policy: object, argument: str) -> ReadPolicy:
+    """Return *policy* if it is a read policy; a class that makes one is none."""
+    if isinstance(policy, type) or not isinstance(policy, ReadPolicy):
+        expected = "a read policy is needed, such as FixedWindow(turns=10); it has a method apply(messages)"
+        raise ArgumentError(argument, policy, expected)
+    return policy
+
+
+async def window_of(policy: ReadPolicy, conversation: Conversation) -> Window:
+    """Return what *policy* shows of *conversation*, whichever kind of policy it is."""
+    if isinstance(policy, ConversationPolicy):
+        return await policy.window(conversation)
+    return policy.apply([one.message for one in await conversation.load()])
+
+
+Cost = Callable[[Message], int]
+
+
+def newest_groups(messages: Sequence[Message], budget: int, cost: Cost, *, system_cost: Cost) -> Window:
+    """Return system messages and the newest groups whose costs sum up to at most *budget*.
+
+    A tool message whose call is not in the window would be refused by a model: such orphans at the window's
+    start are left out, unless there is nothing else.
+    """
+    checked_messages(messages)
+    system = [message for message in messages if message.role == "system"]
+    found = groups([message for message in messages if message.role != "system"])
+    spent = sum(map(system_cost, system))
+    kept: list[tuple[Message, ...]] = []
+    for group in reversed(found):
+        price = sum(map(cost, group))
+        if kept and spent + price > budget:
+            break
+        kept.insert(0, group)
+        spent += price
+    while len(kept) > 1 and kept[0][0].role == "tool":
+        kept.pop(0)  # more than one group is never over the budget, so what is spent need not be told anew
+    chosen = (*system, *(message for group in kept for message in group))
+    return Window(chosen, dropped=len(messages) - len(chosen), over_budget=spent > budget)
+
+
+class KeepAll:
+    """No limit; system messages come first."""
+
+    def apply(self, messages: Sequence[Message]) -> Window:
+        """As the protocol says."""
+        checked_messages(messages)
+        system = [message for message in messages if message.role == "system"]
+        return Window((*system, *(message for message in messages if message.role != "system")))
+
+    def __repr__(self) -> str:
+        return "KeepAll()"
+
+
+class FixedWindow:
+    """The newest *messages*, or the newest *turns* (a turn begins with what the user says); one of the two.
+
+    System messages do not count. A group of tool calls and results that the limit would cut is left out.
+    """
+
+    def __init__(self, *, messages: int | None = None, turns: int | None = None) -> None:
+        if (messages is None) == (turns is None):
+            raise ArgumentError("messages, turns", (messages, turns), "exactly one of the two is needed")
+        for name, value in (("messages", messages), ("turns", turns)):
+            if value is not None and (type(value) is not int or value < 1):
+                raise ArgumentError(name, value, "a whole number of at least 1 is needed")
+        self._messages = messages
+        self._turns = turns
+
+    def apply(self, messages: Sequence[Message]) -> Window:
+        """As the protocol says."""
+        checked_messages(messages)
+        if self._messages is not None:
+            limit = self._messages
+        else:
+            assert self._turns is not None
+            spoken = [message for message in messages if message.role != "system"]
+            limit = sum(len(turn) for turn in turns(spoken)[-self._turns :])
+        return newest_groups(messages, limit, _one, system_cost=_nothing)
+
+    def __repr__(self) -> str:
+        chosen = f"messages={self._messages}" if self._messages is not None else f"turns={self._turns}"
+        return f"FixedWindow({chosen})"
+
+
+def _one(message: Message) -> int:
+    return 1
+
+
+def _nothing(message: Message) -> int:
+    return 0
+
+
+class TokenWindow:
+    """The newest groups that fit into *budget* tokens as *counter* counts them, system messages included."""
+
+    def __init__(self, budget: int, counter: TokenCounter) -> None:
+        if type(budget) is not int or budget < 1:
+            raise ArgumentError("budget", budget, "a whole number of tokens of at least 1 is needed")
+        self._budget = budget
+        self._counter = checked_counter(counter)
+
+    def apply(self, messages: Sequence[Message]) -> Window:
+        """As the protocol says."""
+        return newest_groups(messages, self._budget, self._cost, system_cost=self._cost)
+
+    def _cost(self, message: Message) -> int:
+        return message_tokens(message, self._counter)
+
+    def __repr__(self) -> str:
+        return f"TokenWindow({self._budget})"
+
+
+class Chain:
+    """The messages that all of *policies* let through, such as ``Chain(FixedWindow(turns=20), TokenWindow(4000, …))``.
+
+    A policy that sums up what fell out stands around a chain, not in it: ``SummaryWindow(Chain(…), summarise)``.
+    """
+
+    def __init__(self, *policies: ReadPolicy) -> None:
+        if not policies:
+            raise ArgumentError("policies", policies, "at least one policy is needed")
+        for position, policy in enumerate(policies):
+            checked_policy(policy, f"policies[{position}]")
+            if isinstance(policy, ConversationPolicy):
+                expected = "put the chain inside it, so that it sums up what the whole chain leaves out"
+                raise ArgumentError(f"policies[{position}]", policy, expected)
+        self._policies = policies
+
+    def apply(self, messages: Sequence[Message]) -> Window:
+        """As the protocol says; over budget if one of the windows is."""
+        chosen, over_budget = tuple(checked_messages(messages)), False
+        notes: list[str] = []
+        for policy in self._policies:
+            window = policy.apply(chosen)
+            chosen, over_budget = window.messages, over_budget or window.over_budget
+            notes += window.notes
+        return Window(chosen, len(messages) - len(chosen), over_budget, notes=tuple(notes))
+
+    def __repr__(self) -> str:
+        return f"Chain({', '.join(map(repr, self._policies))})"

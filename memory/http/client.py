@@ -1,0 +1,348 @@
+"""The HTTP client of embedders and model providers: JSON and event streams, limits, retries, one error tree.
+
+The one module that imports httpx. It knows no models: paths, payloads and their meaning are the caller's.
+
+    async with HttpClient(headers={"authorization": "Bearer …"}) as client:
+        answer = await client.post_json("http://localhost:8080/v1/embeddings", {"input": ["a"]})
+        async for event in client.stream_events("http://localhost:8080/v1/chat/completions", payload):
+            print(event.data)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import ssl
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import httpx
+from httpx_sse import EventSource
+
+from memory.errors import HttpConnectError, HttpError, HttpStatusError, HttpTimeout
+from memory.http.redaction import complaint, redacted, safe_url, secrets_of
+from memory.http.requests import checked_headers, checked_url, encoded, is_loopback
+from memory.http.retry import Refusal, Retrying, is_retriable, named_delay
+from memory.timestamps import Clock, system_clock
+
+__all__ = ["HttpClient", "ServerEvent", "Timeouts"]
+
+_MEGABYTE = 1 << 20
+_EVENTS, _LINES = "text/event-stream", "application/x-ndjson"
+_KINDS = {_EVENTS: "an event stream", _LINES: "JSON lines"}
+_LARGEST_REFUSAL = 256 * 1024
+_CONNECTIONS = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=5.0)
+# Requests to this machine never pass through a proxy: what is asked of a local model stays here.
+_DIRECT: dict[str, None] = {"all://localhost": None, "all://127.0.0.1": None, "all://[::1]": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Limits in seconds. *read* is the longest silence; *total* bounds a JSON exchange, never a stream."""
+
+    connect: float = 10.0
+    read: float = 300.0
+    write: float = 60.0
+    total: float | None = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One server-sent event; *event* is "message" where the server names none."""
+
+    event: str
+    data: str
+
+
+class HttpClient:
+    """Sends JSON, receives JSON or event streams; safe to use from several event loops.
+
+    What may pass (no connection, silence, the answers 408, 409, 429 and 5xx) is tried again *retries* times,
+    as ``memory.http.retry`` says; a stream only until it has begun. Redirects are not followed: they would
+    carry the headers to another place. *offline* refuses every address but this machine's own. *max_body*
+    and *max_event* are in bytes. *transport* replaces the network in tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: Timeouts = Timeouts(),
+        retries: int = 2,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        offline: bool = False,
+        max_body: int = 64 * _MEGABYTE,
+        max_event: int = 64 * _MEGABYTE,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        rng: Callable[[], float] = random.random,
+        clock: Clock = system_clock,
+    ) -> None:
+        self._timeout = timeout
+        self._retrying = Retrying(retries, sleep=sleep, rng=rng)
+        self._headers = checked_headers(headers)
+        self._transport = transport
+        self._offline = offline
+        self._max_body = max_body
+        self._max_event = max_event
+        self._clock = clock
+        self._closed = False
+        self._lock = threading.Lock()
+        self._ssl: ssl.SSLContext | None = None
+        self._clients: dict[asyncio.AbstractEventLoop, tuple[httpx.AsyncClient, AsyncGenerator[None, None]]] = {}
+
+    async def post_json(self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None) -> Any:
+        """Send *payload* as JSON and return the JSON answer."""
+        return await self._json("POST", url, encoded(payload), headers)
+
+    async def get_json(self, url: str, *, headers: Mapping[str, str] | None = None) -> Any:
+        """Return the JSON answer at *url*."""
+        return await self._json("GET", url, None, headers)
+
+    async def stream_events(
+        self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[ServerEvent, None]:
+        """Send *payload* as JSON and yield the events of the answer; leaving the loop frees the connection.
+
+        Wrap it in ``contextlib.aclosing`` where it may be left early, so that this happens at once.
+        """
+        async with aclosing(self._streamed(url, payload, headers, _EVENTS)) as responses:
+            async for response in responses:
+                async with aclosing(_events(url, response, self._max_event)) as events:
+                    async for event in events:
+                        yield event
+
+    async def stream_lines(
+        self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[str, None]:
+        """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
+        async with aclosing(self._streamed(url, payload, headers, _LINES)) as responses:
+            async for response in responses:
+                async with aclosing(_lines(url, response, self._max_event)) as lines:
+                    async for line in lines:
+                        yield line
+
+    async def aclose(self) -> None:
+        """Close this loop's connections (others close as their loop ends); using the client then raises."""
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            held = self._clients.get(loop)
+        if held is not None:
+            await held[1].aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _json(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None) -> Any:
+        sent = self._prepared(url, headers, accept="application/json", encoding="gzip, deflate")
+
+        async def exchanged() -> bytes | Refusal:
+            try:
+                async with asyncio.timeout(self._timeout.total):
+                    response = await self._send(method, url, content, sent)
+                    return response if isinstance(response, Refusal) else await self._body(url, response)
+            except TimeoutError as error:
+                raise HttpTimeout(safe_url(url), f"no whole answer within {self._timeout.total:g} s") from error
+
+        body = await self._retrying.run(exchanged)
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise HttpError(safe_url(url), "the answer is not JSON; is this the right address?") from error
+
+    async def _send(
+        self, method: str, url: str, content: bytes | None, headers: dict[str, str]
+    ) -> httpx.Response | Refusal:
+        with _translated(url):
+            client = await self._client()
+            request = client.build_request(method, url, content=content, headers=headers)
+            response = await client.send(request, stream=True)
+        if response.is_success:
+            return response
+        return await self._refused(url, response, headers)
+
+    async def _refused(self, url: str, response: httpx.Response, headers: dict[str, str]) -> Refusal:
+        status, wait = response.status_code, named_delay(response.headers, self._clock())
+        try:
+            body = await self._body(url, response, _LARGEST_REFUSAL)
+        except HttpError:
+            body = b""  # the status says enough, and is what the caller must see
+        said = complaint(body, secrets_of(headers))
+        problem = " ".join(part for part in (str(status), redacted(response.reason_phrase)) if part)
+        problem += f": {said}" if said else ""
+        if response.is_redirect:
+            problem += "; redirects are not followed, use the final address"
+        if wait is not None:
+            problem += f"; asks to wait {wait:g} s"
+        error = HttpStatusError(safe_url(url), problem, status=status, retry_after=wait)
+        return Refusal(error, is_retriable(status, response.headers))
+
+    async def _body(self, url: str, response: httpx.Response, limit: int | None = None) -> bytes:
+        """Read *response* whole, at most *limit* bytes after decompression, and release its connection."""
+        limit = self._max_body if limit is None else limit
+        parts, size = [], 0
+        try:
+            with _translated(url):
+                async for part in response.aiter_bytes():
+                    size += len(part)
+                    if size > limit:
+                        raise HttpError(safe_url(url), f"the answer is larger than {limit:,} bytes")
+                    parts.append(part)
+        finally:
+            await response.aclose()
+        return b"".join(parts)
+
+    async def _streamed(
+        self, url: str, payload: Any, headers: Mapping[str, str] | None, kind: str
+    ) -> AsyncGenerator[httpx.Response, None]:
+        """Yield the one answer to *payload*, checked to be of *kind*; closing frees its connection."""
+        sent = self._prepared(url, headers, accept=kind, encoding="identity")
+        content = encoded(payload)
+
+        async def opened() -> httpx.Response | Refusal:
+            return await self._send("POST", url, content, sent)
+
+        response = await self._retrying.run(opened)
+        try:
+            await self._check_stream(url, response, sent, kind)
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _check_stream(self, url: str, response: httpx.Response, headers: dict[str, str], wanted: str) -> None:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise HttpError(safe_url(url), "the stream is compressed, which was not asked for")
+        if kind != wanted:
+            said = complaint(await self._body(url, response, _LARGEST_REFUSAL), secrets_of(headers))
+            problem = f"answered {redacted(kind) or 'no content type'} instead of {_KINDS[wanted]}"
+            raise HttpError(safe_url(url), problem + (f": {said}" if said else ""))
+
+    def _prepared(self, url: str, headers: Mapping[str, str] | None, *, accept: str, encoding: str) -> dict[str, str]:
+        """Check address and headers before anything is sent; return the headers to send."""
+        checked_url(url)
+        if self._closed:
+            raise HttpError(safe_url(url), "this client is closed")
+        if self._offline and not is_loopback(url):
+            raise HttpConnectError(safe_url(url), "offline: only this machine may be asked")
+        own = {"accept": accept, "accept-encoding": encoding, "content-type": "application/json"}
+        return own | self._headers | checked_headers(headers)
+
+    async def _client(self) -> httpx.AsyncClient:
+        """Return this loop's client; connections cannot be shared between loops."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            held = self._clients.get(loop)
+            if held is not None:
+                return held[0]
+            for ended in [other for other in self._clients if other.is_closed()]:
+                del self._clients[ended]
+            client = self._new_client()
+            keeper = self._kept(loop, client)
+            self._clients[loop] = (client, keeper)
+        await anext(keeper)
+        return client
+
+    async def _kept(self, loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
+        """Close *client* when this generator is closed, which ``asyncio.run`` does before its loop ends."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._clients.pop(loop, None)
+            await client.aclose()
+
+    def _new_client(self) -> httpx.AsyncClient:
+        if self._ssl is None and self._transport is None:
+            self._ssl = httpx.create_ssl_context()  # tens of milliseconds, so once; honours SSL_CERT_FILE
+        times = self._timeout
+        try:
+            return httpx.AsyncClient(
+                timeout=httpx.Timeout(None, connect=times.connect, read=times.read, write=times.write),
+                limits=_CONNECTIONS,
+                transport=self._transport,
+                verify=self._ssl or True,
+                mounts=_DIRECT if self._transport is None else None,
+                trust_env=not self._offline,
+            )
+        except (ImportError, ValueError) as error:  # SOCKS needs a package of its own; a malformed proxy address
+            raise HttpError("proxy", f"the proxy settings of the environment are unusable: {error}") from error
+
+
+class _Gauge(httpx.AsyncByteStream):
+    """A response's bytes, counted: more than *limit* of them since the last ``reset`` is an error."""
+
+    def __init__(self, url: str, source: httpx.AsyncByteStream, limit: int) -> None:
+        self._url, self._source, self._limit, self._count = url, source, limit, 0
+
+    def reset(self) -> None:
+        self._count = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._source:
+            self._count += len(part)
+            if self._count > self._limit:
+                raise HttpError(safe_url(self._url), f"an event of the stream is larger than {self._limit:,} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._source.aclose()
+
+
+async def _events(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[ServerEvent, None]:
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    gauge = response.stream = _Gauge(url, response.stream, limit)
+    with _translated(url):
+        async with aclosing(EventSource(response).aiter_sse()) as events:
+            async for event in events:
+                gauge.reset()
+                if event.data:  # one without data (a ping, an id) is not an event by the standard
+                    yield ServerEvent(event.event, event.data)
+
+
+async def _lines(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[str, None]:
+    held: list[bytes] = []
+    size = 0
+    with _translated(url):
+        async for part in response.aiter_bytes():
+            *ended, rest = part.split(b"\n")
+            for line in ended:
+                whole = b"".join((*held, line)).strip()
+                held, size = [], 0
+                if whole:
+                    yield whole.decode("utf-8", "replace")
+            held.append(rest)
+            size += len(rest)
+            if size > limit:
+                raise HttpError(safe_url(url), f"a line of the stream is larger than {limit:,} bytes")
+    if last := b"".join(held).strip():
+        yield last.decode("utf-8", "replace")
+
+
+@contextmanager
+def _translated(url: str) -> Iterator[None]:
+    """Turn httpx's errors into ours; the one place that knows them."""
+    shown = safe_url(url)
+    try:
+        yield
+    except httpx.ConnectTimeout as error:
+        raise HttpConnectError(shown, "nothing answered in time; is the server running?") from error
+    except httpx.TimeoutException as error:
+        raise HttpTimeout(shown, "the server fell silent for too long") from error
+    except httpx.ConnectError as error:
+        raise HttpConnectError(shown, f"cannot connect; is the server running? ({redacted(str(error))})") from error
+    except httpx.UnsupportedProtocol as error:
+        raise HttpError(shown, "this kind of address is not supported") from error
+    except httpx.DecodingError as error:
+        raise HttpError(shown, "the answer is damaged: it cannot be decompressed") from error
+    except httpx.TransportError as error:
+        raise HttpConnectError(shown, f"the connection was lost ({type(error).__name__})") from error
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        raise HttpError(shown, f"the exchange failed ({type(error).__name__})") from error

@@ -1,0 +1,234 @@
+"""Queries of a listing: filters, order, keyset cursors, pages, counts and statistics. Nothing is ranked here.
+
+A cursor names the last memory of a page by what orders it, so the next page goes on behind that place whatever was
+written or removed meanwhile: a memory that stays as it is is on exactly one page.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from itertools import islice
+from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
+
+from memory.codec import from_entry
+from memory.errors import ArgumentError
+from memory.models import Trust
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of, store_namespace
+from memory.results import Page, Stats
+from memory.retrieval.index.validity import Standing, all_of
+from memory.scopes import Scopes, filter_of
+from memory.timestamps import aware, from_text, to_text
+from memory.validation import name, names, plain_text, trust_given
+from vectorstore import Entry, Filter, Place, VectorStore, place_of, scan_by
+
+Order: TypeAlias = Literal["id", "oldest", "newest"]
+Between: TypeAlias = tuple[datetime | None, datetime | None]
+_TIMES: Final = ("occurred_at", "recorded_at")
+"""What orders by time: when it was said, or else written; equal times by id."""
+
+
+class Filters(TypedDict, total=False):
+    """What ``list`` and ``count`` can be bounded by; what is not given bounds nothing.
+
+    *kinds*, *tags*, *trust*: any of them. *scopes* as in ``recall``. *pinned*, *disabled*, *expired*: only those that
+    are, or only those that are not. *between*: when it was said, or else written, from the first time until before
+    the second. *contains*: a piece of its text, capital or not. *as_of* and *known_at* as in ``recall``: earlier
+    versions are then listed too, under their own ids.
+    """
+
+    kinds: Sequence[str]
+    tags: Sequence[str]
+    scopes: Scopes | None
+    session: str | None
+    trust: Sequence[Trust | str]
+    pinned: bool | None
+    disabled: bool | None
+    expired: bool | None
+    between: Between | None
+    contains: str | None
+    where: Filter | None
+    as_of: datetime | None
+    known_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Filters, checked and ready for a store: where to look, what must hold of metadata, and of the text."""
+
+    lanes: tuple[str, ...]
+    where: Filter | None
+    contains: str | None
+
+    @classmethod
+    def of(cls, filters: Filters, namespace: str, *, now: datetime, zone: tzinfo | None) -> Selection:
+        """Return the selection that *filters* name; raise ``ArgumentError`` for one that cannot be."""
+        for unknown in sorted(set(filters) - set(Filters.__annotations__)):
+            raise ArgumentError(
+                unknown, dict(filters)[unknown], f"one of {', '.join(Filters.__annotations__)} is needed"
+            )
+        standing = Standing(now, _time(filters, "as_of", zone), _time(filters, "known_at", zone))
+        conditions: list[Filter] = [*standing.held()] if standing.past else []
+        if asked := filter_of(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
+            conditions.append(asked)
+        for field, values in (
+            ("kind", names(filters.get("kinds", ()), "kinds")),
+            ("trust", [trust_given(one, "trust").value for one in _listed(filters.get("trust", ()))]),
+        ):
+            if values:
+                conditions.append({field: {"$in": list(values)}})
+        if (session := filters.get("session")) is not None:
+            conditions.append({"session": name(session, "session")})
+        for field in ("pinned", "disabled"):
+            conditions += _flag(field, filters.get(field), {field: True})
+        conditions += _flag("expired", filters.get("expired"), {"expires_at": {"$lte": to_text(now)}})
+        conditions += _between(filters.get("between"), zone)
+        contains = filters.get("contains")
+        lanes = (CONVERSATION, ARCHIVE) if standing.past else (CONVERSATION,)
+        return cls(
+            tuple(store_namespace(namespace, lane) for lane in lanes),
+            all_of(conditions),
+            None if contains is None else plain_text(contains, "contains").casefold(),
+        )
+
+    def entries(self, store: VectorStore, *, after: str | None = None) -> Iterator[Entry]:
+        """Yield what is selected in order of id, those after the id *after*."""
+        scans = [store.scan(where=self.where, namespace=lane, after=after) for lane in self.lanes]
+        yield from filter(self._says, heapq.merge(*scans, key=lambda one: one.id))
+
+    def by_time(self, store: VectorStore, *, newest: bool, after: Place | None = None) -> Iterator[Entry]:
+        """Yield what is selected by when it was said, or else written, those behind the place *after*."""
+        options: dict[str, Any] = {"reverse": newest, "where": self.where, "after": after}
+        scans = [scan_by(store, _TIMES, namespace=lane, **options) for lane in self.lanes]
+        every = heapq.merge(*scans, key=lambda one: place_of(one, _TIMES), reverse=newest)
+        yield from filter(self._says, every)
+
+    def count(self, store: VectorStore) -> int:
+        """Return how many are selected."""
+        if self.contains is not None:
+            return sum(1 for _ in self.entries(store))
+        return sum(store.count(where=self.where, namespace=lane) for lane in self.lanes)
+
+    def page(self, store: VectorStore, *, order: Order, after: str | None, limit: int) -> Page:
+        """Return the *limit* memories that come after the cursor *after*, and the cursor of the next page."""
+        if order not in get_args(Order):
+            raise ArgumentError("order", order, f"one of {', '.join(get_args(Order))} is needed")
+        if order == "id":
+            entries = self.entries(store, after=None if after is None else _id(after))
+        else:
+            entries = self.by_time(
+                store, newest=order == "newest", after=None if after is None else _place(after, order)
+            )
+        found = list(islice(entries, limit + 1))
+        more = limit > 0 and len(found) > limit
+        return Page(
+            tuple(from_entry(entry) for entry in found[:limit]),
+            next=_cursor(found[limit - 1], order) if more else None,
+        )
+
+    def _says(self, entry: Entry) -> bool:
+        return self.contains is None or self.contains in entry.text.casefold()
+
+
+def _cursor(entry: Entry, order: Order) -> str:
+    return entry.id if order == "id" else "/".join((order, *place_of(entry, _TIMES)))
+
+
+def _place(cursor: str, order: Order) -> Place:
+    kind, _, rest = _id(cursor).partition("/")
+    time, slash, id = rest.partition("/")
+    if kind != order or not slash:
+        raise ArgumentError("after", cursor, f"the cursor that a page in the order {order!r} gave is needed")
+    return time, id
+
+
+def _id(cursor: object) -> str:
+    return plain_text(cursor, "after")
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ArgumentError("trust", values, "a list is needed")
+    return values
+
+
+def _flag(argument: str, wanted: object, condition: Filter) -> list[Filter]:
+    if wanted is None:
+        return []
+    if not isinstance(wanted, bool):
+        raise ArgumentError(argument, wanted, "True, False or None is needed")
+    return [condition] if wanted else [{"$not": condition}]
+
+
+def _between(times: Any, zone: tzinfo | None) -> list[Filter]:
+    if times is None:
+        return []
+    if not isinstance(times, tuple) or len(times) != 2:
+        raise ArgumentError("between", times, "two times are needed, each may be None")
+    conditions: list[Filter] = []
+    for operator, moment in zip(("$gte", "$lt"), times, strict=True):
+        if moment is not None:
+            bound = {operator: to_text(aware(moment, zone, argument="between"))}
+            unsaid: Filter = {"occurred_at": {"$exists": False}, "recorded_at": bound}
+            conditions.append({"$or": [{"occurred_at": bound}, unsaid]})
+    return conditions
+
+
+def _time(filters: Filters, argument: Literal["as_of", "known_at"], zone: tzinfo | None) -> datetime | None:
+    moment = filters.get(argument)
+    return None if moment is None else aware(moment, zone, argument=argument)
+
+
+def tally(store: VectorStore, namespace: str, now: datetime, where: Filter | None = None) -> Stats:
+    """Count what *namespace* holds at the moment *now*, or what of it *where* selects."""
+    lanes: Counter[str] = Counter({CONVERSATION: 0, DOCUMENTS: 0, ARCHIVE: 0})
+    collections: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {field: Counter() for field in ("kind", "trust", "tags")}
+    flags: Counter[str] = Counter()
+    times: list[str] = []
+    pending = text_bytes = vector_bytes = 0
+    moment = to_text(now)
+    for lane_name in store.namespaces():
+        owner, lane, collection = lane_of(lane_name)
+        if owner != namespace:
+            continue
+        for entry in store.scan(where=where, namespace=lane_name):
+            lanes[lane] += 1
+            pending += entry.vector is None and entry.no_vector is None
+            text_bytes += len(entry.text.encode())
+            vector_bytes += 0 if entry.vector is None else entry.vector.nbytes
+            if collection is not None:
+                collections[collection] += 1
+            if lane != CONVERSATION:
+                continue
+            fields = entry.metadata
+            counts["kind"][str(fields.get("kind", ""))] += 1
+            counts["trust"][str(fields.get("trust", ""))] += 1
+            counts["tags"].update(fields.get("tags", ()))
+            flags.update(name for name in ("pinned", "disabled", "sensitive") if fields.get(name) is True)
+            flags["expired"] += str(fields.get("expires_at", "~")) <= moment
+            flags["ended"] += str(fields.get("valid_to", "~")) <= moment
+            if time := fields.get("occurred_at") or fields.get("recorded_at"):
+                times = [min([*times[:1], time]), max([*times[1:], time])]
+    first, last = (from_text(one) for one in times) if times else (None, None)
+    return Stats(
+        memories=lanes[CONVERSATION],
+        lanes=dict(lanes),
+        collections=dict(sorted(collections.items())),
+        kinds=dict(sorted(counts["kind"].items())),
+        trust=dict(sorted(counts["trust"].items())),
+        tags=dict(sorted(counts["tags"].items())),
+        pinned=flags["pinned"],
+        disabled=flags["disabled"],
+        sensitive=flags["sensitive"],
+        expired=flags["expired"],
+        ended=flags["ended"],
+        pending=pending,
+        first=first,
+        last=last,
+        text_bytes=text_bytes,
+        vector_bytes=vector_bytes,
+    )

@@ -1,0 +1,159 @@
+"""Values of long-term memory: a memory, its source and trust, and the operations that change it.
+
+What a write, a recall or an erasure returns is in ``results``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from memory.errors import ArgumentError
+
+Kind: TypeAlias = str
+"""turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""
+
+Actor: TypeAlias = Literal["user", "assistant", "tool", "document", "system"]
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def choice(kind: type[_Choice], value: object, argument: str) -> _Choice:
+    """Return *value* as a member of *kind*; the text of one will do, and another value raises ``ArgumentError``."""
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str) or value not in tuple(kind):
+        raise ArgumentError(argument, value, f"one of {', '.join(kind)} is needed")
+    return kind(value)
+
+
+class Trust(StrEnum):
+    """Whose word a memory is, from most to least trusted."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    DOCUMENT = "document"
+
+    @property
+    def rank(self) -> int:
+        """The place in the order of trust; 0 is the most trusted."""
+        return _RANKS[self]
+
+    @classmethod
+    def of(cls, actor: str) -> Trust:
+        """Return how far the word of *actor* (an ``Actor``, or the role of a message) is trusted."""
+        return cls.USER if actor == "system" else cls(actor)  # system: the owner's own settings at work
+
+    @classmethod
+    def least(cls, trusts: Iterable[Trust]) -> Trust:
+        """Return the least of *trusts*; of none, the most."""
+        return max(trusts, key=_RANKS.__getitem__, default=cls.USER)
+
+
+_RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a memory comes from: a place in a session, or a span of a document.
+
+    *start* and *end* are character offsets in the document's text; *page* counts from 1; *heading* is the path of
+    headings above the span.
+    """
+
+    session: str | None = None
+    sequence: int | None = None
+    document: str | None = None
+    title: str | None = None
+    page: int | None = None
+    heading: tuple[str, ...] = ()
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory, as it goes in and comes out. Only *text* is needed to make one.
+
+    *id* names the memory, not the version, and is given by the store of memories when empty. Times are aware;
+    a naive one is taken in the configured zone. *occurred_at* is when it was said or happened; *valid_from* and
+    *valid_to* bound when it holds; *recorded_at* and *retired_at* when it was written and replaced here.
+
+    Given by corrections and undoing alone: asked what held at a time, a version that says nothing of its validity
+    counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
+    """
+
+    text: str
+    id: str = ""
+    kind: Kind = "fact"
+    role: str | None = None
+    speaker: str | None = None
+    session: str | None = None
+    sequence: int | None = None
+    source: Source | None = None
+    tags: tuple[str, ...] = ()
+    scopes: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+    importance: float | None = None
+    pinned: bool = False
+    disabled: bool = False
+    sensitive: bool = False
+    trust: Trust = Trust.USER
+    actor: Actor = "user"
+    occurred_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    expires_at: datetime | None = None
+    recorded_at: datetime | None = None
+    retired_at: datetime | None = None
+    counts_from: datetime | None = None
+    counts_to: datetime | None = None
+    withdrawn: bool = False
+    derived_from: tuple[str, ...] = ()
+    supersedes: str | None = None
+    operation: str | None = None
+    caption: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    revision: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.trust, Trust) and self.trust in tuple(Trust):  # what names none is refused at writing
+            object.__setattr__(self, "trust", Trust(self.trust))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an operation did to the memory *id*.
+
+    *before* is the revision that it found, None where the memory is new; that version is in the archive as
+    "id@revision" when text or validity changed. *gone*: the memory is not there any more. *old* and *new* are the
+    fields that are kept without versions (pinned, disabled, tags, importance, …), before and after; empty once the
+    memory was forgotten.
+    """
+
+    id: str
+    before: int | None = None
+    gone: bool = False
+    old: Mapping[str, Any] = field(default_factory=dict)
+    new: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that was done to memories: *kind* is the verb ("remember", "correct", "pin", …), *actor* who did it.
+
+    *undoes* is the operation that it took back, *undone_by* the one that took it back.
+    """
+
+    id: str
+    kind: str
+    actor: Actor
+    at: datetime
+    changes: tuple[Change, ...] = ()
+    undoes: str | None = None
+    undone_by: str | None = None

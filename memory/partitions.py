@@ -1,0 +1,55 @@
+"""Partitions: the separate store namespaces in which the memories of one namespace live.
+
+Conversation (everything said or noted), documents (each collection its own) and the archive (superseded versions) are
+kept apart, so that none moves the ranking statistics of another. This module is the one place that names them.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+from memory.errors import ArgumentError
+
+CONVERSATION = "conversation"
+DOCUMENTS = "documents"
+ARCHIVE = "archive"
+LIMIT = 1024
+
+
+def store_namespace(namespace: str, lane: str, collection: str | None = None) -> str:
+    """Return the store namespace of a *lane* of the user's *namespace*."""
+    if not isinstance(namespace, str):
+        raise ArgumentError("namespace", namespace, "a text is needed")
+    name = prefix_of(namespace) + lane
+    if collection is not None:
+        name += "/" + quoted(collection)
+    if len(name) > LIMIT:
+        raise ArgumentError("namespace", namespace, f"its quoted form may have at most {LIMIT} characters")
+    return name
+
+
+def prefix_of(namespace: str) -> str:
+    """Return what all store namespaces of the user's *namespace* begin with, and no other's."""
+    return quoted(namespace) + "/"
+
+
+def lane_of(store_name: str) -> tuple[str, str, str | None]:
+    """Return (namespace, lane, collection) of a store namespace."""
+    parts = store_name.split("/")
+    collection = unquote(parts[2]) if len(parts) > 2 else None
+    return unquote(parts[0]), parts[1] if len(parts) > 1 else "", collection
+
+
+def archived_id(id: str, revision: int) -> str:
+    """Return the archive's id of a version."""
+    return f"{id}@{revision}"
+
+
+def quoted(text: str) -> str:
+    """Return *text* without a character that lanes use; any text gives a distinct one."""
+    if "\0" in text:
+        raise ArgumentError("namespace", text, "NUL is not allowed")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise ArgumentError("namespace", text, "lone surrogates are not allowed") from error

@@ -1,0 +1,330 @@
+"""Results of writing, recalling, listing and forgetting. Values only.
+
+Reports of writes, hits of a recall and the reason why a memory was not recalled, pages and counts of a listing, the
+receipt of a forgetting and its verification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal
+
+from memory.models import Memory, Operation, choice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History(Sequence[Memory]):
+    """All versions of one memory, newest first (archived ones have the id "id@revision"), and what was done to it.
+
+    A memory that was undone or merged into another has archived versions alone. *operations*: newest first.
+    """
+
+    versions: tuple[Memory, ...]
+    operations: tuple[Operation, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.versions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.versions[index]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page(Sequence[Memory]):
+    """Memories as they are listed; *next* is the cursor behind which the next page begins, None after the last.
+
+    It equals any list of the same memories.
+    """
+
+    memories: tuple[Memory, ...]
+    next: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.memories[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (list, tuple, Page)) and self.memories == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # memories hold mappings
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What one namespace holds. All but *lanes*, *collections*, *pending* and bytes is of the conversation's lane.
+
+    *lanes* counts what was said or noted, passages of documents, and earlier versions; *collections* the passages of
+    each. *expired* and *ended* ones are in no answer. *first* and *last*: when something was said, or else written.
+    *pending* wait for their vector. *text_bytes* and *vector_bytes* are those of the rows, not of the file.
+    """
+
+    memories: int
+    lanes: Mapping[str, int]
+    collections: Mapping[str, int]
+    kinds: Mapping[str, int]
+    trust: Mapping[str, int]
+    tags: Mapping[str, int]
+    pinned: int
+    disabled: int
+    sensitive: int
+    expired: int
+    ended: int
+    pending: int
+    first: datetime | None
+    last: datetime | None
+    text_bytes: int
+    vector_bytes: int
+
+
+class Outcome(StrEnum):
+    """What became of one item that was to be remembered."""
+
+    STORED = "stored"
+    DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near-duplicate"
+    """Not stored again: one with nearly the same words is there."""
+    REDACTED = "redacted"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The line that every item gets: what became of it (*outcome*), under which *id*, and why (*reason*).
+
+    *deferred* says that its vector is still to come and why; the text is found by its words meanwhile. *of* is the
+    memory that it repeats, or nearly repeats (then it may be stored all the same). *spans* counts what was taken out
+    of it. *kept* and *total* are tokens: of a text too long for the embedder, only its beginning has a vector; the
+    text is kept whole. *made* are the lines of what a policy made of it, such as facts; *retired* the ids of what had
+    been made of the words that it corrects, and went to the archive with them.
+    """
+
+    outcome: Outcome
+    id: str
+    reason: str = ""
+    deferred: str | None = None
+    operation: str | None = None
+    of: str | None = None
+    spans: int = 0
+    kept: int | None = None
+    total: int | None = None
+    made: tuple[Report, ...] = ()
+    retired: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcome", choice(Outcome, self.outcome, "outcome"))
+
+    @property
+    def stored(self) -> bool:
+        """Whether a memory was written for it."""
+        return self.outcome in (Outcome.STORED, Outcome.REDACTED)
+
+    def __str__(self) -> str:
+        """The line in words, such as "redacted 1 span (secret: card number)"."""
+        line = self.outcome.value
+        if self.outcome is Outcome.REDACTED and self.spans:
+            line += f" {self.spans} span{'s' * (self.spans != 1)}"
+        if self.of is not None:
+            line += f", near-duplicate of {self.of}" if self.stored else f" of {self.of}"
+        if self.reason and self.reason not in line:
+            line += f" ({self.reason})"
+        if self.kept is not None and self.total is not None:
+            line += f", truncated (kept {self.kept} of {self.total} tokens)"
+        return f"{line}, deferred ({self.deferred})" if self.deferred else line
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A *word* of the question and the one *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).
+
+    *weight* is the word's share of the question's weight, by how rare it is. *where* is "here", or the turn beside
+    the hit that holds the term: "before", "after", or the "question" that it answers.
+    """
+
+    word: str
+    by: str
+    similarity: float
+    weight: float
+    where: Literal["here", "before", "after", "question"] = "here"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A memory that was found, with its *score*.
+
+    When an explanation was asked for, *parts* add up to the score, and *matched* are the words it was found by.
+    *outdated_by* is the id of a newer statement of nearly the same, where there is one. *before* and *after* are the
+    turns around it in its session, in the order in which they were said, where they were asked for.
+    """
+
+    memory: Memory
+    score: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    namespace: str = ""
+    lane: str = "conversation"
+    matched: tuple[Matched, ...] = ()
+    outdated_by: str | None = None
+    before: tuple[Memory, ...] = ()
+    after: tuple[Memory, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A memory that would have been found but for *reason*: over budget, or folded *into* another."""
+
+    id: str
+    reason: str
+    into: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Sequence[Hit]):
+    """What a recall gives: the hits, best first, and how far to trust them.
+
+    *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
+    this), "other" (said, but by someone else), None when there is no such doubt. *notes* say what was done
+    differently than asked, such as searching by words alone. *searched* is how many memories and passages there are
+    where it looked, before any filter.
+    """
+
+    hits: tuple[Hit, ...]
+    confidence: float = 0.0
+    abstain: Literal["nothing", "other"] | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+    searched: int = 0
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.hits[index]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+
+class Stage(StrEnum):
+    """Where the way of a memory to an answer ended; in the order in which they are passed."""
+
+    UNKNOWN = "unknown"
+    """No memory of that id in the namespaces asked, or none any more."""
+    LANE = "lane"
+    SUPERSEDED = "superseded"
+    DISABLED = "disabled"
+    EXPIRED = "expired"
+    VALIDITY = "validity"
+    FILTER = "filter"
+    CANDIDATES = "candidates"
+    """Neither among the best by words nor by vector, nor beside one of them."""
+    FOLDED = "folded"
+    BUDGET = "budget"
+    RANK = "rank"
+    FOUND = "found"
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why a recall did or did not give the memory *id*: the first *stage* that stopped it, and the *reason* in words.
+
+    *rank* is its place among everything that was ranked, from 1; *score* and *parts* as in a hit; *needed* the score
+    of the last hit. *by_words* and *by_vector* are its places in the two searches that name the candidates, among all
+    memories that pass; None where it was not reached or does not occur there.
+    """
+
+    id: str
+    stage: Stage
+    reason: str
+    rank: int | None = None
+    score: float | None = None
+    needed: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    by_words: int | None = None
+    by_vector: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stage", choice(Stage, self.stage, "stage"))
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A copy that a ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time.
+
+    *removed*: it was removed with it, since that was asked for. *note* says why it could not be, or that nothing is
+    at its *path* any more.
+    """
+
+    kind: Literal["export", "backup"]
+    path: str
+    at: datetime | None = None
+    removed: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The receipt of a ``forget``: ids and counts, never content.
+
+    *memories* and *versions* went; *derived* were made from them alone; *also* hold the same words; *messages*
+    counts conversation messages; *named* are answers of a model that used them. *pending*: bytes wait for a
+    reader to leave. *due*: when the bytes go, where a time of grace was given; until then it can be taken back.
+
+    *hashes* are those of the texts, under the secret of the memory's file and the *salt*: they say nothing to anybody
+    else. *parts* counts what else was erased, by who kept it; *unreached* are copies elsewhere. *whole*: all of the
+    namespace went.
+    """
+
+    memories: tuple[str, ...]
+    versions: int = 0
+    derived: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    messages: int = 0
+    named: tuple[str, ...] = ()
+    pending: bool = False
+    dry_run: bool = False
+    operation: str | None = None
+    namespace: str = ""
+    at: datetime | None = None
+    due: datetime | None = None
+    salt: str = ""
+    hashes: tuple[str, ...] = ()
+    parts: Mapping[str, int] = field(default_factory=dict)
+    unreached: tuple[Unreached, ...] = ()
+    whole: bool = False
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Every memory that went."""
+        return (*self.memories, *self.derived, *self.also)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that ``verify_forgotten`` still found: *where* (a table, a file) and *what*; never the words."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What ``verify_forgotten`` saw: *gone* where nothing is *left*.
+
+    *rows* counts the namespace's rows that were looked through, *files* are those whose bytes were searched, for
+    *texts* texts. *notes* say what could not be told, or is left elsewhere for a reason.
+    """
+
+    left: tuple[Left, ...] = ()
+    rows: int = 0
+    files: tuple[str, ...] = ()
+    texts: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing was found."""
+        return not self.left

@@ -1,0 +1,1 @@
+"""Retrieval of memories: query analysis, candidates, scoring, dedup, token budget. Entry point: ``retriever``."""

@@ -1,0 +1,282 @@
+"""The index cache in the memory's file: a component of the same database as the store.
+
+recall_states     by the store's namespace: the fingerprint of the extraction, and the position of the change log
+recall_segments   segments by number: the ids as a JSON list, the removed ids, and the columns
+
+Everything can be derived again from the entries: damage, or changed extraction rules, cost time and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+
+import apsw
+
+from memory.retrieval.index.index_cache import Damaged, Segment, lasting, merged, packed, unpacked, without
+from memory.retrieval.index.record_batch import Columns
+from vectorstore import Changes, Cursor, Database, Finding, VectorStoreError
+
+_LARGEST = 4096
+"""Rows of a segment: what is read and written to take one memory out of it."""
+
+
+class SqliteSegments:
+    """``Segments`` in a database's file; *changes* are those of the store in it (``LifecycleStore.changes``)."""
+
+    def __init__(self, database: Database, changes: Callable[[Cursor], Changes]) -> None:
+        self._database = database
+        self._changes = changes
+        database.attach(SegmentTables())
+
+    def load(self, namespace: str, basis: str, take: Callable[[Columns], object]) -> int | None:
+        """As ``Segments.load``."""
+        with self._database.read() as connection:
+            state = _state(connection, namespace)
+            if state is None or state[0] != basis:
+                return None
+            try:
+                said = _ids(connection, namespace)
+                rows = lasting([(ids, removed) for _, ids, removed in said])
+                for (number, _, _), left in zip(said, rows, strict=True):
+                    columns = _segment(connection, namespace, number).columns
+                    take(columns if left is None else columns.taken(left))
+            except Damaged:
+                return None
+        return state[1]
+
+    def save(
+        self,
+        namespace: str,
+        basis: str,
+        segments: Sequence[Segment],
+        *,
+        since: int | None,
+        position: int,
+        unchanged: Callable[[], bool],
+    ) -> bool:
+        """As ``Segments.save``."""
+        if self._database.read_only or self._database.in_write():
+            return False
+        try:
+            with self._database.write(wait=False) as connection:
+                state = _state(connection, namespace)
+                if since is not None and (state is None or state[0] != basis or state[1] < since):
+                    return False
+                if not unchanged():
+                    return False
+                if since is None:
+                    _clear(connection, namespace)
+                for segment in _grouped(_lasting(segments)):
+                    _add(connection, namespace, segment)
+                _set_state(connection, namespace, basis, position)
+        except (VectorStoreError, Damaged):  # busy, full, damaged: the answer that it was derived for stands
+            return False
+        return True
+
+    def let_go(self, names: Sequence[str]) -> int:
+        """Take what is no more out of the segments of the store's namespaces *names*, with every word of it.
+
+        Inside the transaction that erased it. Returns how many rows went.
+        """
+        count = 0
+        with self._database.write() as connection:
+            for name in names:
+                state = _state(connection, name)
+                if state is not None:
+                    count += self._clean(connection, name, state[1])
+        return count
+
+    def clear(self, prefix: str) -> int:
+        """Let go of all namespaces of the store that begin with *prefix*; return how many rows went."""
+        with self._database.write() as connection:
+            names = [name for name in _names(connection) if name.startswith(prefix)]
+            return sum([_clear(connection, name) for name in names])
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the namespaces of the store that begin with *prefix* and have segments."""
+        with self._database.read() as connection:
+            return [name for name in _names(connection) if name.startswith(prefix)]
+
+    def _clean(self, connection: apsw.Connection, name: str, position: int) -> int:
+        changes = self._changes(Cursor(name, position))
+        if not changes.complete:
+            return _clear(connection, name)
+        gone, count = {*changes.written, *changes.removed}, 0
+        try:
+            for number, ids, removed in reversed(_ids(connection, name)):
+                if not gone.isdisjoint(ids) or not gone.isdisjoint(removed):
+                    left = without(_segment(connection, name, number), gone)
+                    _put(connection, name, number, left)
+                    count += len(ids) - len(left.columns)
+                gone.update(ids, removed)
+        except Damaged:
+            return count + _clear(connection, name)
+        return count
+
+
+class SegmentTables:
+    """The tables as a component of a database."""
+
+    name = "recall"
+
+    @property
+    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+        """What has been done to the tables, in order."""
+        return (m001_tables,)
+
+    def verify(self, connection: apsw.Connection) -> list[Finding]:
+        """Look whether each segment is whole."""
+        return [Finding(self.name, "what recall derived is not whole", name) for name in _damaged(connection)]
+
+    def rebuild(self, connection: apsw.Connection) -> None:
+        """Drop it; recall derives it again."""
+        for name in _names(connection):
+            _clear(connection, name)
+
+    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+        """Copy nothing: it is derived."""
+        return 0
+
+
+def m001_tables(connection: apsw.Connection) -> None:
+    """Make the tables."""
+    connection.execute(
+        "CREATE TABLE recall_states ("
+        " namespace TEXT PRIMARY KEY, basis TEXT NOT NULL, position INTEGER NOT NULL) STRICT, WITHOUT ROWID"
+    )
+    connection.execute(
+        "CREATE TABLE recall_segments ("
+        " namespace TEXT NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL,"
+        " ids TEXT NOT NULL, removed TEXT NOT NULL, columns BLOB NOT NULL, checksum BLOB NOT NULL,"
+        " PRIMARY KEY (namespace, number)) STRICT"
+    )
+
+
+def _add(connection: apsw.Connection, namespace: str, segment: Segment) -> None:
+    """Put *segment* behind those that are there, joined with smaller ones before it while that pays."""
+    parts, size, last = [segment], len(segment.columns), 0
+    for number, count in _sizes(connection, namespace):
+        if count > 2 * size or count + size > _LARGEST:
+            last = number
+            break
+        parts.insert(0, _segment(connection, namespace, number))
+        size += count
+        connection.execute("DELETE FROM recall_segments WHERE namespace = ? AND number = ?", (namespace, number))
+    whole = merged(parts)
+    if whole.removed:  # of no use where no segment has their rows, and an id that was forgotten must stand nowhere
+        there = {id for number, ids, _ in _ids(connection, namespace) if number <= last for id in ids}
+        whole = Segment(whole.columns, whole.removed & there)
+    _put(connection, namespace, last + 1, whole)
+
+
+def _lasting(segments: Sequence[Segment]) -> list[Segment]:
+    """Return *segments* without rows that a later one overrules: what was erased before it was kept is not written."""
+    rows = lasting([(one.columns.ids, one.removed) for one in segments])
+    return [
+        one if left is None else Segment(one.columns.taken(left), one.removed)
+        for one, left in zip(segments, rows, strict=True)
+    ]
+
+
+def _grouped(segments: Sequence[Segment]) -> Iterator[Segment]:
+    """Yield what *segments* say in segments that are as large as may be."""
+    group: list[Segment] = []
+    size = 0
+    for segment in segments:
+        if group and size + len(segment.columns) > _LARGEST:
+            yield merged(group)
+            group, size = [], 0
+        group.append(segment)
+        size += len(segment.columns)
+    if group:
+        yield merged(group)
+
+
+def _put(connection: apsw.Connection, namespace: str, number: int, segment: Segment) -> None:
+    columns = segment.columns
+    parts = (json.dumps(columns.ids), json.dumps(sorted(segment.removed)), packed(columns))
+    connection.execute(
+        "INSERT OR REPLACE INTO recall_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (namespace, number, len(columns), *parts, _checksum(namespace, *parts)),
+    )
+
+
+def _state(connection: apsw.Connection, namespace: str) -> tuple[str, int] | None:
+    row = connection.execute("SELECT basis, position FROM recall_states WHERE namespace = ?", (namespace,)).fetchone()
+    return None if row is None else (str(row[0]), int(row[1]))
+
+
+def _set_state(connection: apsw.Connection, namespace: str, basis: str, position: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO recall_states VALUES (?, ?, ?)", (namespace, basis, position))
+
+
+def _names(connection: apsw.Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT namespace FROM recall_states ORDER BY namespace")]
+
+
+def _sizes(connection: apsw.Connection, namespace: str) -> list[tuple[int, int]]:
+    """Return number and size of each segment, the last one first."""
+    rows: Iterable[tuple[int, int]] = connection.execute(
+        "SELECT number, size FROM recall_segments WHERE namespace = ? ORDER BY number DESC", (namespace,)
+    )
+    return list(rows)
+
+
+def _ids(connection: apsw.Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
+    """Return the number, the ids and the ids that went of each segment, in order."""
+    rows = connection.execute(
+        "SELECT number, ids, removed FROM recall_segments WHERE namespace = ? ORDER BY number", (namespace,)
+    )
+    return [(number, _texts(ids), frozenset(_texts(removed))) for number, ids, removed in rows]
+
+
+def _segment(connection: apsw.Connection, namespace: str, number: int) -> Segment:
+    row = connection.execute(
+        "SELECT ids, removed, columns, checksum FROM recall_segments WHERE namespace = ? AND number = ?",
+        (namespace, number),
+    ).fetchone()
+    if row is None:
+        raise Damaged(f"there is no segment {number}")
+    ids, removed, columns, checksum = row
+    if _checksum(namespace, ids, removed, columns) != checksum:
+        raise Damaged(f"segment {number} is not what was written")
+    return Segment(unpacked(columns, _texts(ids)), frozenset(_texts(removed)))
+
+
+def _checksum(namespace: str, ids: str, removed: str, columns: bytes) -> bytes:
+    digest = blake2b(digest_size=16, person=b"recall segment")
+    for part in (namespace.encode(), ids.encode(), removed.encode(), columns):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.digest()
+
+
+def _texts(json_list: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(json_list)
+    except ValueError as error:
+        raise Damaged("its ids are no list") from error
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise Damaged("its ids are no texts")
+    return tuple(found)
+
+
+def _clear(connection: apsw.Connection, namespace: str) -> int:
+    """Remove all of a namespace; return how many rows that were."""
+    sizes = [size for _, size in _sizes(connection, namespace)]
+    connection.execute("DELETE FROM recall_segments WHERE namespace = ?", (namespace,))
+    connection.execute("DELETE FROM recall_states WHERE namespace = ?", (namespace,))
+    return sum(sizes)
+
+
+def _damaged(connection: apsw.Connection) -> list[str]:
+    """Return the namespaces of which a segment cannot be read."""
+    found = []
+    for name in _names(connection):
+        try:
+            for number, _, _ in _ids(connection, name):
+                _segment(connection, name, number)
+        except Damaged:
+            found.append(name)
+    return found

@@ -1,0 +1,1 @@
+"""Recognition of secrets in texts: patterns, checks, and redaction."""

@@ -1,0 +1,263 @@
+"""Patterns of the secrets that are recognised: a name, a pattern and, where shape alone says too little, a check.
+
+The patterns are bounded and have no nested repeats, so that a long hostile text costs no more than its length. Each
+has *hints*, one of which must occur before its pattern is tried at all. ``scanner`` finds them in a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from memory.errors import ArgumentError
+from memory.secrets.checks import (
+    card,
+    in_clear,
+    key_value,
+    password_value,
+    plain_word,
+    seed_words,
+    wallet_key,
+)
+
+_EDGE: Final = r"(?<![A-Za-z0-9_\-])"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKind:
+    """One kind of secret: *pattern* finds it; *check* is asked whether the words found can be one.
+
+    Where the pattern has a group "secret", that group alone is the secret, else all that matched. *hints* are
+    lower-case texts of which one must occur in the text; none means that the pattern is always tried.
+    """
+
+    name: str
+    pattern: str
+    hints: tuple[str, ...] = ()
+    check: Callable[[str], bool] | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("name", "pattern"):
+            if not isinstance(getattr(self, field), str) or not getattr(self, field).strip():
+                raise ArgumentError(field, getattr(self, field), "a text that is not blank is needed")
+        if any(hint != hint.lower() or not hint for hint in self.hints):
+            raise ArgumentError("hints", self.hints, "lower-case texts are needed")
+
+    @property
+    def compiled(self) -> re.Pattern[str]:
+        """The pattern ready for use; made when it is first needed, since there are many."""
+        return _compiled(self.pattern)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ArgumentError("pattern", pattern, f"a regular expression is needed ({error})") from error
+
+
+def _key(name: str, prefix: str, rest: str, *hints: str) -> SecretKind:
+    return SecretKind(name, f"{_EDGE}{prefix}{rest}", hints or (prefix.lower(),), in_clear)
+
+
+_PROVIDERS: Final = (
+    _key("AWS access key id", "(?:AKIA|ASIA|ABIA|ACCA)", r"[A-Z0-9]{16}(?![A-Z0-9])", "akia", "asia", "abia", "acca"),
+    _key("GitHub token", "gh[pousr]_", r"[A-Za-z0-9]{36,255}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    _key("GitHub token", "github_pat_", r"[A-Za-z0-9_]{22,255}"),
+    _key("GitLab token", "gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent)-", r"[A-Za-z0-9_\-]{20,300}", "gl"),
+    _key("Anthropic key", "sk-ant-", r"[A-Za-z0-9_\-]{20,300}"),
+    _key("OpenRouter key", "sk-or-", r"[A-Za-z0-9_\-]{20,300}"),
+    _key("OpenAI key", "sk-", r"(?:proj-|svcacct-|admin-|None-)?(?=[A-Za-z_\-]{0,200}[0-9])[A-Za-z0-9_\-]{20,300}"),
+    _key("Google API key", "AIza", r"[A-Za-z0-9_\-]{35}"),
+    _key("Google OAuth secret", "GOCSPX-", r"[A-Za-z0-9_\-]{24,40}"),
+    _key("Google access token", r"ya29\.", r"[A-Za-z0-9_\-]{20,600}", "ya29."),
+    _key("Slack token", "xox[abeoprs]-", r"[A-Za-z0-9\-]{10,300}", "xox"),
+    _key("Slack app token", "xapp-", r"[A-Za-z0-9\-]{10,300}"),
+    _key("Stripe key", "(?:sk|rk)_(?:live|test)_", r"[A-Za-z0-9]{16,300}", "_live_", "_test_"),
+    _key("webhook secret", "whsec_", r"[A-Za-z0-9+/=]{24,100}"),
+    _key("Hugging Face token", "(?:hf|api_org)_", r"[A-Za-z0-9]{30,60}", "hf_", "api_org_"),
+    _key("Groq key", "gsk_", r"[A-Za-z0-9]{40,80}"),
+    _key("xAI key", "xai-", r"[A-Za-z0-9]{40,120}"),
+    _key("Replicate token", "r8_", r"[A-Za-z0-9]{37}"),
+    _key("Perplexity key", "pplx-", r"[A-Za-z0-9]{40,60}"),
+    _key("npm token", "npm_", r"[A-Za-z0-9]{36}"),
+    _key("PyPI token", "pypi-AgE", r"[A-Za-z0-9_\-]{40,300}"),
+    _key("Docker token", "dckr_(?:pat|oat)_", r"[A-Za-z0-9_\-]{20,60}", "dckr_"),
+    _key("SendGrid key", r"SG\.", r"[A-Za-z0-9_\-]{16,32}\.[A-Za-z0-9_\-]{32,64}", "sg."),
+    _key("Twilio key", "SK", r"[0-9a-f]{32}(?![0-9a-f])", "sk"),
+    _key("Mailgun key", "key-", r"[0-9a-f]{32}(?![0-9a-f])"),
+    _key("Mailchimp key", "[0-9a-f]{32}", r"-us[0-9]{1,2}\b", "-us"),
+    _key("Telegram bot token", "[0-9]{8,10}", r":AA[A-Za-z0-9_\-]{33}(?![A-Za-z0-9_\-])", ":aa"),
+    _key(
+        "Discord token",
+        "[MNO][A-Za-z0-9_\\-]{23,27}",
+        r"\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,40}",
+        *("m", "n", "o"),
+    ),
+    _key("DigitalOcean token", "do[opr]_v1_", r"[0-9a-f]{64}", "_v1_"),
+    _key("Shopify token", "shp(?:at|ca|pa|ss|ua)_", r"[0-9a-fA-F]{32}", "shp"),
+    _key("Square token", "(?:sq0(?:atp|csp|idp)-|EAAA)", r"[A-Za-z0-9_\-]{22,100}", "sq0", "eaaa"),
+    _key("Databricks token", "dapi", r"[0-9a-f]{32}(?:-[0-9])?"),
+    _key("Linear key", "lin_(?:api|oauth)_", r"[A-Za-z0-9]{32,64}", "lin_"),
+    _key("Notion token", "(?:secret_|ntn_)", r"[A-Za-z0-9]{40,50}(?![A-Za-z0-9])", "secret_", "ntn_"),
+    _key("Atlassian token", "ATATT3", r"[A-Za-z0-9_=\-]{80,300}"),
+    _key("Postman key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),
+    _key("Vault token", "hv[sbr]\\.", r"[A-Za-z0-9_\-]{24,300}", "hvs.", "hvb.", "hvr."),
+    _key("Grafana token", "gl(?:c|sa)_", r"[A-Za-z0-9+/=_]{32,400}", "glc_", "glsa_"),
+    _key("Sentry token", "sntry[su]_", r"[A-Za-z0-9+/=_]{40,400}", "sntry"),
+    _key("Figma token", "figd_", r"[A-Za-z0-9_\-]{36,60}"),
+    _key("Airtable token", "pat[A-Za-z0-9]{14}", r"\.[0-9a-f]{64}", "pat"),
+    _key("Supabase token", "sbp_", r"[0-9a-f]{40}"),
+    _key("PlanetScale token", "pscale_(?:tkn|oauth|pw)_", r"[A-Za-z0-9_\-.]{32,64}", "pscale_"),
+    _key("New Relic key", "NRAK-", r"[A-Z0-9]{27}"),
+    _key("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{58}"),
+    SecretKind(
+        "webhook address",
+        (
+            r"https://(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks|"
+            r"[a-z0-9]{1,40}\.webhook\.office\.com/webhookb2)/[A-Za-z0-9_/@\-]{20,300}"
+        ),
+        ("hooks.slack.com", "webhook"),
+    ),
+)
+
+_SHAPES: Final = (
+    SecretKind(
+        "private key",
+        (
+            r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+            r"(?:(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----)){0,20000}"
+            r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+            r"|[A-Za-z0-9+/=\s\\]{0,20000})"
+        ),
+        ("private key",),
+    ),
+    SecretKind(
+        "JSON web token",
+        _EDGE + r"eyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{16,2000}",
+        ("eyj",),
+    ),
+    SecretKind(
+        "password in an address",
+        r"[A-Za-z][A-Za-z0-9+.\-]{1,20}://[^\s:/@\"'<>]{0,100}:(?P<secret>[^\s/@\"'<>]{1,200})@[A-Za-z0-9\[]",
+        ("://",),
+        in_clear,
+    ),
+    SecretKind(
+        "account key",
+        r"(?i)(?:AccountKey|SharedAccessKey|sharedaccesssignature)\s?=\s?(?P<secret>[A-Za-z0-9+/=%&]{30,200})",
+        ("accountkey", "sharedaccess"),
+        in_clear,
+    ),
+    SecretKind(
+        "signed address",
+        r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=(?P<secret>[A-Za-z0-9%+/=]{32,600})",
+        ("sig=", "signature="),
+    ),
+    SecretKind(
+        "authorization header",
+        (
+            r"(?i)\b(?:authorization\"?\s{0,2}[:=]\s{0,2}\"?(?:bearer|basic|token)|bearer)\s{1,2}"
+            r"(?P<secret>[A-Za-z0-9._~+/=\-]{16,4000})"
+        ),
+        ("authorization", "bearer"),
+        key_value,
+    ),
+    SecretKind("card number", r"(?<![\w.\-])[0-9](?:[ \-]?[0-9]){12,18}(?![\w\-]|\.[0-9])", (), card),
+    SecretKind(
+        "wallet key",
+        _EDGE + r"(?:[5KL][1-9A-HJ-NP-Za-km-z]{50,51}|xprv[1-9A-HJ-NP-Za-km-z]{100,112})",
+        (),
+        wallet_key,
+    ),
+)
+
+_VALUE: Final = r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist)\b:?)\s{0,2}[\"'`]?"
+_WORD_FOR_IT: Final = (
+    r"(?:pass(?:word|wd|phrase|code|wort)|kennwort|pwd|mot de passe|contrase(?:ñ|n)a|senha|wachtwoord|has(?:ł|l)o)"
+)
+
+_IN_CONTEXT: Final = (
+    SecretKind(
+        "password",
+        (
+            rf"(?i){_WORD_FOR_IT}[a-z0-9_]{{0,20}}"
+            r"(?: (?:for|to|of|on|für|zum|de|du|del|da)(?: [\w.@\-]{1,30}){1,5}?)?"
+            r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist|est|es|é|è)\b:?)\s{0,2}(?P<secret>\S{4,200})"
+        ),
+        ("pass", "kennwort", "pwd", "contrase", "senha", "wachtwoord", "has"),
+        password_value,
+    ),
+    SecretKind(
+        "password",
+        (
+            r"(?i)\b(?:my|our|the|his|her|their|your)(?: [\w\-]{1,20}){0,3} (?:password|passcode|passphrase)"
+            r"(?: (?:for|to|of|on)(?: [\w.@\-]{1,30}){1,5}?)? (?:is|was) (?:now |still |just )?"
+            r"(?P<secret>[A-Za-z]{5,40})(?=[.!]?(?:\s*$|\s*\n|[.!] ))"
+        ),
+        ("passw", "passc", "passphrase"),
+        plain_word,
+    ),
+    SecretKind(
+        "password",
+        (
+            r"(?i)\b(?:pass ?phrase|pass(?:word|code)) ?(?:is|was|:|=) ?[\"'“]"
+            r"(?P<secret>[^\"'“”\n]{4,120})[\"'”]"
+        ),
+        ("pass",),
+        in_clear,
+    ),
+    SecretKind(
+        "password",
+        r"(?i)\bpass ?phrase ?(?:is|was|:|=) ?(?P<secret>[a-z]{2,12}(?:[ \-][a-z]{2,12}){3,9})(?=[.!]?\s*(?:$|\n))",
+        ("phrase",),
+    ),
+    SecretKind(
+        "password",
+        (
+            r"(?i)(?:\blogin \S{1,60} password |--password[ =]|\b(?:sshpass|mysql|curl|psql)\b[^\n]{0,80}? -p ?"
+            r"|\bcurl\b[^\n]{0,80}? (?:-u|--user) ?[^\s:]{1,60}:)(?P<secret>\S{4,200})"
+        ),
+        ("password", "sshpass", "mysql", "curl", "psql"),
+        in_clear,
+    ),
+    SecretKind(
+        "key in context",
+        (
+            r"(?i)(?:api[_\- ]?key|apikey|secret[_\- ]?key|access[_\- ]?key|private[_\- ]?key|encryption[_\- ]?key"
+            r"|auth[_\- ]?key|signing[_\- ]?key|client[_\- ]?secret|secret|token(?!i[sz])|credential)[a-z0-9_]{0,20}"
+            rf"(?: (?:for|of|to|on)(?: [\w.\-]{{1,30}}){{1,4}}?)?{_VALUE}"
+            r"(?P<secret>[A-Za-z0-9_\-./+=~!@#$%^&*]{8,600})"
+        ),
+        ("key", "secret", "token", "credential"),
+        key_value,
+    ),
+    SecretKind(
+        "PIN",
+        (
+            r"(?i)\b(?:pin(?: code| number)?|cv[vc]2?|card security code)"
+            r"(?: (?:for|to|of|on|at)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\bis\b|\bwas\b)\s{0,2}"
+            r"(?P<secret>[0-9]{3,8})(?![\w.,]?[0-9])"
+            r"(?! (?:items|characters|digits|minutes|hours|days|people|times)\b)"
+        ),
+        ("pin", "cv", "security code"),
+    ),
+    SecretKind(
+        "seed phrase",
+        (
+            r"(?i)\b(?:seed|recovery|mnemonic|backup|wallet)(?: (?:seed|phrase|words?|code)){0,3}"
+            r"(?: (?:for|of|to)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\b(?:is|are|was)\b:?)\s{0,3}"
+            r"(?P<secret>(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}"
+            r"(?:[,\s]{1,3}(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}){11,23})"
+        ),
+        ("seed", "recovery", "mnemonic", "backup", "wallet"),
+        seed_words,
+    ),
+)
+
+SECRET_KINDS: Final[tuple[SecretKind, ...]] = (*_PROVIDERS, *_SHAPES, *_IN_CONTEXT)
+"""Everything that is recognised unless other kinds are given; one's own are added by ``NoSecrets(also=[…])``."""

@@ -1,0 +1,78 @@
+"""The scanner for secrets: their spans in a text, and the text with each of them redacted.
+
+``without_secrets("my PIN is 4821, please")`` returns ``('my PIN is [redacted: PIN], please', 1)``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from memory.secrets.patterns import SECRET_KINDS, SecretKind
+
+_QUOTES: Final = "\"'`"
+_SIGNS: Final = ",;.)]}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretSpan:
+    """A secret of one *kind* from *start* to *end* (characters) of a text; never the secret itself."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def secret_spans(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[SecretSpan, ...]:
+    """Return where secrets stand in *text*, in order; those that overlap are one, named by the first of *kinds*."""
+    lowered = text.lower()
+    found: list[tuple[int, int, int]] = []
+    for rank, kind in enumerate(kinds) if text else ():
+        for hint in kind.hints:  # a loop of its own, since most texts end here for most kinds
+            if hint in lowered:
+                break
+        else:
+            if kind.hints:
+                continue
+        pattern = kind.compiled
+        group = "secret" if "secret" in pattern.groupindex else 0
+        for match in pattern.finditer(text):
+            if kind.check is None or kind.check(match[group]):
+                found.append((*_place(match, group), rank))
+    return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _joined(found))
+
+
+def without_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[str, int]:
+    """Return *text* with each secret replaced by a mark that names its kind, and how many there were."""
+    spans = secret_spans(text, kinds)
+    return replaced(text, spans), len(spans)
+
+
+def replaced(text: str, spans: Sequence[SecretSpan]) -> str:
+    """Return *text* with a mark in the place of each of *spans*, which are in order."""
+    for span in reversed(spans):
+        text = f"{text[: span.start]}[redacted: {span.kind}]{text[span.end :]}"
+    return text
+
+
+def _place(match: re.Match[str], group: str | int) -> tuple[int, int]:
+    """Return where the secret itself stands: without the quotes around it and the signs after it."""
+    start, end = match.span(group)
+    if group:
+        words = match[group]
+        start += len(words) - len(words.lstrip(_QUOTES))
+        end -= len(words) - len(words.rstrip(_QUOTES + _SIGNS))
+    return start, end
+
+
+def _joined(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    joined: list[tuple[int, int, int]] = []
+    for start, end, rank in sorted(found):
+        if joined and start < joined[-1][1]:
+            before = joined[-1]
+            joined[-1] = (before[0], max(before[1], end), min(before[2], rank))
+        else:
+            joined.append((start, end, rank))
+    return joined

@@ -1,0 +1,138 @@
+"""Embedder probes: the vectors of fixed texts when a memory was filled; by them a changed model is noticed.
+
+embedder_probes   by the name of a space: the vectors of the probes, float32, and how many
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore import Database, Finding
+
+Rows = NDArray[np.float32]
+
+
+class Probes(Protocol):
+    """The probes' vectors by the name of a space. Any thread may call."""
+
+    def get(self, name: str) -> Rows | None:
+        """Return what is recorded for the space *name*, None where nothing is."""
+        ...
+
+    def first(self, name: str, rows: Rows) -> Rows:
+        """Record *rows* unless something is recorded; return what is recorded then."""
+        ...
+
+    def put(self, name: str, rows: Rows) -> None:
+        """Record *rows* in the place of whatever was."""
+        ...
+
+
+class InMemoryProbes:
+    """``Probes`` for a store without a file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[str, Rows] = {}
+
+    def get(self, name: str) -> Rows | None:
+        """As ``Probes.get``."""
+        with self._lock:
+            return self._rows.get(name)
+
+    def first(self, name: str, rows: Rows) -> Rows:
+        """As ``Probes.first``."""
+        with self._lock:
+            return self._rows.setdefault(name, rows.copy())
+
+    def put(self, name: str, rows: Rows) -> None:
+        """As ``Probes.put``."""
+        with self._lock:
+            self._rows[name] = rows.copy()
+
+
+_LITTLE = np.dtype("<f4")
+
+
+class SqliteProbes:
+    """``Probes`` in a database's file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.attach(ProbeTables())
+
+    def get(self, name: str) -> Rows | None:
+        """As ``Probes.get``."""
+        with self._database.read() as connection:
+            return _rows_of(connection, name)
+
+    def first(self, name: str, rows: Rows) -> Rows:
+        """As ``Probes.first``."""
+        with self._database.read() as connection:
+            found = _rows_of(connection, name)
+        if found is not None:
+            return found
+        with self._database.write() as connection:
+            _put(connection, "INSERT OR IGNORE", name, rows)
+            found = _rows_of(connection, name)
+        return rows if found is None else found
+
+    def put(self, name: str, rows: Rows) -> None:
+        """As ``Probes.put``."""
+        with self._database.write() as connection:
+            _put(connection, "INSERT OR REPLACE", name, rows)
+
+
+class ProbeTables:
+    """The table as a component of a database."""
+
+    name = "embedder_probes"
+
+    @property
+    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+        """What has been done to the table, in order."""
+        return (m001_table,)
+
+    def verify(self, connection: apsw.Connection) -> list[Finding]:
+        """Look whether each row holds as many finite numbers as it says."""
+        names = [name for (name,) in connection.execute("SELECT name FROM embedder_probes ORDER BY name")]
+        broken = [name for name in names if _rows_of(connection, name) is None]
+        return [Finding(self.name, "the vectors of the probes are not whole", name) for name in broken]
+
+    def rebuild(self, connection: apsw.Connection) -> None:
+        """Drop what is not whole; the embedder is asked again."""
+        for finding in self.verify(connection):
+            connection.execute("DELETE FROM embedder_probes WHERE name = ?", (finding.subject,))
+
+    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+        """Copy every row."""
+        rows = list(source.execute("SELECT name, texts, vectors FROM embedder_probes"))
+        target.executemany("INSERT OR REPLACE INTO embedder_probes (name, texts, vectors) VALUES (?, ?, ?)", rows)
+        return len(rows)
+
+
+def m001_table(connection: apsw.Connection) -> None:
+    """Make the table."""
+    connection.execute(
+        "CREATE TABLE embedder_probes ("
+        " name TEXT PRIMARY KEY, texts INTEGER NOT NULL, vectors BLOB NOT NULL) STRICT, WITHOUT ROWID"
+    )
+
+
+def _put(connection: apsw.Connection, how: str, name: str, rows: Rows) -> None:
+    values = (name, len(rows), np.ascontiguousarray(rows, _LITTLE).tobytes())
+    connection.execute(f"{how} INTO embedder_probes (name, texts, vectors) VALUES (?, ?, ?)", values)
+
+
+def _rows_of(connection: apsw.Connection, name: str) -> Rows | None:
+    row = connection.execute("SELECT texts, vectors FROM embedder_probes WHERE name = ?", (name,)).fetchone()
+    if row is None or row[0] < 1 or not row[1] or len(row[1]) % (4 * row[0]):
+        return None
+    vectors = np.frombuffer(row[1], _LITTLE).reshape(row[0], -1).astype(np.float32)
+    return vectors if np.isfinite(vectors).all() else None

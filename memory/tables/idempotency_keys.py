@@ -1,0 +1,236 @@
+"""Ids of memories, and the idempotency keys that name them.
+
+An id is short enough to type, in order of time and unique across processes. A caller's key usually names an id by
+itself (``keyed_id``), under the secret of the file. What is kept in the table is only where the memory of a key has
+another id, since it came from another file; and of the key only the id that it would have: it says nothing elsewhere.
+
+keys   by namespace and the id that a key would have: the id that it has
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import Final, Protocol
+
+import apsw
+
+from memory.partitions import CONVERSATION, lane_of
+from memory.tables.erasers import Gone
+from memory.timestamps import Clock, system_clock
+from vectorstore import Database, Finding
+
+_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no letter that reads as another
+_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]
+_LENGTH: Final = 16
+_RANDOM_BITS: Final = 35
+_KEYED_LENGTH: Final = 20
+
+
+class TimeOrderedIds:
+    """Gives ids of 16 characters: 45 bits of milliseconds and 35 random ones, each above the last.
+
+    >>> len(TimeOrderedIds()())
+    16
+    """
+
+    def __init__(self, *, clock: Clock = system_clock, token: Callable[[int], bytes] = os.urandom) -> None:
+        self._clock = clock
+        self._token = token
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def __call__(self) -> str:
+        """Return the next id."""
+        milliseconds = max(int(self._clock().timestamp() * 1000), 0)
+        random = int.from_bytes(self._token(5), "big") >> (40 - _RANDOM_BITS)
+        with self._lock:
+            number = max(milliseconds << _RANDOM_BITS | random, self._last + 1)
+            self._last = number
+        return _digits(number, _LENGTH)
+
+
+def keyed_id(secret: bytes, namespace: str, key: str) -> str:
+    """Return the id of the memory that a caller's *key* names: the same in every process that has the file.
+
+    A given key is then looked up by id, and two processes that use it at once meet at the same id.
+    """
+    digest = blake2b(digest_size=16, key=secret)
+    for part in (namespace.encode(), key.encode()):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return "k" + _digits(int.from_bytes(digest.digest(), "big"), _KEYED_LENGTH)
+
+
+def _digits(number: int, length: int) -> str:
+    """Return *number* in *length* digits, an even count of them."""
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(5 * (length - 2), -1, -10)])
+
+
+class Keys(Protocol):
+    """By namespace and the id that a key would have (*name*): the id that it has. Each call is one transaction."""
+
+    def get(self, namespace: str, name: str) -> str | None:
+        """Return the id of what *name* stands for; None where it stands for itself."""
+        ...
+
+    def put(self, namespace: str, name: str, id: str) -> None:
+        """Let *name* stand for *id*."""
+        ...
+
+    def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """Return (name, id) of those of *ids* that a name stands for, in order."""
+        ...
+
+    def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
+        """Let no name stand for any of *ids*, None: for anything; return how many did."""
+        ...
+
+
+class InMemoryKeys:
+    """``Keys`` for a store without a file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ids: dict[tuple[str, str], str] = {}
+
+    def get(self, namespace: str, name: str) -> str | None:
+        """As ``Keys.get``."""
+        with self._lock:
+            return self._ids.get((namespace, name))
+
+    def put(self, namespace: str, name: str, id: str) -> None:
+        """As ``Keys.put``."""
+        with self._lock:
+            self._ids[namespace, name] = id
+
+    def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """As ``Keys.of``."""
+        wanted = set(ids)
+        with self._lock:
+            return sorted((name, id) for (at, name), id in self._ids.items() if at == namespace and id in wanted)
+
+    def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
+        """As ``Keys.remove``."""
+        wanted = None if ids is None else set(ids)
+        with self._lock:
+            gone = [key for key, id in self._ids.items() if key[0] == namespace and (wanted is None or id in wanted)]
+            for one in gone:
+                del self._ids[one]
+        return len(gone)
+
+
+class KeptKeys:
+    """An ``Eraser`` that is ``Returning``: the names of memories that are forgotten go with them."""
+
+    name = "keys"
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def erase(self, gone: Gone) -> int:
+        """As ``Eraser.erase``."""
+        return self._keys.remove(gone.namespace, None if gone.everything else _ids(gone))
+
+    def put_away(self, gone: Gone) -> str | None:
+        """As ``Returning.put_away``."""
+        kept = self._keys.of(gone.namespace, _ids(gone))
+        return json.dumps(kept) if kept else None
+
+    def put_back(self, namespace: str, kept: str) -> None:
+        """As ``Returning.put_back``."""
+        for name, id in json.loads(kept):
+            self._keys.put(namespace, name, id)
+
+
+def _ids(gone: Gone) -> list[str]:
+    return [id for lane, ids in gone.entries.items() if lane_of(lane)[1] == CONVERSATION for id in ids]
+
+
+_AT_ONCE: Final = 500
+
+
+class SqliteKeys:
+    """``Keys`` in a database's file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.attach(KeyTables())
+
+    def get(self, namespace: str, name: str) -> str | None:
+        """As ``Keys.get``."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT id FROM keys WHERE namespace = ? AND name = ?", (namespace, name)
+            ).fetchone()
+        return None if row is None else str(row[0])
+
+    def put(self, namespace: str, name: str, id: str) -> None:
+        """As ``Keys.put``."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO keys (namespace, name, id) VALUES (?, ?, ?)", (namespace, name, id)
+            )
+
+    def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
+        """As ``Keys.of``."""
+        found: list[tuple[str, str]] = []
+        with self._database.read() as connection:
+            for start in range(0, len(ids), _AT_ONCE):
+                some = ids[start : start + _AT_ONCE]
+                marks = ", ".join("?" * len(some))
+                sql = f"SELECT name, id FROM keys WHERE namespace = ? AND id IN ({marks})"
+                found += [(str(name), str(id)) for name, id in connection.execute(sql, (namespace, *some))]
+        return sorted(found)
+
+    def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
+        """As ``Keys.remove``."""
+        if ids is not None and not self.of(namespace, ids):
+            return 0
+        with self._database.write() as connection:
+            before = connection.total_changes()
+            if ids is None:
+                connection.execute("DELETE FROM keys WHERE namespace = ?", (namespace,))
+            else:
+                connection.executemany(
+                    "DELETE FROM keys WHERE namespace = ? AND id = ?", [(namespace, one) for one in ids]
+                )
+            gone = connection.total_changes() - before
+            if gone:
+                self._database.mark_erasure(connection)
+        return gone
+
+
+class KeyTables:
+    """The table as a component of a database."""
+
+    name = "keys"
+
+    @property
+    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+        """What has been done to the table, in order."""
+        return (m001_table,)
+
+    def verify(self, connection: apsw.Connection) -> list[Finding]:
+        """Nothing in it can be told to be wrong."""
+        return []
+
+    def rebuild(self, connection: apsw.Connection) -> None:
+        """Nothing here is derived."""
+
+    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+        """Copy every row."""
+        rows = list(source.execute("SELECT namespace, name, id FROM keys"))
+        target.executemany("INSERT OR REPLACE INTO keys (namespace, name, id) VALUES (?, ?, ?)", rows)
+        return len(rows)
+
+
+def m001_table(connection: apsw.Connection) -> None:
+    """Make the table."""
+    connection.execute(
+        "CREATE TABLE keys (namespace TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL,"
+        " PRIMARY KEY (namespace, name)) STRICT, WITHOUT ROWID"
+    )
+    connection.execute("CREATE INDEX keys_by_id ON keys (namespace, id)")

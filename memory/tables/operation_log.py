@@ -1,0 +1,389 @@
+"""Operation log: what was done to which memory, when and by whom; never the texts themselves.
+
+A row is written in the transaction of the change that it names. Its place in the log, not its time, says what came
+first: a clock may go back.
+
+operations          the number that orders them, namespace, id, verb, actor, time, what it takes back or was taken by
+operation_changes   by memory and number: the revision before, whether it went, the fields kept without versions
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol, cast
+
+import apsw
+
+from memory.errors import ArgumentError
+from memory.history.codec import texts_in
+from memory.models import Actor, Change, Operation, Trust
+from memory.timestamps import from_text, offset_of, to_text
+from vectorstore import Database, Finding
+
+IMPORT: Final = "import"
+"""The kind of the operations by which imports are recorded."""
+NO_MEMORY: Final = ""
+"""The id in a change that is of no memory; the log finds exports by it, and imports that took the place of all."""
+
+
+class Operations(Protocol):
+    """What was done, in order. Each call is one transaction, or part of the one its thread is in."""
+
+    def add(self, namespace: str, operation: Operation) -> None:
+        """Put *operation* at the end of a user's log."""
+        ...
+
+    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+        """Add *changes*, of other memories, to an operation that goes on."""
+        ...
+
+    def get(self, namespace: str, id: str) -> Operation | None:
+        """Return an operation with all its changes; None if there is none of that id."""
+        ...
+
+    def list(
+        self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
+    ) -> Sequence[Operation]:
+        """Return the newest operations first (on one *memory*; those before the operation *before*)."""
+        ...
+
+    def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
+        """Return what was done after the operation *id* to memories that it changed, by memory, the newest first.
+
+        Each comes with its change of that memory alone.
+        """
+        ...
+
+    def undone(self, namespace: str, id: str, by: str | None) -> None:
+        """Note that the operation *id* was taken back by another, or (None) stands again."""
+        ...
+
+    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
+        """Take out of the log the field values of memories that were forgotten, and of others those that *holds* is
+        true of: their words."""
+        ...
+
+    def clear(self, namespace: str) -> int:
+        """Remove a user's whole log, which was forgotten; return how many operations it had."""
+        ...
+
+
+def says(change: Change, holds: Callable[[str], bool]) -> bool:
+    """Whether *holds* is true of a value that *change* keeps of a memory."""
+    return bool(change.id) and any(holds(text) for fields in (change.old, change.new) for text in texts_in(fields))
+
+
+def least_trusted(actors: Iterable[Actor]) -> Actor:
+    """Return that of *actors* whose word counts least: it answers for what they write together."""
+    return max(actors, key=lambda actor: (Trust.of(actor).rank, actor != "user"), default="user")
+
+
+def replaced_all(entries: int) -> Change:
+    """Return the change that records that an import took the place of everything: of so many *entries*."""
+    return Change(NO_MEMORY, new={"replaced": entries})
+
+
+class InMemoryOperations:
+    """``Operations`` for a store without a file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logs: dict[str, dict[str, Operation]] = {}
+
+    def add(self, namespace: str, operation: Operation) -> None:
+        """As ``Operations.add``."""
+        with self._lock:
+            self._logs.setdefault(namespace, {})[operation.id] = operation
+
+    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+        """As ``Operations.extend``."""
+        with self._lock:
+            log = self._logs[namespace]
+            log[id] = replace(log[id], changes=(*log[id].changes, *changes))
+
+    def get(self, namespace: str, id: str) -> Operation | None:
+        """As ``Operations.get``."""
+        with self._lock:
+            return self._logs.get(namespace, {}).get(id)
+
+    def list(
+        self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
+    ) -> Sequence[Operation]:
+        """As ``Operations.list``."""
+        with self._lock:
+            every = [*self._logs.get(namespace, {}).values()]
+        if before is not None:
+            places = [at for at, one in enumerate(every) if one.id == before]
+            if not places:
+                raise unknown_operation(before)
+            every = every[: places[0]]
+        found = [one for one in reversed(every) if memory is None or any(one.id == memory for one in one.changes)]
+        return found[:limit]
+
+    def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
+        """As ``Operations.later``."""
+        with self._lock:
+            every = [*self._logs.get(namespace, {}).values()]
+        places = [at for at, one in enumerate(every) if one.id == id]
+        if not places:
+            raise unknown_operation(id)
+        mine = {change.id for change in every[places[0]].changes}
+        found: defaultdict[str, list[Operation]] = defaultdict(list)
+        for one in reversed(every[places[0] + 1 :]):
+            for change in one.changes:
+                if change.id in mine:
+                    found[change.id].append(replace(one, changes=(change,)))
+        return found
+
+    def undone(self, namespace: str, id: str, by: str | None) -> None:
+        """As ``Operations.undone``."""
+        with self._lock:
+            log = self._logs[namespace]
+            log[id] = replace(log[id], undone_by=by)
+
+    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
+        """As ``Operations.erase``."""
+        gone = set(ids)
+        with self._lock:
+            log = self._logs.get(namespace, {})
+            for id, one in log.items():
+                changes = tuple(
+                    replace(c, old={}, new={}) if c.id in gone or says(c, holds) else c for c in one.changes
+                )
+                log[id] = replace(one, changes=changes)
+
+    def clear(self, namespace: str) -> int:
+        """As ``Operations.clear``."""
+        with self._lock:
+            return len(self._logs.pop(namespace, {}))
+
+
+def unknown_operation(id: str) -> ArgumentError:
+    """Return the error for an operation that the log does not have."""
+    return ArgumentError("operation", id, "the id of an operation of this namespace is needed")
+
+
+_TABLES: Final = ("operations", "operation_changes")
+_KEPT: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
+_ROW: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
+_LATER: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one operation, then those after it
+    f"SELECT {', '.join('o.' + name for name in _ROW.split(', '))}, c.memory, c.before, c.gone, c.fields"
+    " FROM operation_changes AS mine"
+    " CROSS JOIN operation_changes AS c ON c.memory = mine.memory AND c.number > mine.number"
+    " CROSS JOIN operations AS o ON o.number = c.number"
+    " WHERE mine.number = ? AND o.namespace = ? ORDER BY o.number DESC"
+)
+
+
+class SqliteOperations:
+    """``Operations`` in a database's file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.attach(OperationTables())
+
+    def add(self, namespace: str, operation: Operation) -> None:
+        """As ``Operations.add``."""
+        with self._database.write() as connection:
+            row = (namespace, operation.id, operation.kind, operation.actor, to_text(operation.at))
+            more = (offset_of(operation.at), operation.undoes, operation.undone_by)
+            connection.execute(
+                "INSERT INTO operations (namespace, id, kind, actor, at, zone, undoes, undone_by)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row + more,
+            )
+            _put_changes(connection, connection.last_insert_rowid(), operation.changes)
+
+    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+        """As ``Operations.extend``."""
+        with self._database.write() as connection:
+            _put_changes(connection, _number(connection, namespace, id), changes)
+
+    def get(self, namespace: str, id: str) -> Operation | None:
+        """As ``Operations.get``."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                f"SELECT {_ROW} FROM operations WHERE namespace = ? AND id = ?", (namespace, id)
+            ).fetchone()
+            return None if row is None else _operation(row, _changes(connection, row))
+
+    def list(
+        self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
+    ) -> Sequence[Operation]:
+        """As ``Operations.list``."""
+        wanted = "namespace = ?"
+        bound: list[str | int] = [namespace]
+        if memory is not None:
+            wanted += " AND number IN (SELECT number FROM operation_changes WHERE memory = ?)"
+            bound.append(memory)
+        with self._database.read() as connection:
+            if before is not None:
+                wanted += " AND number < ?"
+                bound.append(_number(connection, namespace, before))
+            rows = connection.execute(
+                f"SELECT {_ROW} FROM operations WHERE {wanted} ORDER BY number DESC LIMIT ?", (*bound, limit)
+            ).fetchall()
+            return [_operation(row, _changes(connection, row)) for row in rows]
+
+    def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
+        """As ``Operations.later``."""
+        found: defaultdict[str, list[Operation]] = defaultdict(list)
+        with self._database.read() as connection:
+            for row in connection.execute(_LATER, (_number(connection, namespace, id), namespace)):
+                found[row[8]].append(_operation(row[:8], [row[8:]]))
+        return found
+
+    def undone(self, namespace: str, id: str, by: str | None) -> None:
+        """As ``Operations.undone``."""
+        with self._database.write() as connection:
+            connection.execute(
+                "UPDATE operations SET undone_by = ? WHERE namespace = ? AND id = ?", (by, namespace, id)
+            )
+
+    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
+        """As ``Operations.erase``."""
+        with self._database.write() as connection:
+            connection.executemany(
+                f"UPDATE operation_changes SET fields = NULL WHERE memory = ? AND {_KEPT}",
+                [(one, namespace) for one in ids],
+            )
+            rows = connection.execute(
+                f"SELECT memory, before, gone, fields, number FROM operation_changes WHERE {_KEPT}", (namespace,)
+            ).fetchall()
+            connection.executemany(
+                "UPDATE operation_changes SET fields = NULL WHERE memory = ? AND number = ?",
+                [(row[0], row[4]) for row in rows if says(_change(row[:4]), holds)],
+            )
+
+    def clear(self, namespace: str) -> int:
+        """As ``Operations.clear``."""
+        of_user = "number IN (SELECT number FROM operations WHERE namespace = ?)"
+        with self._database.write() as connection:
+            connection.execute(f"DELETE FROM operation_changes WHERE {of_user}", (namespace,))
+            connection.execute("DELETE FROM operations WHERE namespace = ?", (namespace,))
+            gone = connection.changes()
+            self._database.mark_erasure(connection)
+        return gone
+
+
+class OperationTables:
+    """The tables as a component of a database."""
+
+    name = "operations"
+
+    @property
+    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+        """What has been done to the tables, in order."""
+        return (m001_tables,)
+
+    def verify(self, connection: apsw.Connection) -> list[Finding]:
+        """Look for changes of no operation, and for fields that are not JSON."""
+        findings = [
+            Finding(self.name, "a change belongs to no operation", memory)
+            for (memory,) in connection.execute(
+                "SELECT memory FROM operation_changes WHERE number NOT IN (SELECT number FROM operations)"
+            )
+        ]
+        unread = "SELECT memory FROM operation_changes WHERE fields IS NOT NULL AND NOT json_valid(fields)"
+        return findings + [
+            Finding(self.name, "the fields of a change cannot be read", one) for (one,) in connection.execute(unread)
+        ]
+
+    def rebuild(self, connection: apsw.Connection) -> None:
+        """Nothing here is derived."""
+
+    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+        """Copy every row."""
+        copied = 0
+        for table in _TABLES:
+            for row in source.execute(f"SELECT * FROM {table}"):
+                target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' for _ in row)})", row)
+                copied += 1
+        return copied
+
+
+def m001_tables(connection: apsw.Connection) -> None:
+    """Make the first tables."""
+    for statement in (
+        """
+        CREATE TABLE operations (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            namespace TEXT NOT NULL,
+            id TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            actor TEXT NOT NULL,
+            at TEXT NOT NULL,
+            zone INTEGER NOT NULL,
+            undoes TEXT,
+            undone_by TEXT,
+            UNIQUE (namespace, id)
+        ) STRICT
+        """,
+        """
+        CREATE TABLE operation_changes (
+            memory TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            place INTEGER NOT NULL,
+            before INTEGER,
+            gone INTEGER NOT NULL,
+            fields TEXT,
+            PRIMARY KEY (memory, number)
+        ) STRICT, WITHOUT ROWID
+        """,
+        "CREATE INDEX operation_changes_by_number ON operation_changes (number)",
+    ):
+        connection.execute(statement)
+
+
+def _put_changes(connection: apsw.Connection, number: int, changes: Sequence[Change]) -> None:
+    (place,) = connection.execute(
+        "SELECT coalesce(max(place) + 1, 0) FROM operation_changes WHERE number = ?", (number,)
+    ).fetchone() or (0,)
+    connection.executemany(
+        "INSERT INTO operation_changes (memory, number, place, before, gone, fields) VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (change.id, number, at, change.before, int(change.gone), _fields(change))
+            for at, change in enumerate(changes, start=place)
+        ],
+    )
+
+
+def _number(connection: apsw.Connection, namespace: str, id: str) -> int:
+    row = connection.execute("SELECT number FROM operations WHERE namespace = ? AND id = ?", (namespace, id)).fetchone()
+    if row is None:
+        raise unknown_operation(id)
+    return int(row[0])
+
+
+def _changes(connection: apsw.Connection, row: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    sql = "SELECT memory, before, gone, fields FROM operation_changes WHERE number = ? ORDER BY place"
+    return connection.execute(sql, (row[0],)).fetchall()
+
+
+def _operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:
+    _, id, kind, actor, at, zone, undoes, undone_by = row
+    return Operation(
+        id=id,
+        kind=kind,
+        actor=cast("Actor", actor),
+        at=from_text(at, zone),
+        changes=tuple(_change(change) for change in changes),
+        undoes=undoes,
+        undone_by=undone_by,
+    )
+
+
+def _fields(change: Change) -> str | None:
+    if not change.old and not change.new:
+        return None
+    return json.dumps({"old": dict(change.old), "new": dict(change.new)}, ensure_ascii=False, sort_keys=True)
+
+
+def _change(row: Sequence[Any]) -> Change:
+    memory, before, gone, fields = row
+    known = {"old": {}, "new": {}} if fields is None else json.loads(fields)
+    return Change(memory, before, bool(gone), known["old"], known["new"])

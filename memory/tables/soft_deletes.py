@@ -1,0 +1,295 @@
+"""Soft deletes: what was forgotten with a time of grace, in no answer, until it is erased or restored.
+
+held         namespace, operation, when its bytes are due, the space of its vectors
+held_things  what was put aside, one row each: an entry, a message, texts, or what another part needs to come back
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Final, Protocol
+
+import apsw
+import numpy as np
+
+from memory.history.codec import from_json
+from memory.history.sync_history import HistoryRow
+from memory.timestamps import from_text, to_text
+from vectorstore import DamageError, Database, Entry, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """All that one forgetting put aside. *parts* is what other parts need to come back, by their name.
+
+    *entries* are by lane (a namespace of the store). *space* names the vectors; those of another are of no use.
+    *words* are the texts by which a tombstone knows it again.
+    """
+
+    operation: str
+    namespace: str
+    due: datetime
+    space: str
+    entries: tuple[tuple[str, Entry], ...]
+    messages: tuple[HistoryRow, ...]
+    words: tuple[str, ...] = ()
+    parts: tuple[tuple[str, str], ...] = ()
+
+
+class Held(Protocol):
+    """Packages by the operation that put them aside. Each call is one transaction, or part of its thread's."""
+
+    def put(self, package: Package) -> None:
+        """Put a package aside."""
+        ...
+
+    def get(self, namespace: str, operation: str) -> Package | None:
+        """Return a package; None where there is none (any more)."""
+        ...
+
+    def due(self, at: datetime) -> Sequence[tuple[str, str]]:
+        """Return (namespace, operation) of those whose time is over *at* a moment, the first due first."""
+        ...
+
+    def next_due(self) -> datetime | None:
+        """Return when the next one is due; None where nothing is held."""
+        ...
+
+    def of(self, namespace: str) -> Sequence[str]:
+        """Return the operations of a namespace that hold something, the first due first."""
+        ...
+
+    def erase(self, namespace: str, operation: str) -> bool:
+        """Remove a package with its bytes; say whether it was there."""
+        ...
+
+
+class InMemoryHeld:
+    """``Held`` for a store without a file."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._packages: dict[tuple[str, str], Package] = {}
+
+    def put(self, package: Package) -> None:
+        """As ``Held.put``."""
+        with self._lock:
+            self._packages[package.namespace, package.operation] = package
+
+    def get(self, namespace: str, operation: str) -> Package | None:
+        """As ``Held.get``."""
+        with self._lock:
+            return self._packages.get((namespace, operation))
+
+    def due(self, at: datetime) -> Sequence[tuple[str, str]]:
+        """As ``Held.due``."""
+        return [(one.namespace, one.operation) for one in self._sorted() if one.due <= at]
+
+    def next_due(self) -> datetime | None:
+        """As ``Held.next_due``."""
+        return next((one.due for one in self._sorted()), None)
+
+    def of(self, namespace: str) -> Sequence[str]:
+        """As ``Held.of``."""
+        return [one.operation for one in self._sorted() if one.namespace == namespace]
+
+    def erase(self, namespace: str, operation: str) -> bool:
+        """As ``Held.erase``."""
+        with self._lock:
+            return self._packages.pop((namespace, operation), None) is not None
+
+    def _sorted(self) -> list[Package]:
+        with self._lock:
+            return sorted(self._packages.values(), key=lambda one: (one.due, one.operation))
+
+
+_TABLES: Final = ("held", "held_things")
+_THING: Final = "kind, place, data, vector"
+
+
+class SqliteHeld:
+    """``Held`` in a database's file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.attach(HeldTables())
+
+    def put(self, package: Package) -> None:
+        """As ``Held.put``."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT INTO held (namespace, operation, due, space) VALUES (?, ?, ?, ?)",
+                (package.namespace, package.operation, to_text(package.due), package.space),
+            )
+            key = connection.last_insert_rowid()
+            connection.executemany(
+                f"INSERT INTO held_things (held, {_THING}, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+                ((key, *thing, _checksum(thing)) for thing in _things(package)),
+            )
+
+    def get(self, namespace: str, operation: str) -> Package | None:
+        """As ``Held.get``."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT key, due, space FROM held WHERE namespace = ? AND operation = ?", (namespace, operation)
+            ).fetchone()
+            if row is None:
+                return None
+            things = connection.execute(
+                f"SELECT {_THING}, checksum FROM held_things WHERE held = ? ORDER BY key", (row[0],)
+            )
+            return _package(namespace, operation, row, [_checked(thing) for thing in things])
+
+    def due(self, at: datetime) -> Sequence[tuple[str, str]]:
+        """As ``Held.due``."""
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT namespace, operation FROM held WHERE due <= ? ORDER BY due, operation", (to_text(at),)
+            )
+            return [(str(namespace), str(operation)) for namespace, operation in rows]
+
+    def next_due(self) -> datetime | None:
+        """As ``Held.next_due``."""
+        with self._database.read() as connection:
+            (due,) = next(connection.execute("SELECT min(due) FROM held"))
+        return None if due is None else from_text(due)
+
+    def of(self, namespace: str) -> Sequence[str]:
+        """As ``Held.of``."""
+        sql = "SELECT operation FROM held WHERE namespace = ? ORDER BY due, operation"
+        with self._database.read() as connection:
+            return [operation for (operation,) in connection.execute(sql, (namespace,))]
+
+    def erase(self, namespace: str, operation: str) -> bool:
+        """As ``Held.erase``."""
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM held WHERE namespace = ? AND operation = ?", (namespace, operation))
+            there = bool(connection.changes())
+            self._database.mark_erasure(connection)
+        return there
+
+
+class HeldTables:
+    """The tables as a component of a database."""
+
+    name = "held"
+
+    @property
+    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+        """What has been done to the tables, in order."""
+        return (m001_tables,)
+
+    def verify(self, connection: apsw.Connection) -> list[Finding]:
+        """Compare each thing with its checksum."""
+        rows = connection.execute(f"SELECT {_THING}, checksum FROM held_things")
+        return [
+            Finding(self.name, "what is held is not what was put aside", row[0])
+            for row in rows
+            if _checksum(row[:-1]) != row[-1]
+        ]
+
+    def rebuild(self, connection: apsw.Connection) -> None:
+        """Nothing here is derived."""
+
+    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+        """Copy every row."""
+        copied = 0
+        for table in _TABLES:
+            for row in source.execute(f"SELECT * FROM {table}"):
+                target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' for _ in row)})", row)
+                copied += 1
+        return copied
+
+
+def m001_tables(connection: apsw.Connection) -> None:
+    """Make the first tables."""
+    for statement in (
+        """
+        CREATE TABLE held (
+            key INTEGER PRIMARY KEY,
+            namespace TEXT NOT NULL,
+            operation TEXT NOT NULL,
+            due TEXT NOT NULL,
+            space TEXT NOT NULL,
+            UNIQUE (namespace, operation)
+        ) STRICT
+        """,
+        "CREATE INDEX held_due ON held (due)",
+        """
+        CREATE TABLE held_things (
+            key INTEGER PRIMARY KEY,
+            held INTEGER NOT NULL REFERENCES held (key) ON DELETE CASCADE,
+            kind TEXT NOT NULL,
+            place TEXT NOT NULL,
+            data TEXT NOT NULL,
+            vector BLOB,
+            checksum INTEGER NOT NULL
+        ) STRICT
+        """,
+        "CREATE INDEX held_things_of ON held_things (held)",
+    ):
+        connection.execute(statement)
+
+
+def _things(package: Package) -> Iterator[tuple[str, str, str, bytes | None]]:
+    for lane, entry in package.entries:
+        vector = None if entry.vector is None else np.asarray(entry.vector, dtype="<f4").tobytes()
+        fields = (entry.id, entry.text, entry.context, dict(entry.metadata), entry.no_vector)
+        yield "entry", lane, _json(fields), vector
+    for row in package.messages:
+        said = (row.session, row.sequence, to_text(row.at), row.memory, row.message.model_dump_json())
+        yield "message", "", _json(said), None
+    for words in package.words:
+        yield "words", "", _json(words), None
+    for part, kept in package.parts:
+        yield "part", part, _json(kept), None
+
+
+def _package(namespace: str, operation: str, row: Sequence[Any], things: Sequence[tuple[Any, ...]]) -> Package:
+    found: dict[str, list[tuple[str, Any, bytes | None]]] = {}
+    for kind, place, data, vector in things:
+        found.setdefault(kind, []).append((place, json.loads(data), vector))
+    return Package(
+        operation=operation,
+        namespace=namespace,
+        due=from_text(row[1]),
+        space=row[2],
+        entries=tuple((lane, _entry(fields, vector)) for lane, fields, vector in found.get("entry", ())),
+        messages=tuple(_message(namespace, fields) for _, fields, _ in found.get("message", ())),
+        words=tuple(words for _, words, _ in found.get("words", ())),
+        parts=tuple((part, kept) for part, kept, _ in found.get("part", ())),
+    )
+
+
+def _entry(fields: Sequence[Any], vector: bytes | None) -> Entry:
+    id, text, context, metadata, no_vector = fields
+    row = None if vector is None else np.frombuffer(vector, dtype="<f4").astype(np.float32)
+    return Entry(id, row, text, context, metadata, no_vector=no_vector)
+
+
+def _message(namespace: str, fields: Sequence[Any]) -> HistoryRow:
+    session, sequence, at, memory, message = fields
+    return HistoryRow(namespace, session, sequence, from_json(message), from_text(at), memory)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _checked(row: Sequence[Any]) -> tuple[Any, ...]:
+    if _checksum(row[:-1]) != row[-1]:
+        raise DamageError([Finding("held", "what is held is not what was put aside", row[0])])
+    return tuple(row[:-1])
+
+
+def _checksum(thing: Sequence[Any]) -> int:
+    digest = blake2b(digest_size=8)
+    for part in thing:
+        data = b"" if part is None else part if isinstance(part, bytes) else part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return int.from_bytes(digest.digest(), "little", signed=True)

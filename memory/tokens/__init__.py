@@ -1,0 +1,1 @@
+"""Token counts: exact by tiktoken, or an estimate that does not undercount."""

@@ -1,0 +1,193 @@
+"""Token counters, and the tokens of a message: its texts, tool calls, documents, and images by their size.
+
+>>> EstimatingCounter().count("I moved to Lisbon.")
+8
+
+The size of an image is read from its header (PNG, GIF, JPEG, WebP): no pixel is read and no length is trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from inspect import getattr_static
+from typing import Protocol, cast, runtime_checkable
+
+from memory.errors import ArgumentError, TokenizerUnavailable
+from memory.messages import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+from memory.tokens.estimating_counter import EstimatingCounter
+from memory.tokens.tiktoken_counter import TiktokenCounter
+
+# Start-of-frame markers of JPEG: all C0-CF but the tables C4 (Huffman), C8 (reserved) and CC (arithmetic).
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_BARE_MARKERS = frozenset({0x01, *range(0xD0, 0xD8)})
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Return (width, height), or None where the header is unknown, cut or says zero."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        size = _big(data, 16, 4), _big(data, 20, 4)
+    elif data[:6] in (b"GIF87a", b"GIF89a"):
+        size = _little(data, 6, 2), _little(data, 8, 2)
+    elif data.startswith(b"\xff\xd8"):
+        size = _jpeg(data)
+    elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        size = _webp(data)
+    else:
+        return None
+    return size if min(size) > 0 else None
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    position = 2
+    while position + 4 <= len(data):
+        if data[position] != 0xFF:
+            return 0, 0
+        marker = data[position + 1]
+        if marker == 0xFF:  # fill byte
+            position += 1
+        elif marker in _BARE_MARKERS:
+            position += 2
+        elif marker in _FRAMES:
+            return _big(data, position + 7, 2), _big(data, position + 5, 2)
+        else:
+            position += 2 + max(_big(data, position + 2, 2), 2)
+    return 0, 0
+
+
+def _webp(data: bytes) -> tuple[int, int]:
+    kind = data[12:16]
+    if kind == b"VP8X" and len(data) >= 30:
+        return _little(data, 24, 3) + 1, _little(data, 27, 3) + 1
+    if kind == b"VP8L" and data[20:21] == b"\x2f" and len(data) >= 25:
+        bits = _little(data, 21, 4)
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
+        return _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF
+    return 0, 0
+
+
+def _big(data: bytes, start: int, length: int) -> int:
+    part = data[start : start + length]
+    return int.from_bytes(part, "big") if len(part) == length else 0
+
+
+def _little(data: bytes, start: int, length: int) -> int:
+    part = data[start : start + length]
+    return int.from_bytes(part, "little") if len(part) == length else 0
+
+
+MESSAGE_OVERHEAD = 4
+IMAGE_TILE = 64
+TILE_TOKENS = 170
+UNREADABLE_IMAGE_TOKENS = 2500
+DOCUMENT_BYTES_PER_TOKEN = 1500
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """Counts tokens. *exact* is False for an estimate; *name* tells how it counts. Any thread may call."""
+
+    @property
+    def name(self) -> str:
+        """The encoding, or the rule of the estimate."""
+        ...
+
+    @property
+    def exact(self) -> bool:
+        """Whether the counts are those of a tokenizer."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of *text*; 0 for an empty one."""
+        ...
+
+
+def checked_counter(counter: object, argument: str = "counter") -> TokenCounter:
+    """Return *counter* if it is a ``TokenCounter``; its properties are not asked, since that may load tables."""
+    whole = all(getattr_static(counter, name, None) is not None for name in ("name", "exact", "count"))
+    if isinstance(counter, type) or not whole:
+        expected = "a TokenCounter (name, exact, count(text)) is needed, such as EstimatingCounter()"
+        raise ArgumentError(argument, counter, expected)
+    return cast("TokenCounter", counter)
+
+
+class FallbackCounter:
+    """*exact_counter* where its tables can be had, else *estimate*; decided at the first count, once."""
+
+    def __init__(self, exact_counter: TiktokenCounter, estimate: TokenCounter) -> None:
+        self._exact_counter = exact_counter
+        self._estimate = estimate
+        self._chosen: TokenCounter | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the counter in use; asking decides which."""
+        return self._choice().name
+
+    @property
+    def exact(self) -> bool:
+        """Whether counts are exact; asking decides which counter is used."""
+        return self._choice().exact
+
+    def count(self, text: str) -> int:
+        """As the protocol says; the first call may take as long as the tables do."""
+        return self._choice().count(text)
+
+    def _choice(self) -> TokenCounter:
+        if self._chosen is None:
+            try:
+                self._exact_counter.load()
+                self._chosen = self._exact_counter
+            except TokenizerUnavailable:
+                self._chosen = self._estimate
+        return self._chosen
+
+
+def default_counter(*, offline: bool = False) -> TokenCounter:
+    """Return tiktoken's counter with the estimate behind it; ``exact`` tells which of them counts."""
+    return FallbackCounter(TiktokenCounter(offline=offline), EstimatingCounter())
+
+
+def message_tokens(message: Message, counter: TokenCounter) -> int:
+    """Return what *message* takes in a model's context: its text, tool calls and results, thinking, media."""
+    if not isinstance(message, Message):
+        raise ArgumentError("message", message, "a Message is needed")
+    if not hasattr(counter, "count"):
+        raise ArgumentError("counter", counter, "a TokenCounter is needed, such as EstimatingCounter()")
+    name = counter.count(message.name) if message.name else 0
+    return MESSAGE_OVERHEAD + name + sum(_block_tokens(block, counter) for block in message.blocks)
+
+
+def _block_tokens(block: Block, counter: TokenCounter) -> int:
+    if isinstance(block, TextBlock):
+        return counter.count(block.text)
+    if isinstance(block, ImageBlock):
+        return image_tokens(block.data)
+    if isinstance(block, DocumentBlock):
+        if block.media_type == "text/plain":
+            return counter.count(block.data.decode("utf-8", "replace"))
+        return math.ceil(len(block.data) / DOCUMENT_BYTES_PER_TOKEN)
+    if isinstance(block, ThinkingBlock):
+        return counter.count(block.text + (block.redacted or ""))
+    if isinstance(block, ToolCallBlock):
+        arguments = block.invalid if block.invalid is not None else json.dumps(block.arguments, ensure_ascii=False)
+        return counter.count(block.name) + counter.count(arguments)
+    return counter.count(block.name) + sum(_block_tokens(part, counter) for part in block.content)
+
+
+def image_tokens(data: bytes) -> int:
+    """Return the tokens of an image by its size; a fixed number where its header cannot be read."""
+    size = image_size(data)
+    if size is None:
+        return UNREADABLE_IMAGE_TOKENS
+    width, height = size
+    return math.ceil(width / IMAGE_TILE) * math.ceil(height / IMAGE_TILE) * TILE_TOKENS

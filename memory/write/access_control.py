@@ -1,0 +1,82 @@
+"""Access control: which actor may change which memory, and what may be given to a remote embedder.
+
+A less trusted actor (a tool, a document, a model) may add and be recalled. It corrects, supersedes, pins, weighs,
+ends or erases nothing that is trusted more, unless somebody who is trusted enough said yes.
+
+    >>> may_change("tool", Memory("I like tea.", trust=Trust.USER))
+    False
+    >>> may_change("tool", Memory("I like tea.", trust=Trust.USER), approved_by="user")
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from memory.embedders.protocol import is_remote
+from memory.errors import NotTrusted
+from memory.models import Actor, Memory, Operation, Trust, choice
+from memory.validation import actor_named
+from vectorstore import Entry
+
+
+def trust_of(actor: Actor) -> Trust:
+    """Return how far *actor*'s word is trusted."""
+    return Trust.of(actor_named(actor, "actor"))
+
+
+def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:
+    """Whether *actor*, or who approved what it does, is trusted at least as much as *memory*."""
+    actors = [actor_named(actor, "actor")]
+    if approved_by is not None:
+        actors.append(actor_named(approved_by, "approved_by"))
+    trust = choice(Trust, memory.trust, "memory.trust")
+    return any(Trust.of(name).rank <= trust.rank for name in actors)
+
+
+def check_may_change(
+    actor: Actor,
+    memories: Iterable[Memory],
+    operation: str,
+    *,
+    approved_by: Actor | None = None,
+    what: str = "memory",
+) -> None:
+    """Raise ``NotTrusted`` for the first of *memories* on which *actor* may not carry out *operation* ("forget").
+
+    *what* they are, in the error.
+    """
+    for memory in memories:
+        if not may_change(actor, memory, approved_by=approved_by):
+            raise NotTrusted(memory.id, operation, actor, memory.trust, what)
+
+
+def check_may_undo(actor: Actor, done: Operation, *, approved_by: Actor | None = None) -> None:
+    """Raise ``NotTrusted`` where *done* was decided by somebody who is trusted more than *actor*."""
+    decided = trust_of(done.actor)
+    if not may_change(actor, Memory("", trust=decided), approved_by=approved_by):
+        raise NotTrusted(done.id, "undo", actor, decided, "operation")
+
+
+def trust_after(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> Trust:
+    """Return how far *memory* is to be trusted once *actor* has put other words in its place.
+
+    The user's words, or what the user approved, are the user's; nobody else raises what was trusted less.
+    """
+    if Trust.USER in (trust_of(actor), None if approved_by is None else trust_of(approved_by)):
+        return Trust.USER
+    return Trust.least((memory.trust, trust_of(actor)))
+
+
+NOT_SENT: Final = "sensitive: not sent to a remote embedder"
+
+
+def may_embed(memory: Memory, embedder: object) -> bool:
+    """Whether the words of *memory* may be given to *embedder*."""
+    return not (memory.sensitive and is_remote(embedder))
+
+
+def may_embed_entry(entry: Entry, embedder: object) -> bool:
+    """As ``may_embed``, for a memory as it is stored."""
+    return not (entry.metadata.get("sensitive") is True and is_remote(embedder))

@@ -1,0 +1,394 @@
+"""Embedding service: vectors for writes and questions; an embedder that fails or hangs never fails a write.
+
+What could not be embedded is stored without a vector, found by its words, and embedded later. The space of a vector is
+checked again before it is stored, so that a migration to another space, here or in another process, mixes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from memory.embedders.cache import CachedEmbedder
+from memory.embedders.cache_sqlite import MAX_BYTES, SqliteEmbeddingCache
+from memory.embedders.fingerprint import agree, named_for, nearness, probe
+from memory.embedders.protocol import (
+    Embedder,
+    EmbeddingKind,
+    Embeddings,
+    Truncation,
+    checked_embedder,
+    embed_detailed,
+    forget_texts,
+)
+from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
+from memory.http.redaction import redacted
+from memory.tables.embedder_probes import InMemoryProbes, Probes, Rows, SqliteProbes
+from memory.write.in_flight import UnderWay
+from vectorstore import Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingSettings:
+    """Limits in seconds. ``flush`` and ``reembed`` have none: they do nothing else, and can be cancelled.
+
+    A write waits *write_patience* and *per_text* for each of its texts, and is then stored without vectors; a question
+    waits *question_patience*, and is then answered by words alone. After such a wait the embedder is left alone for
+    *rest*. *mismatch*: an embedder whose vectors are not those of the memory is refused at opening ("raise"), or
+    taken and not used ("words"): everything is found by words, new things wait, and ``reembed`` mends it.
+    *cache_bytes*: keep the vectors of texts in the memory's file, at most so many bytes of them, so that a text that
+    comes again is not embedded again; 0 keeps none.
+    """
+
+    write_patience: float = 60.0
+    per_text: float = 1.0
+    question_patience: float = 10.0
+    rest: float = 30.0
+    cache_bytes: int = 0
+    mismatch: Literal["raise", "words"] = "raise"
+
+    def __post_init__(self) -> None:
+        for name in ("write_patience", "per_text", "question_patience", "rest"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+                raise ArgumentError(name, value, "a number of seconds, at least 0, is needed")
+        if type(self.cache_bytes) is not int or self.cache_bytes < 0:
+            raise ArgumentError("cache_bytes", self.cache_bytes, "a number of bytes, at least 0, is needed")
+        if self.mismatch not in ("raise", "words"):
+            raise ArgumentError("mismatch", self.mismatch, "'raise' or 'words' is needed")
+
+
+def checked_settings(settings: object) -> EmbeddingSettings:
+    """Return *settings* if they are ``EmbeddingSettings``; None are the usual ones."""
+    if settings is not None and not isinstance(settings, EmbeddingSettings):
+        raise ArgumentError("embedding_settings", settings, "EmbeddingSettings are needed, or None")
+    return settings or EmbeddingSettings()
+
+
+NOTHING_TO_EMBED = "nothing to embed"
+ZEROS = "it gave a vector of zeros"
+NO_EMBEDDER = "no embedder is configured"
+REFUSED = "the embedder refused it"
+SWITCHED = "the memory was switched to another embedder meanwhile"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """A vector for each text or None; *reasons* say why one never has one, *deferred* why all must wait.
+
+    By place: *refused* says which texts the embedder refused and why (they wait, by themselves), *truncated* which it
+    cut. *space* is that of the vectors.
+    """
+
+    vectors: tuple[Vector | None, ...]
+    reasons: tuple[str | None, ...]
+    deferred: str | None = None
+    refused: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
+    space: Space | None = None
+
+    @classmethod
+    def later(cls, count: int, why: str) -> Embedded:
+        """Return *count* texts whose vectors are still to come."""
+        return cls((None,) * count, (None,) * count, why)
+
+    def waits(self, place: int) -> str | None:
+        """Return why the text at *place* has no vector yet; None when it has one or never will."""
+        return self.refused.get(place) or self.deferred
+
+    def among(self, count: int, places: Sequence[int], reason: str) -> Embedded:
+        """Return the same as part of *count* texts: these are at *places*, the others get no vector for *reason*."""
+        vectors: list[Vector | None] = [None] * count
+        reasons: list[str | None] = [reason] * count
+        for new, vector, why in zip(places, self.vectors, self.reasons, strict=True):
+            vectors[new], reasons[new] = vector, why
+        return replace(
+            self,
+            vectors=tuple(vectors),
+            reasons=tuple(reasons),
+            refused={places[old]: why for old, why in self.refused.items()},
+            truncated={places[old]: cut for old, cut in self.truncated.items()},
+        )
+
+    def part(self, places: Sequence[int]) -> Embedded:
+        """Return the same of some of the texts, in the order of *places*."""
+        return replace(
+            self,
+            vectors=tuple(self.vectors[place] for place in places),
+            reasons=tuple(self.reasons[place] for place in places),
+            refused={new: self.refused[old] for new, old in enumerate(places) if old in self.refused},
+            truncated={new: self.truncated[old] for new, old in enumerate(places) if old in self.truncated},
+        )
+
+
+def embedded(made: Embeddings, space: Space) -> Embedded:
+    """Return an embedder's answer as it is stored."""
+    filled = [bool(row.any()) for row in made.vectors]
+    never = [None if some or place in made.refused else NOTHING_TO_EMBED for place, some in enumerate(filled)]
+    vectors = tuple(row.copy() if some else None for row, some in zip(made.vectors, filled, strict=True))
+    refused = {place: f"{REFUSED}: {redacted(why)}" for place, why in made.refused.items()}
+    return Embedded(vectors, tuple(never), None, refused, dict(made.truncated), space)
+
+
+async def asked_once(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+    """Return *embedder*'s checked answer; a text that stands there twice is given to it once."""
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    made = checked(await embed_detailed(embedder, list(places), kind), list(places))
+    if len(places) == len(texts):
+        return made
+    at = [places[text] for text in texts]
+    return Embeddings(
+        made.vectors[at],
+        {place: made.truncated[one] for place, one in enumerate(at) if one in made.truncated},
+        {place: made.refused[one] for place, one in enumerate(at) if one in made.refused},
+    )
+
+
+def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:
+    """Return *made* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
+    try:
+        rows = np.asarray(made.vectors, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(
+            f"{len(texts)} texts gave {type(made.vectors).__name__}, not an array of numbers"
+        ) from error
+    if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
+        raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
+    empty = {
+        place: ZEROS for place in np.flatnonzero(~rows.any(axis=1)).tolist() if any(map(str.isalnum, texts[place]))
+    }
+    return Embeddings(rows, made.truncated, {**empty, **made.refused})
+
+
+_WORDS_ALONE = "searched by words alone"
+
+_log = logging.getLogger(__name__)
+
+
+class Embedding:
+    """An embedder (or none) for one store; sets the store's space on first use. Any task may call.
+
+    *problem* is why the last try to embed failed, None where it did not. *under_way* knows the writes that have begun.
+    """
+
+    def __init__(
+        self,
+        store: VectorStore,
+        embedder: Embedder | None,
+        *,
+        settings: EmbeddingSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = checked_settings(settings)
+        self.problem: str | None = None
+        self.under_way = UnderWay()
+        self._store = store
+        self._lasting = lifecycle_of(store)
+        self._clock = clock
+        self._rests_until = -1.0
+        self._trusted: Space | None = None
+        if embedder is not None:
+            checked_embedder(embedder)
+            if store.space is None and self._lasting is None:
+                reason = "a store without the lifecycle part needs its space when it is made"
+                raise UnsupportedError("embedder", reason)
+            if self.settings.mismatch == "raise":
+                _check_name(store.space, embedder)
+        database = None if self._lasting is None else self._lasting.database
+        self.probes: Probes = InMemoryProbes() if database is None else SqliteProbes(database)
+        limit = self.settings.cache_bytes or MAX_BYTES
+        self._cache = None if database is None else SqliteEmbeddingCache(database, max_bytes=limit)
+        self.embedder = embedder if embedder is None else self._kept(embedder)
+
+    @property
+    def resting(self) -> bool:
+        """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
+        return self._clock() < self._rests_until or self.under_way.closing
+
+    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> Embedded:
+        """Return the vectors of *texts* for storing; raises nothing but cancellation. *patient*: without a limit."""
+        if not texts:
+            return Embedded((), ())
+        if self.embedder is None:
+            return Embedded.later(len(texts), NO_EMBEDDER)
+        patience = None if patient else self.settings.write_patience + self.settings.per_text * len(texts)
+        try:
+            made, space = await self._asked(self.embedder, texts, "document", patience)
+        except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
+            if not isinstance(error, EmbedderMismatch):  # which is nobody's failure, and is in the item's line
+                _log.warning("embedding failed: %s", type(error).__name__)
+            return Embedded.later(len(texts), self._failed(error))
+        return embedded(made, space)
+
+    async def queries(self, texts: Sequence[str]) -> tuple[dict[str, Vector], str | None]:
+        """Return the vectors of a question's wordings, and a note where words alone must do."""
+        if self.embedder is None:
+            return {}, f"{_WORDS_ALONE}: {NO_EMBEDDER}"
+        if not texts or self._store.space is None:
+            return {}, None if not texts else f"{_WORDS_ALONE}: nothing has a vector yet"
+        try:
+            made, _ = await self._asked(self.embedder, texts, "query", self.settings.question_patience)
+        except Exception as error:  # as in vectors(): a failing embedder degrades the recall and says so
+            return {}, f"{_WORDS_ALONE}: {self._failed(error)}"
+        found = {text: row for text, row in zip(texts, made.vectors, strict=True) if row.any()}
+        refused = next(iter(made.refused.values()), None)
+        return found, f"{_WORDS_ALONE}: the embedder refused: {refused}" if refused and not found else None
+
+    async def mismatch(self) -> str | None:
+        """Ask the embedder for the probes; return why its vectors are not the memory's, None where they are.
+
+        Nothing is written. One that fails raises what it raised.
+        """
+        embedder, space = self.embedder, self._store.space
+        if embedder is None or space is None:
+            return None
+        try:
+            _check_name(space, embedder)
+            known = await asyncio.to_thread(self.probes.get, space.fingerprint)
+            if known is not None:
+                _check_probes(embedder, known, await probe(embedder))
+        except EmbedderMismatch as error:
+            return str(error)
+        return None
+
+    def follow(self) -> Space | None:
+        """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
+        space = self._store.space
+        if space is None or self._lasting is None:
+            return space
+        recorded = self._lasting.recorded_space()
+        if recorded is not None and recorded != space:
+            self._lasting.set_space(recorded)
+        return self._store.space
+
+    def still(self, made: Embedded) -> Embedded:
+        """Return *made* if its vectors may be stored, else as still to come; in the transaction that stores them."""
+        if made.space is None or self.follow() == made.space:
+            return made
+        return Embedded.later(len(made.vectors), SWITCHED)
+
+    def use(self, embedder: Embedder, space: Space) -> None:
+        """Go on with *embedder*, whose vectors the store has now."""
+        self.embedder, self._trusted, self.problem = self._kept(embedder), space, None
+        self._rests_until = -1.0
+
+    def forget(self, texts: Sequence[str]) -> None:
+        """Remove what is kept of *texts*, which are to be erased; in the transaction that erases them.
+
+        What a file's cache holds goes whichever embedder is in use now.
+        """
+        if self._cache is not None:
+            self._cache.erase(texts)
+        forget_texts(self.embedder, texts)
+
+    def kept(self) -> int:
+        """Return how many bytes of vectors the file's cache holds, whether it is used now or not. In a thread."""
+        return 0 if self._cache is None else self._cache.size()
+
+    def close(self) -> None:
+        """Write down what the cache was asked for. In a thread."""
+        if self._cache is not None and self.settings.cache_bytes:
+            self._cache.close()
+
+    def _kept(self, embedder: Embedder) -> Embedder:
+        if self._cache is None or not self.settings.cache_bytes or isinstance(embedder, CachedEmbedder):
+            return embedder
+        return CachedEmbedder(embedder, self._cache)
+
+    def _failed(self, error: Exception) -> str:
+        self._trusted = None  # what comes back may be another model
+        said = str(error) if isinstance(error, EmbedderMismatch) else redacted(str(error)) or type(error).__name__
+        self.problem = said if isinstance(error, EmbedderMismatch) else f"the embedder failed: {said}"
+        return self.problem
+
+    async def _asked(
+        self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind, patience: float | None
+    ) -> tuple[Embeddings, Space]:
+        if self.under_way.closing:
+            raise EmbedderError("the memory is being closed")
+        if self.resting and patience is not None:
+            raise EmbedderError(f"it did not answer in time, and is left alone for {self.settings.rest:g} s")
+        try:
+            async with self.under_way.embedding(patience) as limit:
+                made, space = await self._embed(embedder, texts, kind)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise EmbedderError("it cancelled itself") from error
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            if self.under_way.closing:
+                raise EmbedderError("the memory is being closed") from error
+            self._rests_until = self._clock() + self.settings.rest
+            raise EmbedderError(f"no answer within {patience:g} s") from error
+        self.problem = None
+        return made, space
+
+    async def _embed(self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind) -> tuple[Embeddings, Space]:
+        space = self._store.space
+        if space is not None and not named_for(space, embedder):  # it may have been switched to this one elsewhere
+            space = await asyncio.to_thread(self.follow)
+            _check_name(space, embedder)
+        async with _beside(probe(embedder) if self._trusted is None or self._trusted != space else None) as probing:
+            made = await asked_once(embedder, texts, kind)
+            seen = None if probing is None else await probing
+        if seen is not None or space is None:
+            return made, await asyncio.to_thread(self._settle, embedder, made.vectors.shape[1], seen)
+        _check_length(space, embedder, made.vectors.shape[1])
+        return made, space
+
+    def _settle(self, embedder: Embedder, dimension: int, seen: Rows | None) -> Space:
+        """Hold what the embedder gave against what the memory was filled with; the first to come is recorded."""
+        if self._store.space is None and self._lasting is not None:
+            try:
+                self._lasting.set_space(Space(embedder.fingerprint, dimension))
+            except SpaceMismatch as error:
+                raise EmbedderMismatch(str(error.recorded), f"{embedder.fingerprint} ({dimension})") from error
+        space = self._store.space
+        assert space is not None
+        _check_name(space, embedder)
+        _check_length(space, embedder, dimension)
+        if seen is not None:
+            _check_probes(embedder, self.probes.first(space.fingerprint, seen), seen)
+            self._trusted = space
+        return space
+
+
+def _check_name(space: Space | None, embedder: Embedder) -> None:
+    if space is not None and not named_for(space, embedder):
+        raise EmbedderMismatch(space.fingerprint, embedder.fingerprint)
+
+
+def _check_length(space: Space, embedder: Embedder, dimension: int) -> None:
+    if space.dimension != dimension:
+        raise EmbedderMismatch(str(space), f"{embedder.fingerprint} ({dimension} dimensions)")
+
+
+def _check_probes(embedder: Embedder, known: Rows, seen: Rows) -> None:
+    if not agree(known, seen):
+        raise EmbedderChanged(embedder.fingerprint, nearness(known, seen))
+
+
+@asynccontextmanager
+async def _beside(work: Any) -> AsyncIterator[asyncio.Task[Rows] | None]:
+    """Run *work* beside the block; it does not outlive it, and its failure is the block's to see."""
+    if work is None:
+        yield None
+        return
+    task: asyncio.Task[Rows] = asyncio.ensure_future(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,115 @@
+"""Built-in policies: store everything, reject short texts, link near-duplicates.
+
+>>> MinimumLength(10).decide(Memory(text="ok")).action
+<Action.REJECT: 'reject'>
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from memory.errors import ArgumentError
+from memory.models import Memory
+from memory.validation import whole
+from memory.write.policies.base import NEAR, Action, Decision, Near, Stored, Turn, TurnDecision
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAlways:
+    """Everything is kept."""
+
+    def decide(self, memory: Memory) -> Decision:
+        """Accept."""
+        return Decision(Action.ACCEPT)
+
+
+_TOO_SHORT = Decision(Action.REJECT, "too short")
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumLength:
+    """Keeps what has strictly more than *characters*, blanks at both ends not counted; the rest is "too short".
+
+    *of* "turn" counts prompt and answer together, so that a short question stays with its long answer.
+    """
+
+    characters: int
+    of: Literal["item", "turn"] = "item"
+
+    def __post_init__(self) -> None:
+        whole(self.characters, "characters", 1)
+        if self.of not in ("item", "turn"):
+            raise ArgumentError("of", self.of, 'one of "item", "turn" is needed')
+
+    def decide(self, memory: Memory) -> Decision:
+        """Reject what is too short."""
+        return Decision(Action.ACCEPT) if _length(memory) > self.characters else _TOO_SHORT
+
+    def decide_turn(self, turn: Turn) -> TurnDecision:
+        """As ``decide``, for each memory or for all together."""
+        if self.of == "item":
+            return TurnDecision(tuple(self.decide(memory) for memory in turn.memories))
+        long = sum(_length(memory) for memory in turn.memories) > self.characters
+        return TurnDecision((Decision(Action.ACCEPT) if long else _TOO_SHORT,) * len(turn.memories))
+
+
+def _length(memory: Memory) -> int:
+    return len(memory.text.strip())
+
+
+_REASON: Final = "near-duplicate"
+_WORD: Final = re.compile(r"\w+", re.UNICODE)
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """Links a memory to the one of the same kind and speaker that it nearly repeats (metadata "near").
+
+    Near is a cosine of at least *meaning* where an embedder answers, else a share of common words of at least
+    *words*. With *fold* on, one that has no word that the other lacks is not stored a second time: the report names
+    the other. One with a word, number or "not" more is always stored, since it may say something else.
+    """
+
+    meaning: float = 0.95
+    words: float = 0.8
+    fold: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("meaning", "words"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+                raise ArgumentError(name, value, "a number in (0, 1] is needed")
+
+    def decide(self, memory: Memory) -> Decision:
+        """Accept: there is nothing to compare with."""
+        return Decision(Action.ACCEPT)
+
+    async def decide_beside(self, memory: Memory, stored: Stored) -> Decision:
+        """Look for the nearest one of the same kind and speaker."""
+        for near in await stored.nearest(memory):
+            if self._is_near(near) and _alike(near.memory, memory):
+                other = near.memory.id
+                if self.fold and _words(memory.text) == _words(near.memory.text):
+                    return Decision(Action.REJECT, _REASON, of=other)
+                linked = replace(memory, metadata={**memory.metadata, NEAR: other})
+                return Decision(Action.TRANSFORM, _REASON, linked, of=other)
+        return Decision(Action.ACCEPT)
+
+    def _is_near(self, near: Near) -> bool:
+        return near.similarity >= (self.meaning if near.by == "meaning" else self.words)
+
+
+def _alike(one: Memory, other: Memory) -> bool:
+    """Whether both are of one kind, one speaker and one set of scopes, so that either could stand for the other."""
+    return (one.kind, one.role, one.speaker, dict(one.scopes)) == (
+        other.kind,
+        other.role,
+        other.speaker,
+        dict(other.scopes),
+    )
+
+
+def _words(text: str) -> list[str]:
+    return sorted(_WORD.findall(text.casefold()))

@@ -1,0 +1,207 @@
+"""Policies over a function of the caller, plain or a coroutine: a judge of memories, an extractor of facts.
+
+>>> Judge(lambda memory: "lunch" not in memory.text, reason="small talk")
+Judge(small talk)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias
+
+from memory.errors import ArgumentError
+from memory.models import Memory
+from memory.runtime import in_thread
+from memory.validation import names, whole
+from memory.write.policies.base import Action, Decision, OnFailure, Turn, TurnDecision, accepted
+
+PATIENCE: Final = 60.0
+"""Seconds that a function has for its answer, unless its policy says otherwise."""
+
+
+async def called(function: Callable[..., Any], argument: object, patience: float | None) -> Any:
+    """Return what *function* says to *argument*; a plain one runs in a thread, since it may ask a model and wait.
+
+    After *patience* seconds without an answer it has failed (``TimeoutError``); None waits for as long as it takes.
+    """
+    limit = asyncio.timeout(patience)
+    try:
+        async with limit:
+            if inspect.iscoroutinefunction(function):
+                return await function(argument)
+            answer = await in_thread(partial(function, argument), name="mneme-policy")
+            return await answer if inspect.isawaitable(answer) else answer
+    except TimeoutError as error:
+        if limit.expired():
+            raise TimeoutError(f"no answer within {patience:g} seconds") from error
+        raise
+
+
+def checked_function(function: object, what: str) -> None:
+    """Raise ``ArgumentError`` unless *function* can be called with *what* ("a turn")."""
+    if not callable(function):
+        raise ArgumentError("function", function, f"something to call with {what} is needed")
+
+
+def checked_patience(patience: object) -> float | None:
+    """Return *patience* if it is a length of time in seconds, or None."""
+    if patience is None:
+        return None
+    number = isinstance(patience, (int, float)) and not isinstance(patience, bool)
+    if not number or not math.isfinite(patience) or patience <= 0:  # type: ignore[arg-type,operator]  # it is a number
+        raise ArgumentError("patience", patience, "a number of seconds above 0 is needed, or None")
+    return float(patience)  # type: ignore[arg-type]  # as above
+
+
+Verdict: TypeAlias = bool | str | Memory | Decision | None
+"""Keep it (True), do not (False, None), keep these words or this memory instead, or a decision of its own."""
+TurnVerdict: TypeAlias = bool | str | Sequence[bool] | TurnDecision | None
+"""Keep all or nothing, keep one text instead of all, keep those that are True, or a decision of its own."""
+_DISTILLED = "distilled"
+
+
+class Judge:
+    """Asks *function* what becomes of each memory, or (*of* "turn") of prompt and answer together.
+
+    *function* may be a coroutine; a plain one runs in a thread. *reason* is what the report of a rejected one says.
+    When it fails, or has not answered after *patience* seconds, *on_failure* decides: "store" keeps the memory as it
+    was, "reject" does not; None leaves it to the memory's own setting. Either way the report says so, and history keeps
+    what was said.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Memory], Verdict | Awaitable[Verdict]]
+        | Callable[[Turn], TurnVerdict | Awaitable[TurnVerdict]],
+        *,
+        of: Literal["item", "turn"] = "item",
+        reason: str = "judged not worth keeping",
+        on_failure: OnFailure | None = None,
+        patience: float | None = PATIENCE,
+    ) -> None:
+        checked_function(function, "a memory")
+        if of not in ("item", "turn"):
+            raise ArgumentError("of", of, 'one of "item", "turn" is needed')
+        self._function = function
+        self._of = of
+        self._reason = reason
+        self.on_failure = on_failure
+        self._patience = checked_patience(patience)
+
+    def __repr__(self) -> str:
+        return f"Judge({self._reason})"
+
+    async def decide(self, memory: Memory) -> Decision:
+        """Ask about one memory; of a judge of turns, as a turn of one."""
+        if self._of == "turn":
+            return (await self.decide_turn(Turn((memory,)))).decisions[0]
+        return self._read(memory, await called(self._function, memory, self._patience))
+
+    async def decide_turn(self, turn: Turn) -> TurnDecision:
+        """Ask about prompt and answer together, or about each."""
+        if self._of == "item":
+            return TurnDecision(tuple([await self.decide(memory) for memory in turn.memories]))
+        verdict = await called(self._function, turn, self._patience)
+        if isinstance(verdict, TurnDecision):
+            return verdict
+        if isinstance(verdict, str):
+            return self._instead(turn, verdict)
+        if verdict is None or isinstance(verdict, bool):
+            return TurnDecision(accepted(turn) if verdict else (self._no(),) * len(turn.memories))
+        return TurnDecision(tuple(self._read(one, said) for one, said in zip(turn.memories, verdict, strict=True)))
+
+    def _read(self, memory: Memory, verdict: object) -> Decision:
+        if isinstance(verdict, Decision):
+            return verdict
+        if isinstance(verdict, Memory):
+            return Decision(Action.TRANSFORM, _DISTILLED, verdict)
+        if isinstance(verdict, str):
+            return Decision(Action.TRANSFORM, _DISTILLED, replace(memory, text=verdict))
+        if verdict is None or isinstance(verdict, bool):
+            return Decision(Action.ACCEPT) if verdict else self._no()
+        raise ArgumentError("verdict", verdict, "True, False, a text, a Memory or a Decision is needed from a judge")
+
+    def _instead(self, turn: Turn, text: str) -> TurnDecision:
+        if len(turn.memories) == 1:
+            return TurnDecision((Decision(Action.TRANSFORM, _DISTILLED, replace(turn.memories[0], text=text)),))
+        every = tuple(range(len(turn.memories)))
+        made = Memory(text=text, kind="summary")
+        return TurnDecision((Decision(Action.REJECT, _DISTILLED),) * len(every), ((made, every),))
+
+    def _no(self) -> Decision:
+        return Decision(Action.REJECT, self._reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact that was found in a turn: its *memory* (or its text), and the places of the memories it stands in.
+
+    Without *places* it comes from the whole turn, and is trusted no more than the least trusted part of it.
+    """
+
+    memory: Memory | str
+    places: tuple[int, ...] = ()
+
+
+Facts: TypeAlias = Iterable[str | Memory | Fact] | None
+
+
+class Extractor:
+    """Asks *function* for the facts in what is said (memories of *kinds*), and has them stored beside it.
+
+    Each fact has ``derived_from``, and the source, time and scopes of what it was found in. With *keep* off the words
+    themselves stay in history only, wherever a fact was found; where none was, they are kept. A function that fails
+    changes nothing but the report (*on_failure* and *patience* as for a judge). Corrected words are looked through
+    again, and so is what is imported without its facts.
+    """
+
+    makes = True
+
+    def __init__(
+        self,
+        function: Callable[[Turn], Facts | Awaitable[Facts]],
+        *,
+        keep: bool = True,
+        kinds: Iterable[str] = ("turn",),
+        on_failure: OnFailure | None = None,
+        patience: float | None = PATIENCE,
+    ) -> None:
+        checked_function(function, "a turn")
+        self._function = function
+        self._keep = keep
+        self._kinds = frozenset(names(kinds, "kinds"))
+        self.on_failure = on_failure
+        self._patience = checked_patience(patience)
+
+    def decide(self, memory: Memory) -> Decision:
+        """Accept: without a way to store facts beside it, nothing is extracted."""
+        return Decision(Action.ACCEPT)
+
+    async def decide_turn(self, turn: Turn) -> TurnDecision:
+        """Ask for the facts, unless nothing of the turn is of the kinds to look at."""
+        if not any(memory.kind in self._kinds for memory in turn.memories):
+            return TurnDecision(accepted(turn))
+        made = tuple(self._made(turn, fact) for fact in await called(self._function, turn, self._patience) or ())
+        if self._keep or not made:
+            return TurnDecision(accepted(turn), made)
+        used = {place for _, places in made for place in places}
+        decisions = (
+            Decision(Action.REJECT, "kept as facts") if place in used else Decision(Action.ACCEPT)
+            for place in range(len(turn.memories))
+        )
+        return TurnDecision(tuple(decisions), made)
+
+    def _made(self, turn: Turn, fact: object) -> tuple[Memory, tuple[int, ...]]:
+        found = fact if isinstance(fact, Fact) else Fact(fact)  # type: ignore[arg-type]  # checked right below
+        memory = Memory(text=found.memory) if isinstance(found.memory, str) else found.memory
+        if not isinstance(memory, Memory):
+            raise ArgumentError("facts", fact, "texts, memories or Facts are needed from an extractor")
+        places = tuple(dict.fromkeys(whole(place, "places") for place in found.places)) or range(len(turn.memories))
+        if max(places) >= len(turn.memories):
+            raise ArgumentError("places", found.places, f"places below {len(turn.memories)} are needed")
+        return memory, tuple(places)

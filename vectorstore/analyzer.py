@@ -1,0 +1,294 @@
+"""Text analysis: the terms of a text, pure, and the same for stored texts and for questions.
+
+- Case and width are folded. Accents go from Latin and Greek letters; elsewhere a mark may make another letter
+  (Cyrillic й, Japanese が, the vowels of Hindi), so it stays.
+- Words are letters, marks, digits and underscores; stop words are dropped, the rest is stemmed, as the language says.
+- German compounds with a common last part give their parts and then the whole (``languages``).
+- Scripts that are written without spaces (Chinese, Japanese, Korean by habit, Thai, Lao, Khmer, Burmese) become
+  overlapping pairs of characters. In the language "chinese" a run is cut at particles and question words first, and
+  gives its single characters too, since a question often shares but one with what was said; what is written in Latin
+  letters there is taken for English.
+- What is joined without spaces (``snake_case``, ``camelCase``, ``dotted.name``, ``sqlite-vec``, ``a/path.md``, an
+  e-mail address, ``3.52``) gives its parts and then the whole, lower-case and not stemmed. Digits in groups
+  (``1,000``) are one number.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final, TypeAlias, cast
+
+import Stemmer
+
+from vectorstore.errors import ArgumentError
+from vectorstore.languages import CHINESE_PARTICLES, STOP_WORDS, Parts
+
+NO_LANGUAGE: Final = "none"
+CHINESE: Final = "chinese"
+GERMAN: Final = "german"
+LONGEST_TERM: Final = 64
+_MOST_PARTS: Final = 16
+"""Of more parts, the whole is not worth a term."""
+_REMEMBERED: Final = 50_000
+
+_SPACELESS = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa"
+    "\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff\U00016fe0-\U00018cff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u0edc-\u0edf\u1000-\u103f\u1050-\u109d\u1780-\u17d3"
+)
+_MARKS = "".join(
+    chr(code)
+    for block in (range(0x300, 0xE00), range(0xF00, 0x1000), range(0x1700, 0x1C00), range(0x1DC0, 0x1E00))
+    for code in block
+    if unicodedata.category(chr(code)).startswith("M")
+)
+_RUN = re.compile(f"[{_SPACELESS}]+")
+_TOKEN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))[\w{_MARKS}]+)*(?:\+\+|#)?")
+_ASCII_TOKEN = re.compile(r"\w+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))\w+)*(?:\+\+|#)?", re.ASCII)
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_PARTICLES = re.compile(CHINESE_PARTICLES)
+_OUTER = re.compile(r"[/\\@:]")
+_INNER = re.compile(r"[-._+]+")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+_INVISIBLE = re.compile("[\u00ad\u200c\u200d\u2060\ufeff]")
+_APOSTROPHE = re.compile("[\u2018\u2019\u02bc]")
+_WRAPPED: Final = 50
+"""A line of as many characters was broken to fit a page, so that its sentence goes on in the next one."""
+_SENTENCE = re.compile(
+    "(?:(?<=[.!?\u2026\u061f\u0964])|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]))\\s+"
+    "|(?<=[\u3002\uff01\uff1f])|\\r?\\n\\s*\\n|[\\v\\f\\x85\u2028\u2029]+"
+    rf"|(?<![^\n]{{{_WRAPPED}}})\r?\n(?![a-z])|\r?\n(?=[ \t]|[-*+#>|\u2022]|\d{{1,3}}[.)][ \t])|\r(?!\n)"
+)
+_MORE_THAN_SPACES = re.compile("[\n\r\v\f\x85\u2028\u2029\u3002\uff01\uff1f]")
+# The same where none of these is: it begins with the space, which is found much faster.
+_SENTENCE_OF_ONE_LINE = re.compile(
+    "\\s(?:(?<=[.!?\u2026\u061f\u0964]\\s)|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]\\s))\\s*"
+)
+_ASKING = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
+_ENDS: Final = (".", "!", "?")
+_CLOSING: Final = ('"', "'", ")", "]")
+_ASCII_ENDS = tuple(mark + after for mark in _ENDS for after in ("", *_CLOSING))
+"""What a word at the end of a sentence ends with."""
+_Word: TypeAlias = tuple[tuple[str, ...], bool]
+"""The terms of what stands between two spaces, and whether a sentence ends there."""
+_PLAINER = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Analyzer:
+    """Makes terms in one *language* (a Snowball name such as "english", or "chinese"; "none": no stems, no stop words).
+
+    >>> Analyzer().terms("The cats of user_name")
+    ['cat', 'user', 'name', 'user_name']
+    """
+
+    language: str = "english"
+    _vocabulary: _Vocabulary = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = sorted({NO_LANGUAGE, CHINESE, *Stemmer.algorithms()})
+        if self.language not in known:
+            raise ArgumentError("language", self.language, f"one of {', '.join(known)} is needed")
+        object.__setattr__(self, "_vocabulary", _Vocabulary(self.language))
+
+    def __reduce__(self) -> tuple[type[Analyzer], tuple[str]]:
+        return Analyzer, (self.language,)
+
+    @property
+    def fingerprint(self) -> str:
+        """What made the terms: they are comparable where this is equal."""
+        return f"mneme-{2 if self.language == GERMAN else 1}/{self.language}"
+
+    def terms(self, text: str) -> list[str]:
+        """Return the terms of *text* in order, with repeats; none for a text of stop words only."""
+        if text.isascii():
+            return list(chain.from_iterable([terms for terms, _ in self._vocabulary.words(text)]))
+        return self._vocabulary.terms(_tokens(text))
+
+    def sentences(self, text: str) -> list[list[str]]:
+        """Return the terms of each sentence of *text*; sentences without a term are left out.
+
+        A sentence ends at a stop, question or exclamation mark before a space (Chinese and Japanese ones need
+        none), at an empty line, and at the end of a line, unless the next one goes on: it begins with a small
+        letter, or the line was long enough to be broken to fit a page.
+        """
+        several_lines = _MORE_THAN_SPACES.search(text)
+        if text.isascii() and not several_lines:
+            return self._vocabulary.sentences(text)
+        pattern = _SENTENCE if several_lines else _SENTENCE_OF_ONE_LINE
+        found = (self.terms(sentence) for sentence in pattern.split(text))
+        return [terms for terms in found if terms]
+
+    def asking(self, text: str) -> list[bool]:
+        """Return for each of ``sentences`` whether it ends with a question mark."""
+        return [_ASKING.search(sentence) is not None for sentence in _split(text) if self.terms(sentence)]
+
+
+def _split(text: str) -> list[str]:
+    pattern = _SENTENCE if _MORE_THAN_SPACES.search(text) else _SENTENCE_OF_ONE_LINE
+    return pattern.split(text)
+
+
+class _Vocabulary:
+    """The terms of each token in one language, remembered within bounds. Any thread may ask."""
+
+    def __init__(self, language: str) -> None:
+        self._chinese = language == CHINESE
+        language = "english" if self._chinese else language
+        self._stems = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
+        self._parts = Parts(self._stems.stemWord) if language == GERMAN and self._stems is not None else None
+        self._fold_first = language in (NO_LANGUAGE, "english", "porter")  # others' stems depend on accents
+        words = STOP_WORDS.get(language, frozenset())
+        self._stop_words = words | {fold(word) for word in words}
+        self._remembered: dict[str, tuple[str, ...]] = {}
+        self._words: dict[str, _Word] = {}
+        self._lock = threading.Lock()  # a stemmer is for one thread at a time
+
+    def terms(self, tokens: Iterable[str]) -> list[str]:
+        """Return the terms of *tokens*, one after the other."""
+        given = list(tokens)
+        parts = list(map(self._remembered.get, given))
+        if None in parts:
+            parts = [self._learn(token) if known is None else known for token, known in zip(given, parts, strict=True)]
+        return list(chain.from_iterable(cast("list[tuple[str, ...]]", parts)))
+
+    def words(self, text: str) -> list[_Word]:
+        """Return the words of ASCII *text*: no token goes over a space there, so that each is known by itself."""
+        given = text.split()
+        found = list(map(self._words.get, given))
+        if None in found:
+            found = [
+                self._learn_word(word) if known is None else known for word, known in zip(given, found, strict=True)
+            ]
+        return cast("list[_Word]", found)
+
+    def sentences(self, text: str) -> list[list[str]]:
+        """Return the terms of each sentence of ASCII *text* on one line; those without a term are left out."""
+        sentences: list[list[str]] = []
+        sentence: list[str] = []
+        for terms, ends in self.words(text):
+            sentence += terms
+            if ends and sentence:
+                sentences.append(sentence)
+                sentence = []
+        return [*sentences, sentence] if sentence else sentences
+
+    def _learn_word(self, word: str) -> _Word:
+        known = tuple(self.terms(_ASCII_TOKEN.findall(word))), word.endswith(_ASCII_ENDS)
+        if len(word) <= LONGEST_TERM:
+            if len(self._words) >= _REMEMBERED:
+                self._words.clear()
+            self._words[word] = known
+        return known
+
+    def _learn(self, token: str) -> tuple[str, ...]:
+        with self._lock:
+            terms = tuple(self._analysed(token))
+            if len(token) <= LONGEST_TERM:
+                if len(self._remembered) >= _REMEMBERED:
+                    self._remembered.clear()
+                self._remembered[token] = terms
+        return terms
+
+    def _analysed(self, token: str) -> Iterator[str]:
+        if _RUN.match(token):
+            yield from _characters(fold(token)) if self._chinese else _pairs(fold(token))
+        elif "'" in token:
+            if token.casefold() not in self._stop_words:
+                for piece in token.split("'"):
+                    yield from self._joined(piece)
+        else:
+            yield from self._joined(token)
+
+    def _joined(self, token: str) -> Iterator[str]:
+        bare = token.rstrip("+#")
+        if bare != token and len(bare) == 1:  # C++, C#
+            yield token.casefold()
+        elif "," not in bare:
+            yield from self._identifier(bare)
+        elif _GROUPED.fullmatch(bare):
+            yield from self._identifier(bare.replace(",", ""))
+        else:
+            for piece in bare.split(","):
+                yield from self._identifier(piece)
+
+    def _identifier(self, token: str) -> Iterator[str]:
+        """The parts of what is joined, each inner whole after its parts, and the whole at the end."""
+        if token.isalnum() and not _HUMP.search(token):
+            yield from self._word(token)
+            return
+        said, parts = False, 0
+        pieces = _OUTER.split(token)
+        for piece in pieces:
+            words = [word for part in _INNER.split(piece) if part for word in _HUMP.split(part)]
+            terms = [term for word in words for term in self._word(word)]
+            yield from terms
+            parts += len(words)
+            said = said or bool(terms)
+            if terms and 1 < len(words) <= _MOST_PARTS and len(pieces) > 1:
+                yield from self._whole(piece)
+        if said and 1 < parts <= _MOST_PARTS:
+            yield from self._whole(token)
+
+    def _whole(self, token: str) -> Iterator[str]:
+        name = token.strip("_")
+        if len(name) > LONGEST_TERM:
+            return
+        if name.isalnum():  # camelCase is also written as one word
+            yield from self._word(name)
+        else:
+            yield fold(name)
+
+    def _word(self, word: str) -> Iterator[str]:
+        folded = fold(word) if self._fold_first else unicodedata.normalize("NFC", word.casefold())
+        if folded in self._stop_words or not folded:
+            return
+        folded = folded[:LONGEST_TERM]
+        stemmed = [folded]
+        if self._stems is not None and (folded.isalpha() or not any(map(str.isdigit, folded))):
+            stemmed = [self._stems.stemWord(folded) or folded] if self._parts is None else [*self._parts.terms(folded)]
+        yield from stemmed if self._fold_first else map(fold, stemmed)
+
+
+def fold(text: str) -> str:
+    """Return *text* without differences of case and width and, in Latin and Greek, of accents."""
+    if text.isascii():
+        return text.lower()
+    kept: list[str] = []
+    droppable = False
+    for character in unicodedata.normalize("NFKD", text.casefold()):
+        if unicodedata.category(character).startswith("M"):
+            if droppable:
+                continue
+        else:
+            droppable = character < "\u0400" or "\u1e00" <= character <= "\u1fff"
+        kept.append(character)
+    return unicodedata.normalize("NFC", "".join(kept)).casefold().translate(_PLAINER)
+
+
+def _tokens(text: str) -> list[str]:
+    """Split *text* at what belongs to no word; runs without spaces stand alone."""
+    plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+    return _TOKEN.findall(_RUN.sub(r" \g<0> ", _APOSTROPHE.sub("'", plain)))
+
+
+def _characters(run: str) -> Iterator[str]:
+    for piece in _PARTICLES.split(run):
+        yield from piece
+        if len(piece) > 1:
+            yield from _pairs(piece)
+
+
+def _pairs(run: str) -> Iterator[str]:
+    if len(run) == 1:
+        yield run
+    else:
+        yield from (run[i : i + 2] for i in range(len(run) - 1))

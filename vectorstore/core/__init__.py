@@ -1,1 +1,0 @@
-"""The in-memory search engine that both stores share: matrix, columns, terms, selection. Pure: no I/O, no locks."""

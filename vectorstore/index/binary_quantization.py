@@ -1,0 +1,147 @@
+"""Binary quantization: one bit per direction, the side of the centre on which a vector lies.
+
+Rows that share most bits are likely near. Centring keeps the bits telling where all vectors point into one half of the
+space, as those of many models do. With less than 512 dimensions the signs along 512 fixed directions are taken, since
+fewer bits lose too much. The bits of a row stand in planes of 64, plane after plane, which is the order that they are
+read in.
+
+Charikar, "Similarity Estimation Techniques from Rounding Algorithms", 2002.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.types import Vector
+
+FEWEST_BITS: Final = 512
+_WORD: Final = 64
+_BLOCK: Final = 32_768
+_ADDED: Final = 3
+"""Words of which no more than 255 bits differ, so that they are added up in one byte."""
+_CODED: Final = 4096
+_GATHER_SHARE: Final = 0.125
+_RECENTRE: Final = 2
+"""When there are so many times more or fewer rows than when the centre was taken, it is taken anew."""
+
+
+class SignBits:
+    """The bits of *rows* rows of a matrix, which tells of each row that comes, goes, changes or moves.
+
+    What changed is coded together, at the next ``follow``.
+    """
+
+    def __init__(self, dimension: int, rows: int) -> None:
+        self._directions = _directions(dimension) if dimension < FEWEST_BITS else None
+        words = -(-max(dimension, FEWEST_BITS) // _WORD)
+        self._planes = np.zeros((words, 0), dtype=np.uint64)
+        self._centre = np.zeros(dimension, dtype=np.float32)
+        self._centred_at = 0
+        self._count = rows
+        self._waiting: set[int] = set()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self) -> None:
+        """Add a row."""
+        self._waiting.add(self._count)
+        self._count += 1
+
+    def put(self, row: int) -> None:
+        """Take notice that *row* has another vector."""
+        self._waiting.add(row)
+
+    def swap_delete(self, row: int) -> None:
+        """Remove *row*; the last one takes its place."""
+        last = self._count - 1
+        if last < self._planes.shape[1]:
+            self._planes[:, row] = self._planes[:, last]
+        if last in self._waiting:
+            self._waiting.add(row)
+        elif row != last:
+            self._waiting.discard(row)
+        self._waiting.discard(last)
+        self._count = last
+
+    def follow(self, vectors: NDArray[np.float32], there: int) -> None:
+        """Code the rows of *vectors* (n, d) that changed; *there* of them have a vector, the others are zeros."""
+        self._make_room(len(vectors))
+        if not self._count / _RECENTRE <= self._centred_at <= self._count * _RECENTRE:
+            self._centre = vectors.sum(axis=0, dtype=np.float64).astype(np.float32) / max(there, 1)
+            self._centred_at = self._count
+            self._waiting.clear()
+            for start in range(0, self._count, _CODED):
+                part = slice(start, min(start + _CODED, self._count))
+                self._planes[:, part] = self._coded(vectors[part]).T
+        elif self._waiting:
+            rows = np.fromiter(self._waiting, dtype=np.intp, count=len(self._waiting))
+            for start in range(0, len(rows), _CODED):
+                some = rows[start : start + _CODED]
+                self._planes[:, some] = self._coded(vectors[some]).T
+            self._waiting.clear()
+
+    def closest(self, query: Vector, keep: int, rows: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+        """Return the rows (of *rows*, if given) that share most bits with *query*, at least *keep*, rising.
+
+        They are cut by value, so rows that share equally many are in or out together.
+        """
+        if rows is None:
+            distances = self._distances(query, None)
+        elif len(rows) < _GATHER_SHARE * self._count:
+            distances = self._distances(query, rows)
+        else:
+            distances = self._distances(query, None)[rows]
+        if len(distances) > keep:
+            near = np.flatnonzero(distances <= np.partition(distances, keep - 1)[keep - 1])
+        else:
+            near = np.arange(len(distances))
+        return near if rows is None else rows[near]
+
+    def _distances(self, query: Vector, rows: NDArray[np.intp] | None) -> NDArray[np.uint16]:
+        """How many bits differ, uint16, of every row or of *rows*."""
+        code = self._coded(query[np.newaxis])[0]
+        count = self._count if rows is None else len(rows)
+        distances = np.zeros(count, dtype=np.uint16)
+        differing = np.empty(min(_BLOCK, count), dtype=np.uint64)
+        ones, sums = np.empty((2, len(differing)), dtype=np.uint8)
+        for start in range(0, count, _BLOCK):
+            stop = min(start + _BLOCK, count)
+            size = stop - start
+            for i, (plane, word) in enumerate(zip(self._planes, code, strict=True)):
+                part = plane[start:stop] if rows is None else plane[rows[start:stop]]
+                np.bitwise_xor(part, word, out=differing[:size])
+                if i % _ADDED == 0:
+                    np.bitwise_count(differing[:size], out=sums[:size])
+                else:
+                    np.bitwise_count(differing[:size], out=ones[:size])
+                    sums[:size] += ones[:size]
+                if i % _ADDED == _ADDED - 1 or i == len(code) - 1:
+                    distances[start:stop] += sums[:size]
+        return distances
+
+    def _coded(self, vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+        """The bits of *vectors* (n, d) as words, shape (n, words)."""
+        placed = vectors - self._centre
+        if self._directions is not None:
+            placed = placed @ self._directions
+        bits = np.zeros((len(vectors), self._planes.shape[0] * _WORD), dtype=np.bool_)
+        np.greater(placed, 0, out=bits[:, : placed.shape[1]])
+        return np.packbits(bits, axis=1).view(np.uint64)
+
+    def _make_room(self, count: int) -> None:
+        if count > self._planes.shape[1]:
+            grown = np.zeros((len(self._planes), count * 5 // 4), dtype=np.uint64)
+            grown[:, : self._planes.shape[1]] = self._planes
+            self._planes = grown
+
+
+@lru_cache(maxsize=8)
+def _directions(dimension: int) -> NDArray[np.float32]:
+    """Directions as columns, shape (dimension, FEWEST_BITS); together they weigh every dimension alike."""
+    random = np.random.default_rng(dimension).standard_normal((FEWEST_BITS, dimension))
+    return np.ascontiguousarray(np.linalg.qr(random)[0].T, dtype=np.float32)

@@ -1,0 +1,336 @@
+"""BM25 over the terms of a namespace: its constants and the weight of a term, postings, frequencies, scores.
+
+Every write takes a new *slot*; the slot of an earlier version dies. Postings are built over runs of slots when a
+question first needs them, and small runs are merged, so a write costs little and a question asks few. All statistics
+are integers, so the order of writing never moves a score.
+
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009. N and the average length are
+those of all entries, with or without terms; a length counts context and text; a repeated term of the question counts
+once; terms are added up in order of their text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock, Sequences
+from vectorstore.index.growable_array import Growing
+
+BM25_K1: Final = 0.9
+"""Saturation: no term counts more than its weight times ``BM25_K1 + 1``. 0.9 and 0.4 are Anserini's for short texts."""
+BM25_B: Final = 0.4
+"""How far the length of a text counts: 0 not at all, 1 in full."""
+
+
+def idf(count: int, frequency: int) -> float:
+    """Return the inverse document frequency of a term that *frequency* of *count* texts have."""
+    return math.log(1.0 + (count - frequency + 0.5) / (frequency + 0.5))
+
+
+def idfs(count: int, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``idf`` for each of *frequencies*, float64 of the same shape."""
+    return np.asarray(np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5)))
+
+
+_SLOT_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """The slots from *first* up; term ``numbers[i]`` has ``slots[offsets[i]:offsets[i + 1]]`` and their counts."""
+
+    first: int
+    size: int
+    """How many terms, with repeats, it was made of."""
+    numbers: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    slots: NDArray[np.int32]
+    counts: NDArray[np.integer]
+
+    def frequencies(self) -> NDArray[np.int64]:
+        """In how many slots each of ``numbers`` occurs."""
+        return np.diff(self.offsets)
+
+    def of(self, number: int) -> slice:
+        """Where the slots and counts of a term stand."""
+        at = int(np.searchsorted(self.numbers, number))
+        if at == len(self.numbers) or self.numbers[at] != number:
+            return slice(0, 0)
+        return slice(int(self.offsets[at]), int(self.offsets[at + 1]))
+
+
+def build(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> Postings:
+    """Return the postings of the terms *numbers*, each of which stands in the slot beside it, in any order."""
+    pairs = numbers.astype(np.int64)
+    pairs <<= _SLOT_BITS
+    pairs |= slots
+    pairs.sort()
+    size = len(pairs)
+    starts = _starts(pairs)
+    pairs = pairs[starts]  # each pair once
+    counts: NDArray[np.integer] = np.empty(len(starts), dtype=np.int32)
+    np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
+    counts[-1:] = size - starts[-1:]
+    counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))  # few terms stand in one text 256 times
+    del starts
+    held = pairs.astype(np.int32)  # the lower half, which is the slot
+    pairs >>= _SLOT_BITS
+    offsets = _starts(pairs)
+    return Postings(
+        first=first,
+        size=size,
+        numbers=pairs[offsets].astype(np.int32),
+        offsets=np.append(offsets, len(pairs)),
+        slots=held,
+        counts=counts,
+    )
+
+
+def _starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
+    """Where each run of equal values begins."""
+    if not len(ordered):
+        return np.empty(0, dtype=np.int64)
+    return np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
+
+
+_NONE: Final = -1
+_MERGE: Final = 3
+"""A run of postings is merged into the next newer one unless it is this many times larger."""
+_SPARE: Final = 1 << 16
+"""Dead numbers of the forward index that are not worth a clean-up."""
+
+
+class Terms:
+    """Terms by row of the core, which tells it of each row that comes, goes or moves."""
+
+    def __init__(self, *, k1: float, b: float, rows: int = 0) -> None:
+        self._k1, self._b = k1, b
+        self._number_of: dict[str, int] = {}
+        self._term_of: dict[int, str] = {}
+        self._slot: Growing[np.int32] = Growing(np.int32)  # by row
+        self._slot.load(np.full(rows, _NONE, dtype=np.int32))
+        self._row: Growing[np.int32] = Growing(np.int32)  # by slot
+        self._sequences = Sequences()
+        self._total = 0
+        self._dead = 0
+        self._runs: list[Postings] = []
+        self._indexed = 0
+        self._df = np.zeros(1, dtype=np.int64)
+        self._sums = np.zeros(0)
+        self._marks = np.zeros(0, dtype=np.int64)
+
+    # Writing.
+
+    def load(self, dictionary: Mapping[str, int], forward: Iterable[tuple[NDArray[np.intp], ForwardBlock]]) -> None:
+        """Fill these terms, which are empty, from blocks of sequences beside the rows that they belong to."""
+        self._learn(dictionary)
+        for rows, block in forward:
+            self._sequences.extend(block)
+            self._row.extend(rows.astype(np.int32))
+        self._slot.rows[self._row.rows] = np.arange(len(self._row), dtype=np.int32)
+        self._total = int(self._sequences.lengths.sum())
+
+    def append(self) -> None:
+        """Add a row without terms."""
+        self._slot.append(_NONE)
+
+    def put(self, row: int, sequence: NDArray[np.int32], context_length: int, dictionary: Mapping[str, int]) -> None:
+        """Set the terms of *row*; *dictionary* names the numbers that may be new."""
+        self._learn(dictionary)
+        self._drop(row)
+        self._slot.rows[row] = len(self._row)
+        self._row.append(row)
+        self._total += self._sequences.append(sequence, context_length)
+        self._tidy()
+
+    def swap_delete(self, row: int) -> None:
+        """Remove *row*; the last one takes its place."""
+        self._drop(row)
+        self._slot.swap_delete(row)
+        if row < len(self._slot) and self._slot.rows[row] != _NONE:
+            self._row.rows[self._slot.rows[row]] = row
+        self._tidy()
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Drop terms of the dictionary that no entry has any more."""
+        for number in numbers:
+            term = self._term_of.pop(number, None)
+            if term is not None and self._number_of.get(term) == number:
+                del self._number_of[term]
+
+    # Reading.
+
+    def sequence(self, row: int) -> tuple[NDArray[np.int32], int] | None:
+        """Return (the forward index of *row*, how much of it is context); it must not be changed."""
+        slot = int(self._slot.rows[row])
+        if slot == _NONE:
+            return None
+        return self._sequences.sequence(slot), self._sequences.context_length(slot)
+
+    def term(self, number: int) -> str:
+        """Return the term of a number."""
+        return self._term_of[number]
+
+    def df(self, terms: Sequence[str]) -> list[int]:
+        """In how many entries each term occurs."""
+        self._index()
+        return [self._frequency(self._number_of.get(term, 0)) for term in terms]
+
+    def vocabulary(self) -> dict[str, int]:
+        """Every term in use with its document frequency."""
+        self._index()
+        used = np.flatnonzero(self._df).tolist()
+        return dict(zip(map(self._term_of.__getitem__, used), self._df[used].tolist(), strict=True))
+
+    def scores(self, terms: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Return (rows, BM25) of all entries that share a term with *terms*."""
+        self._index()
+        slots, counts, idfs = self._postings(self._asked(terms))
+        if not len(slots):
+            return np.empty(0, dtype=np.int32), np.empty(0)
+        shares = self._shares(idfs, counts, self._sequences.lengths[slots])
+        self._room()
+        sums = self._sums
+        np.add.at(sums, slots, shares)  # one after the other: term by term, in order of their text
+        touched = self._once(slots)
+        found = sums[touched]
+        sums[touched] = 0.0
+        rows = self._row.rows[touched]
+        alive = rows != _NONE
+        return (rows, found) if alive.all() else (rows[alive], found[alive])
+
+    def scores_of(self, terms: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return BM25 of *rows*, to the last bit as ``scores`` gives it; 0 where nothing matches."""
+        self._index()
+        scores = np.zeros(len(rows))
+        asked = self._asked(terms)
+        slots = self._slot.rows[rows]
+        there = np.flatnonzero(slots != _NONE)
+        if not asked or not len(there):
+            return scores
+        slots, places = np.unique(slots[there], return_inverse=True)
+        owners, numbers = self._sequences.joined(slots)
+        lengths = self._sequences.lengths[slots]
+        sums = np.zeros(len(slots))
+        for number, weight in asked:
+            counts = np.bincount(owners[numbers == number], minlength=len(slots))
+            hit = np.flatnonzero(counts)
+            sums[hit] += self._shares(weight, counts[hit], lengths[hit])
+        scores[there] = sums[places]
+        return scores
+
+    # Inside.
+
+    def _asked(self, terms: Sequence[str]) -> list[tuple[int, float]]:
+        """The number and weight of each distinct term that is in use, in order of text."""
+        total, asked = len(self._slot), []
+        for term in sorted(set(terms)):
+            number = self._number_of.get(term, 0)
+            frequency = self._frequency(number)
+            if frequency:
+                asked.append((number, idf(total, frequency)))
+        return asked
+
+    def _shares(
+        self,
+        idfs: NDArray[np.float64] | float,
+        counts: NDArray[np.integer],
+        lengths: NDArray[np.int32],
+    ) -> NDArray[np.float64]:
+        average = self._total / len(self._slot)
+        weights = self._k1 * (1.0 - self._b + self._b * lengths.astype(np.float64) / average)
+        shares: NDArray[np.float64] = idfs * counts.astype(np.float64) * (self._k1 + 1.0) / (counts + weights)
+        return shares
+
+    def _postings(
+        self, asked: list[tuple[int, float]]
+    ) -> tuple[NDArray[np.intp], NDArray[np.integer], NDArray[np.float64]]:
+        """The slots, counts and weights of all *asked* terms, one term after the other."""
+        slots, counts, sizes = [], [], []
+        for number, _ in asked:
+            size = 0
+            for run in self._runs:
+                part = run.of(number)
+                slots.append(run.slots[part])
+                counts.append(run.counts[part])
+                size += part.stop - part.start
+            sizes.append(size)
+        if not slots:
+            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int32), np.empty(0)
+        idfs = np.repeat(np.array([idf for _, idf in asked]), sizes)
+        return np.concatenate(slots).astype(np.intp), np.concatenate(counts), idfs
+
+    def _once(self, slots: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Each of *slots* once."""
+        if 4 * len(slots) > len(self._row):
+            return np.flatnonzero(self._sums[: len(self._row)])
+        places = np.arange(len(slots))
+        self._marks[slots] = places
+        once: NDArray[np.intp] = slots[self._marks[slots] == places]
+        return once
+
+    def _room(self) -> None:
+        if len(self._sums) < len(self._row):
+            room = len(self._row) * 5 // 4
+            self._sums = np.zeros(room)
+            self._marks = np.zeros(room, dtype=np.int64)
+
+    def _frequency(self, number: int) -> int:
+        return int(self._df[number]) if 0 < number < len(self._df) else 0
+
+    def _index(self) -> None:
+        """Make postings of the slots that have none, together with older runs that are not much larger."""
+        end = len(self._row)
+        if self._indexed == end:
+            return
+        run = self._run(self._indexed, end)
+        if len(run.numbers) and run.numbers[-1] >= len(self._df):
+            self._df = np.concatenate((self._df, np.zeros(int(run.numbers[-1]) + 1 - len(self._df), dtype=np.int64)))
+        self._df[run.numbers] += run.frequencies()
+        first, size = run.first, run.size
+        while self._runs and self._runs[-1].size < _MERGE * size:
+            older = self._runs.pop()
+            first, size = older.first, size + older.size
+        self._runs.append(run if first == run.first else self._run(first, end))
+        self._indexed = end
+
+    def _run(self, first: int, end: int) -> Postings:
+        """Build postings over the living slots from *first* to *end*."""
+        slots = first + np.flatnonzero(self._row.rows[first:end] != _NONE)
+        owners, numbers = self._sequences.joined(slots)
+        words = numbers != SENTENCE_END
+        return build(first, slots[owners[words]], numbers[words])
+
+    def _drop(self, row: int) -> None:
+        slot = int(self._slot.rows[row])
+        if slot == _NONE:
+            return
+        sequence = self._sequences.sequence(slot)
+        if slot < self._indexed:
+            self._df[np.unique(sequence[sequence != SENTENCE_END])] -= 1
+        self._total -= int(self._sequences.lengths[slot])
+        self._dead += len(sequence) + 1
+        self._row.rows[slot] = _NONE
+        self._slot.rows[row] = _NONE
+
+    def _tidy(self) -> None:
+        """Lay the living slots out anew when most of the forward index is dead."""
+        if self._dead <= _SPARE or 2 * self._dead < self._sequences.size + len(self._row):
+            return
+        living = np.flatnonzero(self._row.rows != _NONE)
+        self._sequences.keep(living)
+        self._row.load(self._row.rows[living])
+        self._slot.rows[self._row.rows] = np.arange(len(living), dtype=np.int32)
+        self._dead, self._runs, self._indexed = 0, [], 0
+        self._df[:] = 0
+
+    def _learn(self, dictionary: Mapping[str, int]) -> None:
+        if dictionary:
+            self._number_of.update(dictionary)
+            self._term_of.update({number: term for term, number in dictionary.items()})

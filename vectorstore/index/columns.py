@@ -1,0 +1,268 @@
+"""Declared metadata fields as columns: each distinct value once, and its number for every row.
+
+A filter is answered for the distinct values and looked up by number. The reference meaning of the filter language
+gives every answer; equality of plain values and ordering take shortcuts that agree with it: numbers are compared as
+float64 where that is exact, texts by their rank in sorted order, which is made when first needed.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.filters import All, Any_, Node, Not, Test, fields_of, is_number, test
+from vectorstore.index.growable_array import Growing
+from vectorstore.types import Metadata
+
+_LATE: Final = 64
+_LATE_SHARE: Final = 0.1
+
+
+class Ordering:
+    """Values by number, in the order of ``append``."""
+
+    def __init__(self) -> None:
+        self._floats: Growing[np.float64] = Growing(np.float64)  # NaN, which compares with nothing: not a number
+        self._inexact: dict[int, int] = {}
+        self._texts: dict[int, str] = {}
+        self._sorted: list[str] = []
+        self._numbers = np.empty(0, dtype=np.int64)
+        self._late: dict[int, str] = {}
+
+    def append(self, value: Any) -> None:
+        """Add the next value."""
+        number, as_float = len(self._floats), np.nan
+        if isinstance(value, str):
+            self._texts[number] = self._late[number] = value
+        elif is_number(value):
+            exact = _as_float(value)
+            if exact is None:
+                self._inexact[number] = value
+            else:
+                as_float = exact
+        self._floats.append(as_float)
+
+    def answers(self, operator: str, bound: float | str) -> NDArray[np.bool_]:
+        """Return for each value whether it stands in the relation *operator* ("$gt", "$lte" …) to *bound*."""
+        if isinstance(bound, str):
+            return self._text_answers(operator, bound)
+        floats, limit = self._floats.rows, _as_float(bound)
+        if limit is None:
+            values = floats.tolist()
+            answers = np.array([test(operator, bound, True, value) for value in values], dtype=np.bool_)
+        else:
+            answers = _compared(operator, floats, limit)
+        for number, value in self._inexact.items():
+            answers[number] = test(operator, bound, True, value)
+        return answers
+
+    def _text_answers(self, operator: str, bound: str) -> NDArray[np.bool_]:
+        if len(self._late) > max(_LATE, _LATE_SHARE * len(self._texts)):
+            ordered = sorted(self._texts.items(), key=lambda item: item[1])
+            self._sorted = [text for _, text in ordered]
+            self._numbers = np.array([number for number, _ in ordered], dtype=np.int64)
+            self._late = {}
+        answers = np.zeros(len(self._floats), dtype=np.bool_)
+        cut = (bisect_right if operator in ("$gt", "$lte") else bisect_left)(self._sorted, bound)
+        answers[self._numbers[cut:] if operator in ("$gt", "$gte") else self._numbers[:cut]] = True
+        for number, text in self._late.items():
+            answers[number] = test(operator, bound, True, text)
+        return answers
+
+
+def _compared(operator: str, values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
+    match operator:
+        case "$gt":
+            return values > limit
+        case "$gte":
+            return values >= limit
+        case "$lt":
+            return values < limit
+    return values <= limit
+
+
+def _as_float(value: float) -> float | None:
+    """*value* as a float where that is the same number."""
+    try:
+        as_float = float(value)
+    except OverflowError:
+        return None
+    return as_float if as_float == value else None
+
+
+_MISSING: Final = 0
+_ORDERINGS: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})
+_OPPOSITES: Final = {"$ne": "$eq", "$nin": "$in"}
+_FEW: Final = 4
+"""Up to so many numbers are compared one by one, more are looked up in a table."""
+_SPARE: Final = 1000
+"""Values no row has any more that are not worth a clean-up."""
+
+
+class Column:
+    """One field. Number 0 means that the field is missing."""
+
+    def __init__(self) -> None:
+        self._numbers: Growing[np.int32] = Growing(np.int32)
+        self._clear()
+
+    def load(self, numbers: Sequence[int]) -> None:
+        """Replace the numbers of all rows."""
+        self._numbers.load(np.array(numbers, dtype=np.int32))
+
+    def number(self, fields: Metadata, name: str) -> int:
+        """Return the number of the value that *fields* has."""
+        return self._number(fields[name]) if name in fields else _MISSING
+
+    def append(self, number: int) -> None:
+        """Add a row."""
+        self._numbers.append(number)
+        self._tidy()
+
+    def put(self, row: int, number: int) -> None:
+        """Change a row."""
+        self._numbers.rows[row] = number
+        self._tidy()
+
+    def swap_delete(self, row: int) -> None:
+        """Remove a row; the last one takes its place."""
+        self._numbers.swap_delete(row)
+
+    def passing(self, leaf: Test) -> NDArray[np.bool_]:
+        """Which rows pass one leaf."""
+        if leaf.operator in _OPPOSITES:
+            return ~self.passing(Test(leaf.field, _OPPOSITES[leaf.operator], leaf.value))
+        if leaf.operator == "$eq":
+            return self._having(self._equal(leaf.value))
+        if leaf.operator == "$in":
+            plain = (n for value in leaf.value if not _is_nested(value) for n in self._equal(value))
+            nested = (n for n in self._nested if test("$in", leaf.value, True, self._values[n]))
+            return self._having([*plain, *nested])
+        if leaf.operator == "$exists":
+            there = ~self._having({_MISSING, *self._equal(None)})
+            return there if leaf.value else ~there
+        if leaf.operator in _ORDERINGS:
+            return self._ordering.answers(leaf.operator, leaf.value)[self._numbers.rows]
+        answers = [test(leaf.operator, leaf.value, True, value) for value in self._values]
+        answers[_MISSING] = test(leaf.operator, leaf.value, False, None)
+        return np.array(answers, dtype=np.bool_)[self._numbers.rows]
+
+    def _equal(self, value: Any) -> list[int]:
+        """The numbers of all values equal to *value*."""
+        if _is_nested(value):
+            return [number for number in self._nested if test("$eq", value, True, self._values[number])]
+        number = self._number_of.get(_key(value))
+        return [] if number is None else [number]
+
+    def _having(self, wanted: Iterable[int]) -> NDArray[np.bool_]:
+        """Which rows have one of the numbers *wanted*."""
+        numbers, held = set(wanted), self._numbers.rows
+        if len(numbers) <= _FEW:
+            mask = np.zeros(len(held), dtype=np.bool_)
+            for number in numbers:
+                mask |= held == number
+            return mask
+        answers = np.zeros(len(self._values), dtype=np.bool_)
+        answers[list(numbers)] = True
+        return answers[held]
+
+    def _number(self, value: Any) -> int:
+        key = _key(value)
+        number = self._number_of.get(key)
+        if number is None:
+            number = self._number_of[key] = len(self._values)
+            self._values.append(value)
+            self._ordering.append(value)
+            if _is_nested(value):
+                self._nested[number] = None
+        return number
+
+    def _clear(self) -> None:
+        self._values: list[Any] = [None]
+        self._number_of: dict[Any, int] = {}
+        self._nested: dict[int, None] = {}
+        self._ordering = Ordering()
+        self._ordering.append(None)
+
+    def _tidy(self) -> None:
+        """Number the values anew when most of them are gone from the rows."""
+        if len(self._values) <= 2 * len(self._numbers) + _SPARE:
+            return
+        used, places = np.unique(self._numbers.rows, return_inverse=True)
+        values = self._values
+        self._clear()
+        fresh = [_MISSING if n == _MISSING else self._number(values[n]) for n in used.tolist()]
+        self._numbers.load(np.array(fresh, dtype=np.int32)[places])
+
+
+class Columns:
+    """The declared fields of a namespace, row by row."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._columns = {name: Column() for name in names}
+
+    def load(self, metadata: Iterable[Metadata]) -> None:
+        """Replace all rows by those of *metadata*, which is drawn to its end."""
+        self._columns = {name: Column() for name in self._columns}
+        numbers: dict[str, list[int]] = {name: [] for name in self._columns}
+        for fields in metadata:
+            for name, column in self._columns.items():
+                numbers[name].append(column.number(fields, name))
+        for name, column in self._columns.items():
+            column.load(numbers[name])
+
+    def append(self, fields: Metadata) -> None:
+        """Add a row."""
+        for name, column in self._columns.items():
+            column.append(column.number(fields, name))
+
+    def put(self, row: int, fields: Metadata) -> None:
+        """Change a row."""
+        for name, column in self._columns.items():
+            column.put(row, column.number(fields, name))
+
+    def swap_delete(self, row: int) -> None:
+        """Remove a row; the last one takes its place."""
+        for column in self._columns.values():
+            column.swap_delete(row)
+
+    def mask(self, node: Node, count: int) -> NDArray[np.bool_] | None:
+        """Which of *count* rows pass; None when *node* asks for a field that is not declared."""
+        if not fields_of(node) <= self._columns.keys():
+            return None
+        return self._passing(node, count)
+
+    def _passing(self, node: Node, count: int) -> NDArray[np.bool_]:
+        match node:
+            case Test():
+                return self._columns[node.field].passing(node)
+            case Not(inner):
+                return ~self._passing(inner, count)
+            case All(nodes):
+                mask = np.ones(count, dtype=np.bool_)
+                for inner in nodes:
+                    mask &= self._passing(inner, count)
+                return mask
+            case Any_(nodes):
+                mask = np.zeros(count, dtype=np.bool_)
+                for inner in nodes:
+                    mask |= self._passing(inner, count)
+                return mask
+
+
+def _is_nested(value: Any) -> bool:
+    return not (value is None or isinstance(value, (str, int, float)))
+
+
+def _key(value: Any) -> Any:
+    """A dictionary key under which only equal JSON values meet: 1 with 1.0, true with neither."""
+    if isinstance(value, bool) or value is None:
+        return (str(value),)
+    if isinstance(value, (str, int, float)):
+        return value
+    return (json.dumps(value, sort_keys=True),)

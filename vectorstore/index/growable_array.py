@@ -1,0 +1,64 @@
+"""A numpy array that grows at its end, and loses rows by moving the last one into the hole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_LARGE = 50_000
+
+T = TypeVar("T", bound=np.generic)
+
+
+class Growing(Generic[T]):
+    """Rows of one dtype; ``rows`` is a view of those in use, to be read anew after each append."""
+
+    def __init__(self, dtype: type[T], width: int | None = None) -> None:
+        self._shape: tuple[int, ...] = () if width is None else (width,)
+        self._held: NDArray[T] = np.zeros((0, *self._shape), dtype=dtype)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def rows(self) -> NDArray[T]:
+        """The rows in use."""
+        return self._held[: self._count]
+
+    def load(self, rows: NDArray[T]) -> None:
+        """Replace everything by *rows*, which now belong to this object."""
+        self._held = np.ascontiguousarray(rows, dtype=self._held.dtype)
+        self._count = len(rows)
+
+    def append(self, row: ArrayLike) -> int:
+        """Add one row; return its number."""
+        self._make_room(1)
+        self._held[self._count] = row
+        self._count += 1
+        return self._count - 1
+
+    def extend(self, rows: Sequence[Any] | NDArray[Any]) -> int:
+        """Add rows; return the number of the first."""
+        start = self._count
+        self._make_room(len(rows))
+        self._held[start : start + len(rows)] = rows
+        self._count += len(rows)
+        return start
+
+    def swap_delete(self, row: int) -> None:
+        """Remove *row*; the last one takes its place."""
+        self._count -= 1
+        self._held[row] = self._held[self._count]
+
+    def _make_room(self, more: int) -> None:
+        """Grow by half when full, by a quarter when large."""
+        needed = self._count + more
+        if needed > len(self._held):
+            share = 1.25 if needed > _LARGE else 1.5
+            grown = np.zeros((max(needed, int(len(self._held) * share), 16), *self._shape), dtype=self._held.dtype)
+            grown[: self._count] = self.rows
+            self._held = grown

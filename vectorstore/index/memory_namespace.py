@@ -1,0 +1,372 @@
+"""Namespace kept wholly in memory: its entries, their revisions and their change log, beside its index.
+
+Each change leaves an undo in *journal*, which the owner clears at commit or runs backwards at rollback. Not a store:
+the owner locks, and checks what comes in.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.analyzer import Analyzer
+from vectorstore.errors import RevisionConflict
+from vectorstore.filters import Node, matches
+from vectorstore.index.change_log import ChangeLog
+from vectorstore.index.forward_index import ForwardBlock, analyse
+from vectorstore.index.namespace_index import Core
+from vectorstore.index.pending_vectors import Given, SecondSpace
+from vectorstore.index.snapshot import NamespaceState
+from vectorstore.index.top_k import Ranked
+from vectorstore.index.view import mask_for
+from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
+from vectorstore.validation import Checked
+
+
+def copied(entry: Entry) -> Entry:
+    """Return an entry that shares no memory with *entry*."""
+    return Entry(
+        entry.id,
+        None if entry.vector is None else entry.vector.copy(),
+        entry.text,
+        entry.context,
+        _deep(entry.metadata),
+        entry.revision,
+        entry.no_vector,
+    )
+
+
+def is_embedded(entry: Entry, wanted: bool | None) -> bool:
+    """Whether an entry is among those that ``scan`` asks for: True with a vector, False pending, None all."""
+    if wanted is None:
+        return True
+    return entry.vector is not None if wanted else entry.vector is None and entry.no_vector is None
+
+
+def _deep(value: Any) -> Any:
+    if isinstance(value, (str, int, float)) or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return {name: _deep(inner) for name, inner in value.items()}
+    return [_deep(inner) for inner in value] if isinstance(value, list) else value
+
+
+_LOADED_TOGETHER: Final = 1024
+
+
+class MemoryNamespace:
+    """Entries by id, and the core that finds them. Implements ``Reader``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        space: Space | None,
+        analyzer: Analyzer,
+        fields: tuple[str, ...],
+        journal: list[Callable[[], None]],
+    ) -> None:
+        self._name = name
+        self._analyzer = analyzer
+        self._fields = fields
+        self._space = space
+        self._journal = journal
+        self._entries: dict[str, Entry] = {}
+        self._next = SecondSpace(journal)
+        self._dictionary: dict[str, int] = {}
+        self._sorted: list[str] | None = None
+        self._log = ChangeLog()
+        self._next_key = 1
+        self._core = _empty_core(space, fields, self._dictionary)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def start_space(self, space: Space | None) -> None:
+        """Begin a core for vectors of *space*; there are none yet."""
+        self._space = space
+        self._core, entries = _empty_core(space, self._fields, self._dictionary), list(self._entries.values())
+        for entry in entries:
+            self._index(entry)
+
+    # Writing.
+
+    def write(self, batch: Sequence[Checked], expect: Mapping[str, int]) -> int:
+        """Write checked entries, each id once; return how many."""
+        self.expect(expect)
+        for checked in batch:
+            self._place(
+                Entry(
+                    id=checked.id,
+                    vector=checked.vector,
+                    text=checked.text,
+                    context=checked.context,
+                    metadata=json.loads(checked.metadata),
+                    revision=self._log.revision + 1,
+                    no_vector=checked.no_vector,
+                )
+            )
+            self._next.forget(checked.id)
+        return len(batch)
+
+    def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
+        """Replace the metadata (JSON text) of entries; return how many there were."""
+        self.expect(expect)
+        there = [id for id in metadata if id in self._entries]
+        for id in there:
+            data, revision = json.loads(metadata[id]), self._log.revision + 1
+            self._place(replace(self._entries[id], metadata=data, revision=revision))
+        return len(there)
+
+    def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
+        """Give entries their vectors; return how many there were."""
+        self.expect(expect)
+        there = [self._entries[id] for id in vectors if id in self._entries]
+        for held in there:
+            self._place(replace(held, vector=vectors[held.id], no_vector=None))
+        return len(there)
+
+    def fill(self, given: Mapping[str, Given], expect: Mapping[str, int]) -> int:
+        """Give entries a vector of the second space, or a reason for none; return how many there were."""
+        self.expect(expect)
+        there = [id for id in given if id in self._entries]
+        for id in there:
+            self._next.give(id, given[id])
+        return len(there)
+
+    def drop_next(self) -> None:
+        """Forget all that was filled."""
+        self._next.clear()
+
+    def switch(self, space: Space) -> None:
+        """Make the second space, which is *space*, the one in use; the log begins anew."""
+        before = (self._entries, self._log, self._space)
+        self._entries = self._next.switched(self._entries.values())
+        self._next.clear()
+        self._log = self._log.begun_anew()
+        self._load_vectors(space)
+
+        def undo() -> None:
+            self._entries, self._log, old = before
+            self._load_vectors(old)
+
+        self._journal.append(undo)
+
+    def declare(self, fields: tuple[str, ...]) -> None:
+        """Keep *fields* as columns."""
+        self._fields = fields
+        core = self._core
+        core.use_fields(fields, [self._entries[core.id_of(key)].metadata for key in core.keys().tolist()])
+
+    def remove(self, ids: Iterable[str]) -> int:
+        """Remove entries; return how many there were."""
+        there = [id for id in ids if id in self._entries]
+        for id in there:
+            self._log.add(id)
+            self._undo_to(id, self._entries[id])
+            self._drop(id)
+            self._next.forget(id)
+        return len(there)
+
+    def expect(self, expect: Mapping[str, int]) -> None:
+        """Raise where an entry is not at the revision that is expected."""
+        for id, wanted in expect.items():
+            entry = self._entries.get(id)
+            actual = 0 if entry is None else entry.revision
+            if actual != wanted:
+                raise RevisionConflict(id, self._name, wanted, actual)
+
+    def settle(self) -> None:
+        """Shorten the log, after a commit."""
+        self._log.settle(len(self._entries))
+
+    # Reading.
+
+    def entry(self, id: str) -> Entry | None:
+        """Return a copy of the entry that shares nothing with the store."""
+        held = self._entries.get(id)
+        return None if held is None else copied(held)
+
+    def matches(self, id: str, where: Node) -> bool:
+        """Whether the entry *id* is here and passes."""
+        held = self._entries.get(id)
+        return held is not None and matches(where, held.metadata)
+
+    def ids(self) -> list[str]:
+        """Every id, sorted."""
+        if self._sorted is None:
+            self._sorted = sorted(self._entries)
+        return self._sorted
+
+    def page(self, where: Node, after: str | None, embedded: bool | None, size: int) -> list[Entry]:
+        """Return up to *size* entries after the id *after*."""
+        ids = self.ids()
+        start = 0 if after is None else bisect_right(ids, after)
+        found: list[Entry] = []
+        for id in ids[start:]:
+            held = self._entries[id]
+            if is_embedded(held, embedded) and matches(where, held.metadata):
+                found.append(copied(held))
+                if len(found) == size:
+                    break
+        return found
+
+    def unfilled(self, after: str | None, size: int) -> list[Entry]:
+        """Return up to *size* entries after the id *after* that are pending in the second space."""
+        ids = self.ids()
+        start = 0 if after is None else bisect_right(ids, after)
+        held = (self._entries[id] for id in ids[start:])
+        return [copied(entry) for entry in islice(filter(self._next.is_pending, held), size)]
+
+    def filled(self) -> tuple[int, int]:
+        """Return how many entries have a vector in the second space, and how many are pending."""
+        return self._next.filled(), sum(map(self._next.is_pending, self._entries.values()))
+
+    def changes(self, since: int | None) -> Changes:
+        """What happened after *since*."""
+        cursor, ids = Cursor(self._name, self._log.revision), self._log.since(since)
+        if ids is None:
+            return Changes((), (), cursor, complete=False)
+        written = tuple(id for id in ids if id in self._entries)
+        removed = tuple(id for id in ids if id not in self._entries)
+        return Changes(written, removed, cursor, complete=True)
+
+    def verify(self) -> list[Finding]:
+        """Compare the core with the entries."""
+        missing = [id for id in self._entries if self._core.key_of(id) is None]
+        extra = len(self._core) - len(self._entries) + len(missing)
+        findings = [Finding("core", "an entry is missing from the core", id) for id in missing]
+        return findings + ([Finding("core", f"{extra} entries too many in the core", self._name)] if extra else [])
+
+    # Written down and read again.
+
+    def state(self) -> NamespaceState:
+        """Return all that is here, as it is now; of the terms, those that an entry has."""
+        entries = [self._entries[id] for id in self.ids()]
+        forward = self._core.forward([entry.id for entry in entries])
+        second, log = dict(self._next.given), self._log
+        return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, forward)
+
+    def load(self, state: NamespaceState, *, analysed: bool) -> None:
+        """Take *state* into this namespace, which is empty; terms are made anew if it was not *analysed* as here."""
+        self._entries = {entry.id: entry for entry in state.entries}
+        self._next.load(state.second)
+        self._log = ChangeLog(state.log, pruned=state.pruned, revision=state.revision)
+        if not analysed:
+            for entry in state.entries:
+                self._index(entry)
+            return
+        forward, keys = state.forward, range(1, len(state.entries) + 1)
+        self._next_key = len(keys) + 1
+        self._dictionary.update({term: number for number, term in enumerate(forward.terms, 1)})
+        self._core.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
+        block = ForwardBlock(keys, forward.numbers, forward.lengths.tolist(), forward.contexts.tolist())
+        self._core.load_terms(self._dictionary, [block])
+        self._load_vectors(self._space)
+
+    # Reader.
+
+    def rows(self) -> Core:
+        """The core."""
+        return self._core
+
+    def words(self) -> Core:
+        """The core; its terms are always loaded."""
+        return self._core
+
+    def cursor(self) -> int:
+        """The write number."""
+        return self._log.revision
+
+    def entries(self, keys: Sequence[int]) -> list[Entry]:
+        """Copies of the entries of *keys*."""
+        return [copied(self._entries[self._core.id_of(key)]) for key in keys]
+
+    def passing(self, where: Node) -> NDArray[np.bool_]:
+        """Which rows pass, by the reference meaning."""
+        keys = [key for key in self._core.keys().tolist() if self.matches(self._core.id_of(key), where)]
+        return self._core.mask_of(np.array(keys, dtype=np.int64))
+
+    def nearest(
+        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
+    ) -> list[Ranked]:
+        """The k nearest of each query."""
+        mask = mask_for(self, self._core, where)
+        if len(queries) == 1:
+            return [self._core.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
+        return self._core.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
+
+    def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
+        """Exact scores of *keys*."""
+        return self._core.similarity(query, keys)
+
+    # One entry in, one out.
+
+    def _place(self, entry: Entry) -> None:
+        self._log.add(entry.id)
+        before = self._entries.get(entry.id)
+        self._undo_to(entry.id, before)
+        if before is None:
+            self._sorted = None
+        self._entries[entry.id] = entry
+        self._index(entry)
+
+    def _index(self, entry: Entry) -> None:
+        core = self._core
+        key = core.key_of(entry.id)
+        if key is None:
+            key, self._next_key = self._next_key, self._next_key + 1
+        core.put_row(key, entry.id, entry.metadata)
+        core.put_vector(key, entry.vector)
+        analysed = analyse(self._analyzer, entry.text, entry.context)
+        fresh = {term: 0 for term in analysed.distinct() if term not in self._dictionary}
+        for term in fresh:
+            fresh[term] = self._dictionary[term] = len(self._dictionary) + 1
+        sequence, context_length = analysed.numbered(self._dictionary)
+        core.put_terms(key, sequence, context_length, fresh)
+
+    def _load_vectors(self, space: Space | None) -> None:
+        """Fill the core's matrix anew from the entries, whose vectors are of *space*."""
+        self._space = space
+        self._core.use_space(space)
+        if space is not None:
+            there = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
+            parts = (there[start : start + _LOADED_TOGETHER] for start in range(0, len(there), _LOADED_TOGETHER))
+            self._core.load_matrix(
+                (self._core.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
+                for part in parts
+            )
+
+    def _drop(self, id: str) -> None:
+        key = self._core.key_of(id)
+        if key is not None:
+            self._core.remove(key)
+        self._entries.pop(id, None)
+        self._sorted = None
+
+    def _undo_to(self, id: str, before: Entry | None) -> None:
+        def undo() -> None:
+            if before is None:
+                self._drop(id)
+            else:
+                self._entries[id] = before
+                self._sorted = None
+                self._index(before)
+            self._log.take_back()
+
+        self._journal.append(undo)
+
+
+def _empty_core(space: Space | None, fields: tuple[str, ...], dictionary: Mapping[str, int]) -> Core:
+    core = Core(space=space, fields=fields)
+    core.load_terms(dictionary, ())
+    if space is not None:
+        core.load_matrix(())
+    return core

@@ -1,0 +1,280 @@
+"""Index of one namespace in memory: its rows, their declared fields, their vectors and their terms.
+
+Rows and columns are always there; the matrix and the terms are loaded when first needed, and followed from then on.
+Not thread-safe, and no I/O: the engine that owns it locks and fills it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.distance import prepare
+from vectorstore.filters import Node
+from vectorstore.index.bm25 import BM25_B, BM25_K1, Terms
+from vectorstore.index.columns import Columns
+from vectorstore.index.forward_index import SENTENCE_END, Forward, ForwardBlock, distinct_numbers
+from vectorstore.index.growable_array import Growing
+from vectorstore.index.top_k import Ranked, best
+from vectorstore.index.vectors import Matrix
+from vectorstore.types import Metadata, Space, Vector
+
+
+class Core:
+    """Finds entries by vector and by terms; they are known by the engine's row key and by their id."""
+
+    def __init__(
+        self, *, space: Space | None, fields: tuple[str, ...] = (), k1: float = BM25_K1, b: float = BM25_B
+    ) -> None:
+        self._space = space
+        self._columns = Columns(fields)
+        self._keys: Growing[np.int64] = Growing(np.int64)
+        self._row_of: dict[int, int] = {}
+        self._id_of: dict[int, str] = {}
+        self._key_of: dict[str, int] = {}
+        self._matrix: Matrix | None = None
+        self._terms: Terms | None = None
+        self._k1, self._b = k1, b
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def has_matrix(self) -> bool:
+        """Whether vectors are loaded."""
+        return self._matrix is not None
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether terms are loaded."""
+        return self._terms is not None
+
+    # Rows.
+
+    def load_rows(self, keys: Sequence[int], ids: Sequence[str], metadata: Iterable[Metadata]) -> None:
+        """Fill rows and columns; what was there before is dropped, with matrix and terms.
+
+        *metadata* is drawn first, and all of it: *keys* and *ids* may be lists that are filled meanwhile.
+        """
+        self._columns.load(metadata)
+        self._keys.load(np.array(keys, dtype=np.int64))
+        self._row_of = {key: row for row, key in enumerate(keys)}
+        self._id_of = dict(zip(keys, ids, strict=True))
+        self._key_of = dict(zip(ids, keys, strict=True))
+        self._matrix = self._terms = None
+
+    def put_row(self, key: int, id: str, metadata: Metadata) -> None:
+        """Add an entry, or change its declared fields."""
+        row = self._row_of.get(key)
+        if row is not None:
+            self._columns.put(row, metadata)
+            return
+        self._row_of[key] = len(self._keys)
+        self._keys.append(key)
+        self._id_of[key] = id
+        self._key_of[id] = key
+        self._columns.append(metadata)
+        if self._matrix is not None:
+            self._matrix.append()
+        if self._terms is not None:
+            self._terms.append()
+
+    def remove(self, key: int) -> None:
+        """Remove an entry from every part; an unknown key has no effect."""
+        row = self._row_of.pop(key, None)
+        if row is None:
+            return
+        last = int(self._keys.rows[-1])
+        self._keys.swap_delete(row)
+        if last != key:
+            self._row_of[last] = row
+        id = self._id_of.pop(key)
+        if self._key_of.get(id) == key:  # the id may already stand for a newer entry
+            del self._key_of[id]
+        self._columns.swap_delete(row)
+        if self._matrix is not None:
+            self._matrix.swap_delete(row)
+        if self._terms is not None:
+            self._terms.swap_delete(row)
+
+    def key_of(self, id: str) -> int | None:
+        """Return the key of an id."""
+        return self._key_of.get(id)
+
+    def keys_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Return the keys of *ids*, -1 where there is none."""
+        return np.fromiter(map(self._key_of.get, ids, itertools.repeat(-1)), dtype=np.int64, count=len(ids))
+
+    def id_of(self, key: int) -> str:
+        """Return the id of a key."""
+        return self._id_of[key]
+
+    def keys(self) -> NDArray[np.int64]:
+        """Return the keys in order of rows; it must not be changed."""
+        return self._keys.rows
+
+    def use_fields(self, fields: tuple[str, ...], metadata: Iterable[Metadata]) -> None:
+        """Keep *fields* as columns instead, filled from the *metadata* of the rows in their order."""
+        self._columns = Columns(fields)
+        self._columns.load(metadata)
+
+    # Filters.
+
+    def mask(self, node: Node) -> NDArray[np.bool_] | None:
+        """Which rows pass; None when *node* asks for a field that is not declared."""
+        return self._columns.mask(node, len(self))
+
+    def mask_of(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows are those of *keys*; an unknown key has none."""
+        return np.isin(self._keys.rows, keys)
+
+    # Vectors.
+
+    def use_space(self, space: Space | None) -> None:
+        """Take vectors of *space* from now on; those of another are dropped, with the matrix."""
+        self._space, self._matrix = space, None
+
+    def load_matrix(self, blocks: Iterable[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
+        """Fill the matrix from blocks of (keys, raw vectors), one block at a time; entries not named have none."""
+        assert self._space is not None
+        matrix = Matrix(self._space)
+        matrix.load(len(self), ((self._rows(keys), vectors) for keys, vectors in blocks))
+        self._matrix = matrix
+
+    def put_vector(self, key: int, vector: Vector | None) -> None:
+        """Give an entry its raw vector, or take it away."""
+        if self._matrix is not None:
+            self._matrix.put(self._row_of[key], vector)
+
+    def nearest(
+        self,
+        query: Vector,
+        k: int,
+        *,
+        mask: NDArray[np.bool_] | None = None,
+        min_score: float | None = None,
+        fast: bool = False,
+    ) -> Ranked:
+        """Return the *k* nearest, best first, ties by id: exact, or as ``SearchMode.FAST`` says. *query* is raw."""
+        if k == 0 or not len(self):
+            return []
+        prepared = self._prepared(query[np.newaxis])[0]
+        return self._scored(prepared, self._loaded().candidates(prepared, k, mask, fast=fast), k, min_score)
+
+    def nearest_many(
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        *,
+        mask: NDArray[np.bool_] | None = None,
+        min_score: float | None = None,
+    ) -> list[Ranked]:
+        """``nearest`` for each of *queries*, shape (n, d), with the same answers."""
+        if k == 0 or not len(self):
+            return [[] for _ in queries]
+        matrix, prepared = self._loaded(), self._prepared(queries)
+        found = matrix.candidates_of_many(prepared, k, mask) if len(queries) > 1 else None
+        if found is None:
+            return [self._scored(query, matrix.candidates(query, k, mask), k, min_score) for query in prepared]
+        of, rows = found
+        keys, scores = self._keys.rows[rows], matrix.scores_of_pairs(rows, prepared, of)
+        ends = np.searchsorted(of, np.arange(len(queries) + 1)).tolist()
+        return [
+            best(keys[start:end], scores[start:end], k, self.id_of, min_score)
+            for start, end in itertools.pairwise(ends)
+        ]
+
+    def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
+        """Return the exact scores of *keys*; NaN for those without a vector."""
+        matrix = self._loaded()
+        rows = self._rows(keys)
+        scores = matrix.scores(rows, self._prepared(query[np.newaxis])[0])
+        scores[~matrix.has(rows)] = np.nan
+        return scores
+
+    # Terms.
+
+    def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[ForwardBlock]) -> None:
+        """Fill the terms from blocks of sequences, each entry in one of them."""
+        terms = Terms(k1=self._k1, b=self._b, rows=len(self))
+        terms.load(dictionary, ((self._rows(block.keys), block) for block in forward))
+        self._terms = terms
+
+    def put_terms(
+        self, key: int, sequence: NDArray[np.int32], context_length: int, dictionary: Mapping[str, int]
+    ) -> None:
+        """Set the terms of an entry; *dictionary* names the numbers that may be new."""
+        if self._terms is not None:
+            self._terms.put(self._row_of[key], sequence, context_length, dictionary)
+
+    def drop_terms(self, numbers: Iterable[int]) -> None:
+        """Forget terms of the dictionary that were erased, by their numbers."""
+        if self._terms is not None:
+            self._terms.forget(numbers)
+
+    def matching(self, terms: Sequence[str], k: int, *, mask: NDArray[np.bool_] | None = None) -> Ranked:
+        """Return the *k* best by BM25, best first, ties by id."""
+        if k == 0:
+            return []
+        rows, scores = self._words().scores(terms)
+        if mask is not None:
+            passing = mask[rows]
+            rows, scores = rows[passing], scores[passing]
+        return best(self._keys.rows[rows], scores, k, self.id_of)
+
+    def score_terms(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float64]:
+        """Return BM25 of *keys*, to the last bit as ``matching`` gives it."""
+        return self._words().scores_of(terms, self._rows(keys))
+
+    def sequence(self, key: int) -> tuple[NDArray[np.int32], int] | None:
+        """Return (the forward index of an entry, how much of it is context)."""
+        row = self._row_of.get(key)
+        return None if row is None else self._words().sequence(row)
+
+    def forward(self, ids: Sequence[str]) -> Forward:
+        """Return the terms of the entries *ids*, end to end."""
+        held = [self.sequence(key) for key in self.keys_of(ids).tolist()]
+        sequences = [sequence for sequence, _ in filter(None, held)]
+        used = distinct_numbers(sequences)
+        numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
+        renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
+        return Forward(
+            terms=[self.term(number) for number in used.tolist()],
+            numbers=renumbered.astype(np.int32),
+            lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
+            contexts=np.array([length for _, length in filter(None, held)], dtype=np.int32),
+        )
+
+    def term(self, number: int) -> str:
+        """Return the term of a number of the dictionary."""
+        return self._words().term(number)
+
+    def df(self, terms: Sequence[str]) -> list[int]:
+        """In how many entries each term occurs."""
+        return self._words().df(terms)
+
+    def vocabulary(self) -> dict[str, int]:
+        """Every term in use with its document frequency."""
+        return self._words().vocabulary()
+
+    def _scored(self, prepared: Vector, rows: NDArray[np.intp], k: int, min_score: float | None) -> Ranked:
+        scores = self._loaded().scores(rows, prepared)
+        return best(self._keys.rows[rows], scores, k, self.id_of, min_score)
+
+    def _prepared(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
+        assert self._space is not None
+        return prepare(queries, self._space.metric)
+
+    def _rows(self, keys: Sequence[int]) -> NDArray[np.intp]:
+        return np.fromiter(map(self._row_of.__getitem__, keys), dtype=np.intp, count=len(keys))
+
+    def _loaded(self) -> Matrix:
+        assert self._matrix is not None, "the owner loads the matrix before it asks"
+        return self._matrix
+
+    def _words(self) -> Terms:
+        assert self._terms is not None, "the owner loads the terms before it asks"
+        return self._terms

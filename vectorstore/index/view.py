@@ -1,0 +1,282 @@
+"""Views of both engines: one state of several namespaces, read through their indexes.
+
+A view checks its arguments and puts answers together; the rows come from the engine, behind ``NamespaceReader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.analyzer import Analyzer
+from vectorstore.distance import as_vector, as_vectors
+from vectorstore.errors import ArgumentError, SpaceChanged
+from vectorstore.filters import All, Node, parse
+from vectorstore.index.forward_index import named
+from vectorstore.index.namespace_index import Core
+from vectorstore.index.top_k import Ranked
+from vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
+from vectorstore.validation import check_ids, check_k, check_min_score, check_namespace, check_text
+
+
+class Reader(Protocol):
+    """How a view reads one namespace of an engine; everything by the engine's row keys."""
+
+    def rows(self) -> Core:
+        """The core with rows and columns."""
+        ...
+
+    def words(self) -> Core:
+        """The core with its terms loaded."""
+        ...
+
+    def cursor(self) -> int:
+        """The namespace's write number."""
+        ...
+
+    def entries(self, keys: Sequence[int]) -> list[Entry]:
+        """The entries of *keys*, in that order."""
+        ...
+
+    def passing(self, where: Node) -> NDArray[np.bool_]:
+        """Which rows of the core pass a filter that the core's columns cannot answer."""
+        ...
+
+    def nearest(
+        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
+    ) -> list[Ranked]:
+        """The k nearest of each query: exact, or as ``SearchMode.FAST`` says."""
+        ...
+
+    def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
+        """Exact scores of *keys*; NaN without a vector."""
+        ...
+
+
+class CoreView:
+    """Reads namespaces through *open_reader*, which gives None for a namespace that was never written.
+
+    *space* is the one of the vectors that it is given; *recorded*, where it is another, the one that was switched to.
+    *search* is how ``search`` and ``nearest`` find.
+    """
+
+    def __init__(
+        self,
+        *,
+        space: Space | None,
+        analyzer: Analyzer,
+        open_reader: Callable[[str], Reader | None],
+        recorded: Space | None = None,
+        search: SearchMode = SearchMode.EXACT,
+    ) -> None:
+        self._space = space
+        self._switched_to = None if recorded == space else recorded
+        self._analyzer = analyzer
+        self._reader = open_reader
+        self._fast = search is SearchMode.FAST
+
+    def search(
+        self,
+        vector: VectorLike,
+        k: int = 10,
+        *,
+        where: Filter | None = None,
+        min_score: float | None = None,
+        namespace: str = "",
+    ) -> list[Match]:
+        """As ``VectorStore.search``."""
+        return self._searched([self._query(vector)], k, where, min_score, namespace, fast=self._fast)[0]
+
+    def search_many(
+        self,
+        vectors: Sequence[VectorLike] | NDArray[np.float32],
+        k: int = 10,
+        *,
+        where: Filter | None = None,
+        min_score: float | None = None,
+        namespace: str = "",
+    ) -> list[list[Match]]:
+        """As ``VectorStore.search_many``."""
+        space = self._needed_space(vectors)
+        queries = as_vectors(vectors, space.dimension, space.metric, argument="vectors")
+        return self._searched(list(queries), k, where, min_score, namespace, fast=False)
+
+    def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
+        """As ``VectorStore.search_text``."""
+        check_text(query, "query")
+        check_k(k)
+        node = parse(where)
+        reader = self._reader(check_namespace(namespace))
+        if reader is None or k == 0:
+            return []
+        core = reader.words()
+        ranked = core.matching(self._terms(query), k, mask=mask_for(reader, core, node))
+        return _matches(reader, ranked)
+
+    def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
+        """As ``VectorStore.get``."""
+        names = check_ids(ids)
+        reader = self._reader(check_namespace(namespace))
+        if reader is None:
+            return [None] * len(names)
+        keys = reader.rows().keys_of(names).tolist()
+        entries = iter(reader.entries([key for key in keys if key >= 0]))
+        return [next(entries) if key >= 0 else None for key in keys]
+
+    def nearest(
+        self, vector: VectorLike, n: int, *, where: Filter | None = None, namespace: str = ""
+    ) -> list[tuple[str, float]]:
+        """Ids and scores of the *n* nearest, best first."""
+        query = self._query(vector)
+        check_k(n, "n")
+        node = parse(where)
+        reader = self._reader(check_namespace(namespace))
+        if reader is None:
+            return []
+        return _by_id(reader.rows(), reader.nearest([query], n, node, None, fast=self._fast)[0])
+
+    def matching(
+        self, query: str, n: int, *, where: Filter | None = None, namespace: str = ""
+    ) -> list[tuple[str, float]]:
+        """Ids and BM25 scores of the *n* best."""
+        check_text(query, "query")
+        check_k(n, "n")
+        node = parse(where)
+        reader = self._reader(check_namespace(namespace))
+        if reader is None:
+            return []
+        core = reader.words()
+        return _by_id(core, core.matching(self._terms(query), n, mask=mask_for(reader, core, node)))
+
+    def similarity(self, vector: VectorLike, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
+        """Scores of *ids* against *vector*; NaN where there is none."""
+        query = self._query(vector)
+        names = check_ids(ids)
+        scores = np.full(len(names), np.nan)
+        reader = self._reader(check_namespace(namespace))
+        if reader is not None and names:
+            keys = reader.rows().keys_of(names)
+            there = keys >= 0
+            scores[there] = reader.similarity(query, keys[there].tolist())
+        return scores
+
+    def score_text(self, query: str, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
+        """BM25 of *ids* for *query*; 0 where nothing matches."""
+        check_text(query, "query")
+        names = check_ids(ids)
+        scores = np.zeros(len(names))
+        reader = self._reader(check_namespace(namespace))
+        if reader is not None and names:
+            core = reader.words()
+            keys = core.keys_of(names)
+            there = keys >= 0
+            scores[there] = core.score_terms(self._terms(query), keys[there].tolist())
+        return scores
+
+    def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
+        """Which of *ids* exist and match *where*."""
+        names = check_ids(ids)
+        node = parse(where)
+        passed = np.zeros(len(names), dtype=np.bool_)
+        reader = self._reader(check_namespace(namespace))
+        if reader is not None and names:
+            core = reader.rows()
+            keys = core.keys_of(names)
+            mask = mask_for(reader, core, node)
+            allowed = core.keys() if mask is None else core.keys()[mask]
+            passed = np.isin(keys, allowed)
+        return passed
+
+    def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
+        """The terms of each entry: first its context, then each sentence of its text."""
+        names = check_ids(ids)
+        reader = self._reader(check_namespace(namespace))
+        if reader is None:
+            return [((),)] * len(names)
+        core = reader.words()
+        result = []
+        for key in core.keys_of(names).tolist():
+            sequence = core.sequence(key) if key >= 0 else None
+            result.append(((),) if sequence is None else named(*sequence, core.term))
+        return result
+
+    def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
+        """In how many entries each term occurs."""
+        reader = self._reader(check_namespace(namespace))
+        return [0] * len(terms) if reader is None else reader.words().df(terms)
+
+    def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
+        """Every term with its document frequency."""
+        reader = self._reader(check_namespace(namespace))
+        return {} if reader is None else reader.words().vocabulary()
+
+    def count(self, *, namespace: str = "") -> int:
+        """How many entries the namespace has."""
+        reader = self._reader(check_namespace(namespace))
+        return 0 if reader is None else len(reader.rows())
+
+    def cursor(self, *, namespace: str = "") -> Cursor:
+        """Where the namespace's change log stands in this state."""
+        reader = self._reader(check_namespace(namespace))
+        return Cursor(namespace, 0 if reader is None else reader.cursor())
+
+    def drawn(self, n: int, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
+        """Up to *n* ids by chance: the same for the same generator, whatever the engine and the order of writing."""
+        reader = self._reader(check_namespace(namespace))
+        if reader is None:
+            return []
+        core = reader.rows()
+        ids = sorted(map(core.id_of, core.keys().tolist()))
+        return [ids[place] for place in rng.permutation(len(ids))[:n].tolist()]
+
+    def _searched(
+        self,
+        queries: list[Vector],
+        k: int,
+        where: Filter | None,
+        min_score: float | None,
+        namespace: str,
+        *,
+        fast: bool,
+    ) -> list[list[Match]]:
+        check_k(k)
+        check_min_score(min_score)
+        node = parse(where)
+        reader = self._reader(check_namespace(namespace))
+        if reader is None or k == 0 or not queries:
+            return [[] for _ in queries]
+        return [_matches(reader, ranked) for ranked in reader.nearest(queries, k, node, min_score, fast=fast)]
+
+    def _needed_space(self, given: object) -> Space:
+        if self._space is None:
+            raise ArgumentError("vector", given, "the store has no space yet, so it cannot search by vector")
+        if self._switched_to is not None:
+            raise SpaceChanged(self._switched_to, self._space)
+        return self._space
+
+    def _query(self, vector: VectorLike) -> Vector:
+        space = self._needed_space(vector)
+        return as_vector(vector, space.dimension, space.metric, argument="vector")
+
+    def _terms(self, query: str) -> list[str]:
+        return self._analyzer.terms(query)
+
+
+def mask_for(reader: Reader, core: Core, where: Node) -> NDArray[np.bool_] | None:
+    """Which rows pass; None for all. Declared fields are answered by the core's columns, others by the engine."""
+    if isinstance(where, All) and not where.nodes:
+        return None
+    mask = core.mask(where)
+    return reader.passing(where) if mask is None else mask
+
+
+def _by_id(core: Core, ranked: Ranked) -> list[tuple[str, float]]:
+    return [(core.id_of(key), score) for key, score in ranked]
+
+
+def _matches(reader: Reader, ranked: Ranked) -> list[Match]:
+    entries = reader.entries([key for key, _ in ranked])
+    return [Match(entry, score) for entry, (_, score) in zip(entries, ranked, strict=True)]

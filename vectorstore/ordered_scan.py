@@ -1,0 +1,101 @@
+"""Entries in the order of a metadata field instead of their ids, from a store with an index for it or any other.
+
+>>> store = open_store("numpy:")
+>>> store.upsert([Entry("a", metadata={"at": "2026"}), Entry("b", metadata={"at": "1999"}), Entry("c")])
+3
+>>> [entry.id for entry in scan_by(store, ["at"])]
+['c', 'b', 'a']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+from vectorstore.errors import ArgumentError
+from vectorstore.protocol import VectorStore
+from vectorstore.types import Entry, Filter
+from vectorstore.validation import check_fields, check_name, check_text
+
+Place: TypeAlias = tuple[str, str]
+"""Where an entry stands: the value that orders it, and its id."""
+
+_FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PAGE: Final = 256
+
+
+@runtime_checkable
+class OrderedStore(Protocol):
+    """A store that need not look at all its entries for that."""
+
+    def scan_by(
+        self,
+        fields: Sequence[str],
+        *,
+        reverse: bool = False,
+        where: Filter | None = None,
+        namespace: str = "",
+        after: Place | None = None,
+    ) -> Iterator[Entry]:
+        """As the function ``scan_by``."""
+        ...
+
+
+def scan_by(
+    store: VectorStore,
+    fields: Sequence[str],
+    *,
+    reverse: bool = False,
+    where: Filter | None = None,
+    namespace: str = "",
+    after: Place | None = None,
+) -> Iterator[Entry]:
+    """Yield entries in order of the first of *fields* that holds a text ("" where none does), equal ones by id.
+
+    *reverse* turns all of it round. Those behind the place *after* only. Texts are compared by code point. Pages in
+    short transactions, no snapshot: what is written meanwhile is seen if its place is still to come. A field is named
+    by letters, digits and ``_``. A store that is no ``OrderedStore`` is asked for every entry that passes, once.
+    """
+    if isinstance(store, OrderedStore):
+        return store.scan_by(fields, reverse=reverse, where=where, namespace=namespace, after=after)
+    order, start = check_order(fields), check_place(after)
+    passing = (place_of(entry, order) for entry in store.scan(where=where, namespace=namespace))
+    places = sorted((one for one in passing if _is_behind(one, start, reverse=reverse)), reverse=reverse)
+    return _fetched(store, places, namespace)
+
+
+def place_of(entry: Entry, fields: Sequence[str]) -> Place:
+    """Return where *entry* stands in the order of *fields*."""
+    texts = (value for field in fields if isinstance(value := entry.metadata.get(field), str))
+    return next(texts, ""), entry.id
+
+
+def check_order(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return *fields* if entries can be ordered by them."""
+    names = check_fields(fields)
+    if not names:
+        raise ArgumentError("fields", fields, "at least one field is needed")
+    for name in names:
+        if not _FIELD.fullmatch(name):
+            raise ArgumentError("fields", name, "a field of letters, digits and _ is needed to order by")
+    return names
+
+
+def check_place(after: object) -> Place | None:
+    """Return *after* if it is a place, or none."""
+    if after is None:
+        return None
+    if not isinstance(after, tuple) or len(after) != 2:
+        raise ArgumentError("after", after, "a place is needed: the value that orders an entry, and its id")
+    return check_text(after[0], "after[0]"), check_name(after[1], "after[1]", empty=True)
+
+
+def _is_behind(place: Place, start: Place | None, *, reverse: bool) -> bool:
+    return start is None or (place < start if reverse else place > start)
+
+
+def _fetched(store: VectorStore, places: Sequence[Place], namespace: str) -> Iterator[Entry]:
+    for first in range(0, len(places), _PAGE):
+        ids = [id for _, id in places[first : first + _PAGE]]
+        yield from (entry for entry in store.get(ids, namespace=namespace) if entry is not None)

@@ -1,0 +1,126 @@
+"""Recall of the fast search on a store's own rows, measured against the exact search.
+
+report = measure_recall(open_store("sqlite:///memory.db", search="fast"))
+print(report.recall, report.speedup)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.errors import ArgumentError, UnsupportedError
+from vectorstore.protocol import VectorStore
+from vectorstore.types import SearchMode, VectorLike
+from vectorstore.validation import check_k
+from vectorstore.wrappers import WrapperStore
+
+_PAGE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RecallReport:
+    """What ``measure_recall`` saw: *queries* questions asked of *rows* entries, each in both modes."""
+
+    k: int
+    rows: int
+    queries: int
+    recall: float
+    """Of the ids that the exact search found, the share that the fast one found too; 1.0 where nothing was asked."""
+    worst: float
+    """The same of the one question that lost most."""
+    exact_seconds: float
+    """The median time of one exact search, ids and scores alone."""
+    fast_seconds: float
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster the fast search was."""
+        return self.exact_seconds / self.fast_seconds if self.fast_seconds else 1.0
+
+
+def measure_recall(
+    store: VectorStore,
+    k: int = 10,
+    *,
+    sample: int = 200,
+    rng: np.random.Generator | None = None,
+    queries: Sequence[VectorLike] | NDArray[np.float32] | None = None,
+    namespace: str = "",
+) -> RecallReport:
+    """Ask *sample* questions exactly and fast, whatever mode *store* was opened in, and compare the best *k*.
+
+    The questions are vectors of entries drawn by *rng* (a fixed seed unless given), each of which is left out of its
+    own answer, since to find itself is no merit; or the *queries* given, which tell more if they are what is really
+    asked. *store* may be a wrapper of a store that has both modes; any other raises ``UnsupportedError``. All is
+    asked of one state; the sign bits are made before the clock runs.
+    """
+    if check_k(k) == 0:
+        raise ArgumentError("k", k, "at least 1 is needed to compare anything")
+    if check_k(sample, "sample") == 0:
+        raise ArgumentError("sample", sample, "at least 1 question is needed")
+    inside = store
+    while isinstance(inside, WrapperStore):
+        inside = inside.wrapped
+    if not hasattr(inside, "search_mode"):
+        raise UnsupportedError("measure_recall", f"{type(inside).__name__} has one way to search; nothing to compare")
+    modes = cast("_Both", inside)
+    generator = np.random.default_rng(0) if rng is None else rng
+    with (
+        modes.view([namespace], search=SearchMode.EXACT) as exact,
+        modes.view([namespace], search=SearchMode.FAST) as fast,
+    ):
+        asked: list[tuple[str | None, VectorLike]]
+        if queries is None:
+            asked = list(_drawn(exact, sample, generator, namespace))
+        else:
+            asked = [(None, query) for query in queries]
+        shares, seconds = [], []
+        for i, (own, query) in enumerate([*asked[:1], *asked]):  # the first one twice: it makes the bits
+            more = k + (own is not None)
+            began = time.perf_counter()
+            true = exact.nearest(query, more, namespace=namespace)
+            between = time.perf_counter()
+            found = fast.nearest(query, more, namespace=namespace)
+            ended = time.perf_counter()
+            wanted = [id for id, _ in true if id != own][:k]
+            got = {id for id, _ in found if id != own}
+            if i:
+                seconds.append((between - began, ended - between))
+                shares.append(sum(id in got for id in wanted) / len(wanted) if wanted else 1.0)
+        rows = exact.count(namespace=namespace)
+    medians = np.median(np.array(seconds), axis=0).tolist() if seconds else [0.0, 0.0]
+    return RecallReport(
+        k=k,
+        rows=rows,
+        queries=len(asked),
+        recall=float(np.mean(shares)) if shares else 1.0,
+        worst=min(shares, default=1.0),
+        exact_seconds=medians[0],
+        fast_seconds=medians[1],
+    )
+
+
+class _Both(Protocol):
+    """A store that opens a view in either mode."""
+
+    def view(self, namespaces: Sequence[str], *, search: SearchMode) -> AbstractContextManager[Any]: ...
+
+
+def _drawn(view: Any, sample: int, rng: np.random.Generator, namespace: str) -> Iterator[tuple[str, VectorLike]]:
+    """Up to *sample* entries that have a vector, as (id, vector)."""
+    ids = view.drawn(view.count(namespace=namespace), rng, namespace=namespace)
+    found = 0
+    for start in range(0, len(ids), _PAGE):
+        for entry in view.get(ids[start : start + _PAGE], namespace=namespace):
+            if entry is not None and entry.vector is not None and found < sample:
+                found += 1
+                yield entry.id, entry.vector
+        if found == sample:
+            return

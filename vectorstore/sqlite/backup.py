@@ -1,0 +1,117 @@
+"""Backups of a file: copied page by page, checked, and recorded in the file itself.
+
+The record lets an erasure name the copies that it does not reach.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from vectorstore.errors import DamageError, NotAStore, VectorStoreError
+from vectorstore.sqlite.connection import Access, border, open_connection, system_border
+from vectorstore.sqlite.files import (
+    Token,
+    check_file,
+    drop_fact,
+    fact,
+    facts,
+    is_missing,
+    placed_whole,
+    put_fact,
+)
+from vectorstore.sqlite.secure_delete import half_wiped, wipe
+from vectorstore.types import Finding
+
+_KIND: Final = "backup "
+
+
+def record_backup(connection: apsw.Connection, path: Path, at: str) -> None:
+    """Record that a copy is made at *path*."""
+    put_fact(connection, _KIND + str(path), at)
+
+
+def recorded_backups(connection: apsw.Connection) -> dict[str, str]:
+    """Return the paths of the copies with when they were made, in order of path."""
+    return facts(connection, _KIND)
+
+
+def drop_record(connection: apsw.Connection, path: str) -> None:
+    """Take the record of a copy away."""
+    drop_fact(connection, _KIND + path)
+
+
+def remove_copy(path: Path, *, of: str, original: Path, only_untouched: bool = False) -> bool:
+    """Remove the file at *path* if it is a copy of the file whose identity is *of*; say whether it was there.
+
+    Anything else that stands there by now (another file, a link, the *original* itself) is left, and raises. So does,
+    with *only_untouched*, a copy that does not name itself any more: it was opened, and serves as a memory.
+    """
+    if not os.path.lexists(path):
+        return False
+    is_missing(path)
+    if path == original or path.samefile(original):
+        raise NotAStore(str(path), "it is the memory itself and not a copy of it")
+    try:
+        check_file(path)
+    except NotAStore:
+        if not half_wiped(path, of=of):
+            raise
+    else:
+        _check_copy(path, of, only_untouched=only_untouched)
+    wipe(path, of=of)
+    return True
+
+
+def _check_copy(path: Path, of: str, *, only_untouched: bool) -> None:
+    connection = open_connection(path, Access.FROZEN, busy_timeout=0)
+    try:
+        with border(path, connection):
+            identity, itself = fact(connection, "identity"), fact(connection, _KIND + str(path))
+    except VectorStoreError as error:
+        raise NotAStore(str(path), "it cannot be read, so it is not known to be a copy of this memory") from error
+    finally:
+        connection.close()
+    if identity != of:
+        raise NotAStore(str(path), "it is another memory and not a copy of this one")
+    if only_untouched and (itself is None or path.with_name(path.name + "-wal").exists()):
+        raise NotAStore(str(path), "it was opened since it was made, and may hold more than this memory")
+
+
+_PAGES: Final = 1024
+"""Pages copied in one step."""
+
+
+def back_up(
+    source: apsw.Connection, path: Path, *, token: Token, finish: Callable[[apsw.Connection], object] | None = None
+) -> None:
+    """Copy the state that *source* reads to *path*; *finish* may change it. It counts once its pages were checked."""
+    with system_border(path), placed_whole(path, token=token) as private:
+        target = open_connection(private, Access.WRITE, busy_timeout=0)
+        try:
+            with border(path, target):
+                target.pragma("journal_mode", "off")
+                target.pragma("synchronous", "off")  # the whole file is flushed before it is put in place
+                with target.backup("main", source, "main") as copying:
+                    while not copying.done:
+                        copying.step(_PAGES)
+                if finish is not None:
+                    finish(target)
+        finally:
+            target.close()
+        _check_pages(private, path)
+
+
+def _check_pages(private: Path, path: Path) -> None:
+    connection = open_connection(private, Access.FROZEN, busy_timeout=0)
+    try:
+        with border(path, connection):
+            rows = connection.execute("PRAGMA quick_check").fetchall()
+    finally:
+        connection.close()
+    if rows != [("ok",)]:
+        raise DamageError([Finding("pages", str(text)) for (text,) in rows])

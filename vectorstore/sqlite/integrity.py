@@ -1,0 +1,228 @@
+"""Integrity of stored rows: their checksums, the comparison of the store's tables, and of the whole file.
+
+A checksum is eight bytes of BLAKE2b over a row, so that a changed byte is named and never returned as truth. SQLite's
+own checks see damaged pages, not a changed byte inside a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Final
+
+import apsw
+import numpy as np
+
+from vectorstore.analyzer import Analyzer
+from vectorstore.errors import DamageError
+from vectorstore.index.forward_index import analyse, named
+from vectorstore.sqlite.component import Component, versions
+from vectorstore.sqlite.connection import each, every, only
+from vectorstore.sqlite.files import verify_frame
+from vectorstore.types import Finding
+
+_SIGN: Final = 1 << 63
+_WRAP: Final = 1 << 64
+_NO_TEXT: Final = b"\xff"
+"""What no text encodes to: damage can put a value of another type where one belongs."""
+
+
+def entry_checksum(
+    id: str, revision: int, text: str, context: str, metadata: str, no_vector: str | None, *, has_vector: bool
+) -> int:
+    """Return the checksum of an entry row, as a signed 64-bit integer; a vector row that vanishes is noticed by it."""
+    number, reason = str(revision), ("v" if has_vector else "") + ("-" if no_vector is None else f"+{no_vector}")
+    joined = f"{id}{number}{text}{context}{metadata}{reason}"
+    try:
+        if joined.isascii():  # a character is a byte
+            sizes = f"{len(id)},{len(number)},{len(text)},{len(context)},{len(metadata)},{len(reason)}"
+        else:
+            sizes = ",".join(str(len(part.encode())) for part in (id, number, text, context, metadata, reason))
+    except (TypeError, AttributeError):
+        return _digest(_NO_TEXT)
+    return _digest((sizes + joined).encode())
+
+
+def vector_checksum(id: str, vector: bytes) -> int:
+    """Return the checksum of a vector row, as a signed 64-bit integer."""
+    return _digest(id.encode() + b"\0" + (vector if isinstance(vector, bytes) else _NO_TEXT))
+
+
+def reason_checksum(id: str, reason: str) -> int:
+    """Return the checksum of a reason for having no vector in the space that is being filled."""
+    return _digest(id.encode() + b"\0" + (reason.encode() if isinstance(reason, str) else _NO_TEXT))
+
+
+def added(tally: int, *checksums: int) -> int:
+    """Return the sum of checksums as SQLite keeps it: signed, modulo 2**64; its order does not matter."""
+    try:
+        return (tally + sum(checksums) + _SIGN) % _WRAP - _SIGN
+    except TypeError as error:
+        raise DamageError("a checksum is no number") from error
+
+
+def _digest(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
+
+
+_NEXT = ("next_vectors", "next_no_vector")
+_ROWS = (
+    "SELECT e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum,"
+    " f.sequence, f.context_length FROM entries AS e"
+    " LEFT JOIN vectors AS v ON v.key = e.key LEFT JOIN forward AS f ON f.key = e.key WHERE e.namespace = ?"
+)
+
+
+def verify_store(connection: apsw.Connection, analyzer: Analyzer) -> list[Finding]:
+    """Return everything that is wrong; an empty list means all is well."""
+    findings = list(_orphans(connection))
+    namespaces = every(
+        connection, "SELECT key, name, entries, next_term, tally, vector_tally, next_tally FROM namespaces"
+    )
+    for key, name, entries, next_term, tally, vector_tally, next_tally in namespaces:
+        findings += _verify_namespace(connection, analyzer, key, name, entries, (tally, vector_tally))
+        findings += _verify_next(connection, key, name, next_tally)
+        highest = only(connection, "SELECT max(number) FROM terms WHERE namespace = ?", (key,))[0]
+        if highest is not None and highest >= next_term:
+            findings.append(Finding("terms", "a term number would be used twice", name))
+    return findings
+
+
+def retally(connection: apsw.Connection) -> None:
+    """Count and sum the rows of every namespace again."""
+    for (key,) in every(connection, "SELECT key FROM namespaces"):
+        (entries,) = only(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (key,))
+        tallies = [_sum(connection, key, *tables) for tables in (("entries",), ("vectors",), _NEXT)]
+        connection.execute(
+            "UPDATE namespaces SET entries = ?, tally = ?, vector_tally = ?, next_tally = ? WHERE key = ?",
+            (entries, *tallies, key),
+        )
+
+
+def _sum(connection: apsw.Connection, namespace: int, *tables: str) -> int:
+    total = 0
+    for table in tables:
+        rows = each(connection, f"SELECT checksum FROM {table} WHERE namespace = ?", (namespace,))
+        total = added(total, *(checksum for (checksum,) in rows))
+    return total
+
+
+def _verify_namespace(
+    connection: apsw.Connection, analyzer: Analyzer, key: int, name: str, entries: int, tallies: tuple[int, int]
+) -> list[Finding]:
+    findings: list[Finding] = []
+    terms: dict[int, str] = dict(every(connection, "SELECT number, term FROM terms WHERE namespace = ?", (key,)))
+    counted, total, of_vectors = 0, 0, 0
+    for row in each(connection, _ROWS, (key,)):
+        id, *content, checksum, vector, its_checksum, sequence, context_length = row
+        counted += 1
+        total, of_vectors = added(total, checksum), added(of_vectors, its_checksum or 0)
+        if entry_checksum(id, *content, has_vector=vector is not None) != checksum:
+            findings.append(Finding("entries", "content differs from its checksum", id))
+        if vector is not None and vector_checksum(id, vector) != its_checksum:
+            findings.append(Finding("vectors", "content differs from its checksum", id))
+        if not _same_terms(analyzer, content[1], content[2], sequence, context_length, terms):
+            findings.append(Finding("forward", "terms differ from the text; rebuild makes them again", id))
+    if counted != entries:
+        findings.append(Finding("namespaces", f"{counted} entries where {entries} were counted", name))
+    elif (total, of_vectors) != tallies:
+        findings.append(Finding("namespaces", "the sum of checksums differs", name))
+    return findings
+
+
+def _verify_next(connection: apsw.Connection, key: int, name: str, tally: int) -> Iterator[Finding]:
+    """What was filled into a second space."""
+    parts: list[tuple[str, str, Callable[[str, Any], int]]] = [
+        ("next_vectors", "vector", vector_checksum),
+        ("next_no_vector", "reason", reason_checksum),
+    ]
+    total = 0
+    for table, column, checksum_of in parts:
+        rows = each(
+            connection,
+            f"SELECT e.id, t.{column}, t.checksum FROM {table} AS t JOIN entries AS e ON e.key = t.key"
+            " WHERE t.namespace = ?",
+            (key,),
+        )
+        for id, content, checksum in rows:
+            total = added(total, checksum)
+            if checksum_of(id, content) != checksum:
+                yield Finding(table, "content differs from its checksum", id)
+    if total != tally:
+        yield Finding("namespaces", "the sum of checksums of the second space differs", name)
+
+
+def _same_terms(
+    analyzer: Analyzer,
+    text: str,
+    context: str,
+    sequence: bytes | None,
+    context_length: int,
+    terms: dict[int, str],
+) -> bool:
+    if not isinstance(sequence, bytes) or len(sequence) % 4:
+        return False
+    analysed = analyse(analyzer, text, context)
+    stored = named(np.frombuffer(sequence, dtype="<i4"), context_length, lambda number: terms.get(number, ""))
+    return stored == (analysed.context, *analysed.sentences)
+
+
+def _orphans(connection: apsw.Connection) -> Iterator[Finding]:
+    for table in ("vectors", "forward", *_NEXT):
+        rows = each(
+            connection,
+            f"SELECT t.key FROM {table} AS t LEFT JOIN entries AS e ON e.key = t.key"
+            " WHERE e.key IS NULL OR e.namespace <> t.namespace",
+        )
+        for (key,) in rows:
+            yield Finding(table, "belongs to no entry", str(key))
+
+
+def verify_file(connection: apsw.Connection, components: Sequence[Component]) -> list[Finding]:
+    """Check pages, references, header and every component."""
+    findings = [
+        *_checked("pages", lambda: _pages(connection)),
+        *_checked("references", lambda: _references(connection)),
+        *_checked("header", lambda: verify_frame(connection)),
+        *_checked("components", lambda: _versions(connection, components)),
+    ]
+    for component in components:
+        findings += _checked(component.name, partial(component.verify, connection))
+    return findings
+
+
+def rebuild_file(connection: apsw.Connection, components: Sequence[Component]) -> None:
+    """Make indexes and every component's derived tables again, inside the caller's write transaction."""
+    connection.execute("REINDEX")
+    for component in components:
+        component.rebuild(connection)
+
+
+def _checked(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    try:
+        return list(check())
+    except (apsw.BusyError, apsw.LockedError):
+        raise
+    except Exception as error:  # whatever damage leads to, it stops one check, and not those after it
+        return [Finding(part, f"cannot be read: {error}")]
+
+
+def _pages(connection: apsw.Connection) -> Iterable[Finding]:
+    rows = connection.execute("PRAGMA integrity_check").fetchall()
+    return [Finding("pages", str(text)) for (text,) in rows if text != "ok"]
+
+
+def _references(connection: apsw.Connection) -> Iterable[Finding]:
+    rows = connection.execute("PRAGMA foreign_key_check").fetchall()
+    return [
+        Finding("references", f"row {row} refers to a missing row of {parent}", str(table))
+        for table, row, parent, _ in rows
+    ]
+
+
+def _versions(connection: apsw.Connection, components: Sequence[Component]) -> Iterable[Finding]:
+    found = versions(connection)
+    for component in components:
+        if found.get(component.name) != len(component.migrations):
+            yield Finding("components", f"has version {found.get(component.name)}", component.name)

@@ -1,0 +1,195 @@
+"""Contract of ``changes`` and ``view``: what happened since a cursor, and one state read as often as wanted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vectorstore.errors import ArgumentError
+from vectorstore.protocol import View
+from vectorstore.testing.suite import StoreContract, entry, ids_of, scored
+from vectorstore.types import Cursor, Entry
+
+
+class ReadingContract(StoreContract):
+    """Change logs and views, of stores with the second protocol."""
+
+    def test_changes_without_a_cursor_say_scan_and_go_on_from_here(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert([entry("a")])
+        changes = store.changes()
+        assert not changes.complete
+        assert (changes.written, changes.removed) == ((), ())
+        after = store.changes(changes.cursor)
+        assert (after.complete, after.written, after.removed) == (True, (), ())
+
+    def test_changes_name_each_id_once_in_its_last_state(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert(entry(name) for name in "abcde")
+        cursor = store.changes().cursor
+        store.upsert([entry("a"), entry("f"), entry("b")])
+        store.patch({"c": {"x": 1}, "missing": {}})
+        store.put_vectors({"d": [1, 0, 0]})
+        store.delete(["b", "f", "missing"])
+        store.upsert([entry("a", text="again")])
+        changes = store.changes(cursor)
+        assert changes.complete
+        assert sorted(changes.written) == ["a", "c", "d"]
+        assert "b" in changes.removed
+        assert set(changes.removed) <= {"b", "f"}
+        assert len(changes.removed) == len(set(changes.removed))
+        assert store.changes(changes.cursor).written == ()
+
+    def test_changes_of_one_namespace_are_not_another_s(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert([entry("a")])
+        cursor = store.changes().cursor
+        store.upsert([entry("b")], namespace="other")
+        changes = store.changes(cursor)
+        assert (changes.complete, changes.written) == (True, ())
+        with pytest.raises(ArgumentError):
+            store.changes(cursor, namespace="other")
+
+    def test_changes_begin_in_an_empty_namespace(self) -> None:
+        store = self.open_lifecycle()
+        cursor = store.changes(namespace="new").cursor
+        store.upsert([entry("a")], namespace="new")
+        assert store.changes(cursor, namespace="new").written == ("a",)
+
+    def test_a_cursor_too_old_says_so_and_one_that_reaches_says_all(self) -> None:
+        store = self.open_lifecycle()
+        old = store.changes().cursor
+        store.upsert([entry("early")])
+        for i in range(12):
+            store.upsert(entry(f"e{j:03}", n=i) for j in range(500))
+        changes = store.changes(old)
+        if changes.complete:
+            assert sorted(changes.written) == [*(f"e{j:03}" for j in range(500)), "early"]
+        recent = changes.cursor
+        store.patch({"e007": {"n": 99}})
+        assert (store.changes(recent).complete, store.changes(recent).written) == (True, ("e007",))
+
+    def test_a_cursor_from_the_future_is_not_believed(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert([entry("a")])
+        assert not store.changes(Cursor("", 10**6)).complete
+
+    def test_a_view_answers_as_its_store_does(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert(entry(f"e{i}", [i, 1, 0], "zorb " * (i % 3) + "quil", "vexa", n=i) for i in range(9))
+        store.upsert([entry("pending", text="zorb"), Entry("never", no_vector="too long")])
+        with store.view([""]) as view:
+            assert view.search([1, 0, 0], 4, where={"n": {"$gt": 2}}) == store.search(
+                [1, 0, 0], 4, where={"n": {"$gt": 2}}
+            )
+            assert view.search_text("zorb quil", 4) == store.search_text("zorb quil", 4)
+            assert view.get(["e1", "missing"]) == store.get(["e1", "missing"])
+            assert view.nearest([1, 0, 0], 5) == scored(store.search([1, 0, 0], 5))
+            assert view.matching("zorb quil", 5) == scored(store.search_text("zorb quil", 5))
+            assert view.count() == store.count()
+            assert view.cursor() == store.changes().cursor
+
+    def test_a_view_scores_the_ids_it_is_given(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert(entry(f"e{i}", [i, 1, 0], "zorb " * (i + 1)) for i in range(5))
+        store.upsert([entry("silent", [1, 1, 1]), entry("pending", text="quil")])
+        with store.view([""]) as view:
+            asked = ["e3", "missing", "e0", "silent", "pending", "e3"]
+            near, text = dict(view.nearest([2, 1, 0], 99)), dict(view.matching("zorb", 99))
+            similar = view.similarity([2, 1, 0], asked)
+            assert similar.shape == (6,)
+            assert similar[[0, 2, 3, 5]].tolist() == [near["e3"], near["e0"], near["silent"], near["e3"]]
+            assert np.isnan(similar[[1, 4]]).all()
+            scores = view.score_text("zorb", asked)
+            assert scores.tolist() == [text["e3"], 0.0, text["e0"], 0.0, 0.0, text["e3"]]
+            assert view.similarity([2, 1, 0], []).shape == (0,)
+            assert view.score_text("zorb", []).shape == (0,)
+
+    def test_a_view_shows_terms_in_order_and_their_counts(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert(
+            [
+                entry("a", text="zorb quil zorb. Vexa zorb!", context="morp"),
+                entry("b", text="zorb"),
+                entry("c"),
+            ]
+        )
+        with store.view([""]) as view:
+            assert view.terms(["a", "missing", "b"]) == [
+                (("morp",), ("zorb", "quil", "zorb"), ("vexa", "zorb")),
+                ((),),
+                ((), ("zorb",)),
+            ]
+            assert view.df(["zorb", "quil", "morp", "unknown"]) == [2, 1, 1, 0]
+            assert dict(view.vocabulary()) == {"zorb": 2, "quil": 1, "vexa": 1, "morp": 1}
+        store.delete(["a"])
+        with store.view([""]) as view:
+            assert dict(view.vocabulary()) == {"zorb": 1}
+            assert view.df(["zorb", "quil"]) == [1, 0]
+
+    def test_a_view_of_several_namespaces_mixes_none(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert([entry("a", [1, 0, 0], "zorb")], namespace="one")
+        store.upsert([entry("b", [1, 0, 0], "zorb zorb")], namespace="two")
+        with store.view(["one", "two", "empty"]) as view:
+            assert ids_of(view.search([1, 0, 0], namespace="one")) == ["a"]
+            assert view.matching("zorb", 5, namespace="two") == scored(store.search_text("zorb", namespace="two"))
+            assert (view.count(namespace="empty"), view.nearest([1, 0, 0], 5, namespace="empty")) == (0, [])
+            assert (view.df(["zorb"], namespace="empty"), dict(view.vocabulary(namespace="empty"))) == (
+                [0],
+                {},
+            )
+
+    def test_a_view_is_not_opened_for_a_single_text(self) -> None:
+        store = self.open_lifecycle()
+        with pytest.raises(ArgumentError), store.view("abc"):
+            raise AssertionError("it would be the namespaces a, b and c")
+
+    def test_a_view_refuses_what_it_was_not_opened_for(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert([entry("a", [1, 0, 0], "zorb")], namespace="secret")
+        calls: list[Callable[[View], Any]] = [
+            lambda view: view.search([1, 0, 0], namespace="secret"),
+            lambda view: view.search_text("zorb", namespace="secret"),
+            lambda view: view.get(["a"], namespace="secret"),
+            lambda view: view.nearest([1, 0, 0], 1, namespace="secret"),
+            lambda view: view.matching("zorb", 1, namespace="secret"),
+            lambda view: view.similarity([1, 0, 0], ["a"], namespace="secret"),
+            lambda view: view.score_text("zorb", ["a"], namespace="secret"),
+            lambda view: view.terms(["a"], namespace="secret"),
+            lambda view: view.df(["zorb"], namespace="secret"),
+            lambda view: view.vocabulary(namespace="secret"),
+            lambda view: view.count(namespace="secret"),
+            lambda view: view.cursor(namespace="secret"),
+        ]
+        with store.view(["", "other"]) as view:
+            for call in calls:
+                with pytest.raises(ArgumentError):
+                    call(view)
+
+    def test_a_view_stays_as_it_is_while_another_thread_writes(self) -> None:
+        store = self.open_lifecycle()
+        store.upsert([entry("a", [1, 0, 0], "zorb")])
+        begun = threading.Event()
+
+        def write() -> None:
+            begun.set()
+            store.upsert([entry("b", [1, 0, 0], "zorb zorb")])
+            store.delete(["a"])
+
+        writer = threading.Thread(target=write)
+        with store.view([""]) as view:
+            before = (view.nearest([1, 0, 0], 9), view.matching("zorb", 9), view.count(), view.cursor())
+            writer.start()
+            assert begun.wait(timeout=60)
+            for _ in range(50):
+                assert view.get(["a", "b"])[1] is None
+                now = (view.nearest([1, 0, 0], 9), view.matching("zorb", 9), view.count(), view.cursor())
+                assert now == before
+        writer.join(timeout=60)
+        assert not writer.is_alive()
+        assert ids_of(store.search([1, 0, 0])) == ids_of(store.search_text("zorb")) == ["b"]
