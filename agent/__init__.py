@@ -13,27 +13,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from agent.agent import Agent, new_session
+    from agent.agent import Agent, new_session_id
     from agent.approval import (
-        Approval,
+        ApprovalDecision,
         ApprovalPolicy,
         ApprovalRequest,
+        ApprovalStatus,
         Approver,
-        Decision,
-        all_calls,
-        as_flagged,
-        no_calls,
-        unless,
+        approval_always,
+        approval_as_annotated,
+        approval_except,
+        approval_never,
     )
-    from agent.context.memory_reader import Knowledge
-    from agent.context.summarizer import summariser
-    from agent.context_items import Citation, ContextItem
+    from agent.context.memory_reader import PassageRetriever
+    from agent.context.summarizer import summarizer
+    from agent.context_items import AnswerCitation, ContextItem
     from agent.errors import (
         AgentClosed,
         AgentError,
         ApprovalUnavailable,
         ArgumentError,
-        CallRefused,
         CircuitOpen,
         ConfigurationError,
         ContextOverflow,
@@ -46,10 +45,11 @@ if TYPE_CHECKING:
         ProviderError,
         ProviderFailed,
         RateLimited,
-        Refused,
+        RequestRefused,
+        RunAborted,
         RunError,
-        RunStopped,
         StopRun,
+        ToolCallRefused,
         ToolFailed,
         ToolTimedOut,
         Unsupported,
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from agent.events import (
         ApprovalDecided,
         ApprovalRequested,
+        EmptyReplyRetried,
         Event,
         MemoryRecalled,
         MemoryStored,
-        Nudged,
         RoundEnded,
         RoundStarted,
         RunEnded,
@@ -70,23 +70,23 @@ if TYPE_CHECKING:
         ThinkingDelta,
         ToolEnded,
         ToolStarted,
-        Warned,
+        WarningIssued,
     )
-    from agent.hooks import Hooks, Moment
-    from agent.middleware.base import Invocation, ModelMiddleware, Proceed, Stream, ToolMiddleware
+    from agent.hooks import HookEvent, Hooks
+    from agent.middleware.base import ModelHandler, ModelMiddleware, ToolHandler, ToolInvocation, ToolMiddleware
     from agent.middleware.circuit_breaker import CircuitBreaker
     from agent.middleware.resilience import RateLimit, Retry
-    from agent.providers.accumulator import complete
+    from agent.providers.accumulator import collect_response
     from agent.providers.anthropic import AnthropicProvider
     from agent.providers.base import (
         Capabilities,
         CitationPiece,
-        KeptAs,
         ModelInfo,
         ModelSettings,
         Provider,
         Request,
-        Stop,
+        StopPiece,
+        StoredReply,
         TextPiece,
         ThinkingPiece,
         ToolCallPiece,
@@ -98,17 +98,25 @@ if TYPE_CHECKING:
     from agent.providers.ollama import OllamaProvider
     from agent.providers.openai import OpenAICompatibleProvider, list_models
     from agent.providers.retrying import RetryingProvider
-    from agent.results import Ending, RunResult, StopReason, ToolRun, Usage
+    from agent.results import Ending, RunResult, StopReason, ToolCallRecord, Usage
     from agent.subagent import AgentTool
     from agent.tool_executor import ToolPolicy
-    from agent.tools.base import Authoriser, Facets, Tool, ToolContext, ToolOutput, Toolset, Verdict
+    from agent.tools.base import (
+        AuthorizationDecision,
+        Authorizer,
+        Tool,
+        ToolAnnotations,
+        ToolContext,
+        ToolOutput,
+        Toolset,
+    )
     from agent.tools.builtin import calculator, clock
     from agent.tools.chain import ChainedTool
     from agent.tools.files import file_tools, note_tools
     from agent.tools.function import FunctionTool, tool
     from agent.tools.knowledge import knowledge_tools
     from agent.tools.memory import memory_tools
-    from agent.tools.pagination import ResultPages
+    from agent.tools.pagination import ResultPagination
     from agent.usage import Prices, RunLimits
     from memory import (
         DocumentBlock,
@@ -126,77 +134,74 @@ __all__ = [
     "AgentClosed",
     "AgentError",
     "AgentTool",
+    "AnswerCitation",
     "AnthropicProvider",
-    "Approval",
     "ApprovalDecided",
+    "ApprovalDecision",
     "ApprovalPolicy",
     "ApprovalRequest",
     "ApprovalRequested",
+    "ApprovalStatus",
     "ApprovalUnavailable",
     "Approver",
     "ArgumentError",
-    "Authoriser",
-    "CallRefused",
+    "AuthorizationDecision",
+    "Authorizer",
     "Capabilities",
     "ChainedTool",
     "CircuitBreaker",
     "CircuitOpen",
-    "Citation",
     "CitationPiece",
     "ConfigurationError",
     "ContextItem",
     "ContextOverflow",
     "DeadlinePassed",
-    "Decision",
     "DocumentBlock",
     "EmptyReply",
+    "EmptyReplyRetried",
     "Ending",
     "Event",
-    "Facets",
     "FunctionTool",
+    "HookEvent",
     "Hooks",
     "ImageBlock",
     "InvalidOutput",
-    "Invocation",
     "IterationCap",
-    "KeptAs",
-    "Knowledge",
     "LimitReached",
     "MemoryRecalled",
     "MemoryStored",
     "MemoryUnavailable",
     "Message",
+    "ModelHandler",
     "ModelInfo",
     "ModelMiddleware",
     "ModelSettings",
-    "Moment",
-    "Nudged",
     "OllamaProvider",
     "OpenAICompatibleProvider",
+    "PassageRetriever",
     "Prices",
-    "Proceed",
     "Provider",
     "ProviderError",
     "ProviderFailed",
     "QuotingProvider",
     "RateLimit",
     "RateLimited",
-    "Refused",
     "Request",
-    "ResultPages",
+    "RequestRefused",
+    "ResultPagination",
     "Retry",
     "RetryingProvider",
     "RoundEnded",
     "RoundStarted",
+    "RunAborted",
     "RunEnded",
     "RunError",
     "RunLimits",
     "RunResult",
-    "RunStopped",
-    "Stop",
+    "StopPiece",
     "StopReason",
     "StopRun",
-    "Stream",
+    "StoredReply",
     "SubAgentEvent",
     "TextBlock",
     "TextDelta",
@@ -205,16 +210,20 @@ __all__ = [
     "ThinkingDelta",
     "ThinkingPiece",
     "Tool",
+    "ToolAnnotations",
     "ToolCallBlock",
     "ToolCallPiece",
+    "ToolCallRecord",
+    "ToolCallRefused",
     "ToolContext",
     "ToolEnded",
     "ToolFailed",
+    "ToolHandler",
+    "ToolInvocation",
     "ToolMiddleware",
     "ToolOutput",
     "ToolPolicy",
     "ToolResultBlock",
-    "ToolRun",
     "ToolSpec",
     "ToolStarted",
     "ToolTimedOut",
@@ -222,71 +231,71 @@ __all__ = [
     "Unsupported",
     "Usage",
     "UsagePiece",
-    "Verdict",
-    "Warned",
+    "WarningIssued",
     "WindowExceeded",
-    "all_calls",
-    "as_flagged",
+    "approval_always",
+    "approval_as_annotated",
+    "approval_except",
+    "approval_never",
     "calculator",
     "capabilities_of",
     "clock",
-    "complete",
+    "collect_response",
     "file_tools",
     "knowledge_tools",
     "list_models",
     "memory_tools",
-    "new_session",
-    "no_calls",
+    "new_session_id",
     "note_tools",
     "run_sync",
-    "summariser",
+    "summarizer",
     "tool",
-    "unless",
 ]
 
 _NAMES: Final = {
-    "agent.agent": "Agent new_session",
+    "agent.agent": "Agent new_session_id",
     "agent.approval": (
-        "Approval ApprovalPolicy ApprovalRequest Approver Decision all_calls as_flagged no_calls unless"
+        "ApprovalDecision ApprovalPolicy ApprovalRequest ApprovalStatus Approver approval_always "
+        "approval_as_annotated approval_except approval_never"
     ),
-    "agent.context.memory_reader": "Knowledge",
-    "agent.context.summarizer": "summariser",
-    "agent.context_items": "Citation ContextItem",
+    "agent.context.memory_reader": "PassageRetriever",
+    "agent.context.summarizer": "summarizer",
+    "agent.context_items": "AnswerCitation ContextItem",
     "agent.errors": (
-        "AgentClosed AgentError ApprovalUnavailable ArgumentError CallRefused CircuitOpen ConfigurationError "
-        "ContextOverflow DeadlinePassed EmptyReply InvalidOutput IterationCap LimitReached MemoryUnavailable "
-        "ProviderError ProviderFailed RateLimited Refused RunError RunStopped StopRun ToolFailed ToolTimedOut "
-        "Unsupported WindowExceeded"
+        "AgentClosed AgentError ApprovalUnavailable ArgumentError CircuitOpen ConfigurationError ContextOverflow "
+        "DeadlinePassed EmptyReply InvalidOutput IterationCap LimitReached MemoryUnavailable ProviderError "
+        "ProviderFailed RateLimited RequestRefused RunAborted RunError StopRun ToolCallRefused ToolFailed "
+        "ToolTimedOut Unsupported WindowExceeded"
     ),
     "agent.events": (
-        "ApprovalDecided ApprovalRequested Event MemoryRecalled MemoryStored Nudged RoundEnded RoundStarted "
-        "RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded ToolStarted Warned"
+        "ApprovalDecided ApprovalRequested EmptyReplyRetried Event MemoryRecalled MemoryStored RoundEnded "
+        "RoundStarted RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded ToolStarted WarningIssued"
     ),
-    "agent.hooks": "Hooks Moment",
-    "agent.middleware.base": "Invocation ModelMiddleware Proceed Stream ToolMiddleware",
+    "agent.hooks": "HookEvent Hooks",
+    "agent.middleware.base": "ModelHandler ModelMiddleware ToolHandler ToolInvocation ToolMiddleware",
     "agent.middleware.circuit_breaker": "CircuitBreaker",
     "agent.middleware.resilience": "RateLimit Retry",
-    "agent.providers.accumulator": "complete",
+    "agent.providers.accumulator": "collect_response",
     "agent.providers.anthropic": "AnthropicProvider",
     "agent.providers.base": (
-        "Capabilities CitationPiece KeptAs ModelInfo ModelSettings Provider Request Stop TextPiece ThinkingPiece "
-        "ToolCallPiece ToolSpec UsagePiece capabilities_of"
+        "Capabilities CitationPiece ModelInfo ModelSettings Provider Request StopPiece StoredReply TextPiece "
+        "ThinkingPiece ToolCallPiece ToolSpec UsagePiece capabilities_of"
     ),
     "agent.providers.extractive": "QuotingProvider",
     "agent.providers.ollama": "OllamaProvider",
     "agent.providers.openai": "OpenAICompatibleProvider list_models",
     "agent.providers.retrying": "RetryingProvider",
-    "agent.results": "Ending RunResult StopReason ToolRun Usage",
+    "agent.results": "Ending RunResult StopReason ToolCallRecord Usage",
     "agent.subagent": "AgentTool",
     "agent.tool_executor": "ToolPolicy",
-    "agent.tools.base": "Authoriser Facets Tool ToolContext ToolOutput Toolset Verdict",
+    "agent.tools.base": "AuthorizationDecision Authorizer Tool ToolAnnotations ToolContext ToolOutput Toolset",
     "agent.tools.builtin": "calculator clock",
     "agent.tools.chain": "ChainedTool",
     "agent.tools.files": "file_tools note_tools",
     "agent.tools.function": "FunctionTool tool",
     "agent.tools.knowledge": "knowledge_tools",
     "agent.tools.memory": "memory_tools",
-    "agent.tools.pagination": "ResultPages",
+    "agent.tools.pagination": "ResultPagination",
     "agent.usage": "Prices RunLimits",
     "memory": "DocumentBlock ImageBlock Message TextBlock ThinkingBlock ToolCallBlock ToolResultBlock run_sync",
 }

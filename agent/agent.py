@@ -21,21 +21,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from agent.context.assembly import PROFILE_TOKENS
-from agent.context.history_reader import SessionReader, bound_of
-from agent.context.memory_reader import Knowledge, MemoryReader
+from agent.context.assembly import DEFAULT_PROFILE_TOKENS
+from agent.context.history_reader import HistoryReader, history_bound
+from agent.context.memory_reader import MemoryReader, PassageRetriever
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
 from agent.events import Event, RunEnded
 from agent.hooks import Hooks
-from agent.loop import NUDGE, Loop, LoopLimits
+from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import ModelSettings, Provider, Request, capabilities_of, check_request
 from agent.results import RunResult
-from agent.run import Parts, Running, Turn
-from agent.structured_output import expected
-from agent.tool_executor import Dispatcher, ToolPolicy
-from agent.tools.base import Tool, ToolContext, Toolset, facets_of
-from agent.trust import marked
+from agent.run import AgentComponents, AgentRun, RunState
+from agent.structured_output import expected_output
+from agent.tool_executor import ToolExecutor, ToolPolicy
+from agent.tools.base import Tool, ToolContext, Toolset, annotations_of
+from agent.trust import with_trust
 from agent.turn_store import TurnStore
 from agent.usage import Prices, RunLimits
 from memory import (
@@ -43,8 +43,8 @@ from memory import (
     Clock,
     EstimatingCounter,
     Message,
-    ReadPolicy,
     TokenCounter,
+    WindowPolicy,
     is_remote,
     run_sync,
     system_clock,
@@ -54,16 +54,18 @@ if TYPE_CHECKING:
     from memory import HistoryStorage, LongTermMemory
 
 
-def fingerprint(tools: Iterable[Tool], **parts: Any) -> str:
+def agent_fingerprint(tools: Iterable[Tool], **parts: Any) -> str:
     """Return SHA-256, in hex, over *parts* and *tools* in a canonical form: neither the order of the tools nor that
     of any keys matters, nor what is None. Functions count by their names, other objects by their types."""
-    described = sorted((_tool(tool) for tool in tools), key=lambda tool: str(tool["name"]))
-    text = json.dumps({**_plain(parts), "tools": _plain(described)}, sort_keys=True, ensure_ascii=True)
+    described = sorted((_tool_fields(tool) for tool in tools), key=lambda tool: str(tool["name"]))
+    text = json.dumps(
+        {**_canonical_value(parts), "tools": _canonical_value(described)}, sort_keys=True, ensure_ascii=True
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
-    spec, facets = tool.spec, facets_of(tool)
+def _tool_fields(tool: Tool) -> dict[str, Any]:
+    spec, facets = tool.spec, annotations_of(tool)
     return {
         "name": spec.name,
         "description": spec.description,
@@ -73,27 +75,27 @@ def _tool(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _canonical_value(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items() if one is not None}
+        return {str(key): _canonical_value(one) for key, one in value.items() if one is not None}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_canonical_value(one) for one in value]
     if isinstance(value, (set, frozenset)):
-        return sorted(json.dumps(_plain(one), sort_keys=True) for one in value)
+        return sorted(json.dumps(_canonical_value(one), sort_keys=True) for one in value)
     if is_dataclass(value) and not isinstance(value, type):
         held = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
-        return {"type": type(value).__name__, **_plain(held)}
+        return {"type": type(value).__name__, **_canonical_value(held)}
     return getattr(value, "__qualname__", type(value).__qualname__)
 
 
-def new_session() -> str:
+def new_session_id() -> str:
     """Return an id for a new session."""
     return str(uuid.uuid4())
 
 
-def new_seed() -> str:
+def new_mark_seed() -> str:
     """Return a secret from which the marks around recalled memories are made."""
     return secrets.token_hex(16)
 
@@ -151,18 +153,18 @@ class Agent:
         connectors: Iterable[AbstractAsyncContextManager[Iterable[Tool]]] = (),
         memory: LongTermMemory | None = None,
         history: HistoryStorage | None = None,
-        knowledge: Knowledge | None = None,
+        knowledge: PassageRetriever | None = None,
         namespace: str = "",
         recall: int = 10,
         token_budget: int | None = 16_000,
-        profile_tokens: int = PROFILE_TOKENS,
+        profile_tokens: int = DEFAULT_PROFILE_TOKENS,
         counter: TokenCounter | None = None,
-        window: ReadPolicy | None = None,
+        window: WindowPolicy | None = None,
         settings: ModelSettings | None = None,
         max_rounds: int = 10,
         last_round_answers: bool = False,
         nudges: int = 1,
-        nudge: str = NUDGE,
+        nudge: str = EMPTY_REPLY_PROMPT,
         repairs: int = 2,
         parallel_tools: int = 8,
         tool_timeout: float | None = None,
@@ -178,8 +180,8 @@ class Agent:
         close_provider: bool = True,
         clock: Clock = system_clock,
         timer: Callable[[], float] = time.monotonic,
-        sessions: Callable[[], str] = new_session,
-        seeds: Callable[[], str] = new_seed,
+        sessions: Callable[[], str] = new_session_id,
+        seeds: Callable[[], str] = new_mark_seed,
     ) -> None:
         if not isinstance(provider, Provider):
             raise ArgumentError("provider", provider, "a provider is needed; QuotingProvider() needs no model")
@@ -204,16 +206,18 @@ class Agent:
         toolset = Toolset((*tools, *policy.pages.tools))
         self._parts = self._equipped(
             toolset,
-            Parts(
+            AgentComponents(
                 name=name,
                 system=system,
                 tools=toolset,
-                loop=Loop(provider, Dispatcher(toolset)),
-                dispatcher=Dispatcher(toolset),
+                loop=Loop(provider, ToolExecutor(toolset)),
+                dispatcher=ToolExecutor(toolset),
                 policy=policy,
                 reader=MemoryReader(
                     memory,
-                    SessionReader(memory, history, window, namespace, bound=bound_of(window, token_budget, counter)),
+                    HistoryReader(
+                        memory, history, window, namespace, bound=history_bound(window, token_budget, counter)
+                    ),
                     knowledge,
                     namespace=namespace,
                     k=recall,
@@ -365,23 +369,23 @@ class Agent:
         within: ToolContext | None,
         *,
         streams: bool,
-    ) -> Running:
+    ) -> AgentRun:
         if self._closed:
             raise AgentClosed
         if self._connectors and self._opened is None:
             raise AgentError("this agent has connectors: start it first, or use it in `async with`")
         message = prompt_message(prompt, self._parts.clock)
         if within is not None:
-            message = marked(message, within.trust)  # a task is the word of the agent that gives it
+            message = with_trust(message, within.trust)  # a task is the word of the agent that gives it
         if session is not None and (not isinstance(session, str) or not session.strip()):
             raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
         limit = checked_deadline(deadline) or self._deadline
         self._check(message)
         keeps = store and self._parts.turns.keeps
-        turn = Turn(message, session or self._sessions(), keeps, limit, self._timer)
+        turn = RunState(message, session or self._sessions(), keeps, limit, self._timer)
         can = capabilities_of(self._provider)
-        wanted = None if result_type is None else expected(result_type, can, repairs=self._repairs)
-        return Running(self._parts, turn, expected=wanted, within=within, streams=streams, lineage=(self,))
+        wanted = None if result_type is None else expected_output(result_type, can, repairs=self._repairs)
+        return AgentRun(self._parts, turn, expected=wanted, within=within, streams=streams, lineage=(self,))
 
     def _check(self, *messages: Message) -> None:
         """Refuse at once what the provider says it cannot do."""
@@ -391,12 +395,12 @@ class Agent:
             request = Request(messages, tools=parts.tools.specs, settings=parts.settings)
             check_request(request, can, type(self._provider).__name__)
 
-    def _equipped(self, tools: Toolset, parts: Parts) -> Parts:
+    def _equipped(self, tools: Toolset, parts: AgentComponents) -> AgentComponents:
         """Return *parts* with *tools*, and what is made from them."""
         parallel, timeout = self._calling
-        dispatcher = Dispatcher(tools, parallel=parallel, timeout=timeout, policy=parts.policy)
+        dispatcher = ToolExecutor(tools, parallel=parallel, timeout=timeout, policy=parts.policy)
         loop = Loop(self._provider, dispatcher, limits=self._rounds, middleware=self._middleware)
-        mark = fingerprint(
+        mark = agent_fingerprint(
             tools,
             name=parts.name,
             system=parts.system,

@@ -15,7 +15,7 @@ from agent.errors import ArgumentError, choice
 from memory import ToolCallBlock
 
 
-class Approval(StrEnum):
+class ApprovalStatus(StrEnum):
     """What became of a request for approval."""
 
     APPROVED = "approved"
@@ -25,14 +25,14 @@ class Approval(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ApprovalDecision:
     """An answer to a request, with a *reason* that the model is told. *status* may be given as its text."""
 
-    status: Approval
+    status: ApprovalStatus
     reason: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "status", choice(Approval, self.status, "status"))
+        object.__setattr__(self, "status", choice(ApprovalStatus, self.status, "status"))
 
 
 class ApprovalRequest:
@@ -46,17 +46,17 @@ class ApprovalRequest:
         self.agent = agent
         self.description = description
         self._loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[Decision] = self._loop.create_future()
+        self._answer: asyncio.Future[ApprovalDecision] = self._loop.create_future()
 
     def approve(self) -> None:
         """Let the call go ahead."""
-        self.answer(Decision(Approval.APPROVED))
+        self.answer(ApprovalDecision(ApprovalStatus.APPROVED))
 
     def reject(self, reason: str = "") -> None:
         """Refuse the call; the model is told *reason*."""
-        self.answer(Decision(Approval.REJECTED, reason))
+        self.answer(ApprovalDecision(ApprovalStatus.REJECTED, reason))
 
-    def answer(self, decision: Decision) -> None:
+    def answer(self, decision: ApprovalDecision) -> None:
         """Answer with *decision*."""
 
         def settle() -> None:
@@ -65,7 +65,7 @@ class ApprovalRequest:
 
         self._loop.call_soon_threadsafe(settle)
 
-    async def decided(self) -> Decision:
+    async def decided(self) -> ApprovalDecision:
         """Wait for the answer."""
         return await asyncio.shield(self._answer)
 
@@ -73,48 +73,48 @@ class ApprovalRequest:
         return f"ApprovalRequest({self.call.name!r}, agent={self.agent!r})"
 
 
-Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[Decision | bool]]
-"""Answers requests: a ``Decision``, or True and False for a plain yes and no."""
+Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[ApprovalDecision | bool]]
+"""Answers requests: a ``ApprovalDecision``, or True and False for a plain yes and no."""
 
 ApprovalPolicy: TypeAlias = Callable[[ToolCallBlock, bool], bool]
 """Whether a call needs approval, from the call and from what its tool says of itself."""
 
 
-def as_flagged(call: ToolCallBlock, flagged: bool) -> bool:
+def approval_as_annotated(call: ToolCallBlock, flagged: bool) -> bool:
     """Ask for the tools that want it: the usual policy."""
     return flagged
 
 
-def all_calls(call: ToolCallBlock, flagged: bool) -> bool:
+def approval_always(call: ToolCallBlock, flagged: bool) -> bool:
     """Ask for every call."""
     return True
 
 
-def no_calls(call: ToolCallBlock, flagged: bool) -> bool:
+def approval_never(call: ToolCallBlock, flagged: bool) -> bool:
     """Ask for none, not even where a tool wants it."""
     return False
 
 
 @dataclass(frozen=True, slots=True)
-class _Unless:
+class _ApprovalExcept:
     names: frozenset[str]
 
     def __call__(self, call: ToolCallBlock, flagged: bool) -> bool:
         return call.name not in self.names
 
 
-def unless(*names: str) -> ApprovalPolicy:
+def approval_except(*names: str) -> ApprovalPolicy:
     """Ask for every call but those of the tools *names*: an allowlist. Names are compared exactly."""
     for name in names:
         if not isinstance(name, str) or not name or name != name.strip():
             raise ArgumentError("names", name, "the name of a tool is needed")
-    return _Unless(frozenset(names))
+    return _ApprovalExcept(frozenset(names))
 
 
-def decision_of(answer: Decision | bool) -> Decision:
+def to_approval_decision(answer: ApprovalDecision | bool) -> ApprovalDecision:
     """Return what an approver said as a decision."""
     if isinstance(answer, bool):
-        return Decision(Approval.APPROVED if answer else Approval.REJECTED)
-    if not isinstance(answer, Decision):
+        return ApprovalDecision(ApprovalStatus.APPROVED if answer else ApprovalStatus.REJECTED)
+    if not isinstance(answer, ApprovalDecision):
         raise ArgumentError("approver", answer, "an approver answers with a Decision, True or False")
     return answer

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from memory import Hit, Passage, passages_of
 
-_MARK = re.compile(r"\[(\d{1,4})\]")
+_CITATION_MARKER = re.compile(r"\[(\d{1,4})\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ContextItem:
     @property
     def where(self) -> str:
         """The place in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
-        return place(self.source, self.heading, self.page, self.speaker or self.role, self.date)
+        return source_label(self.source, self.heading, self.page, self.speaker or self.role, self.date)
 
     def page_at(self, offset: int) -> int | None:
         """Return the page that holds the *offset* of ``text``."""
@@ -54,7 +54,7 @@ class ContextItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Citation:
+class AnswerCitation:
     """An answer's pointer to what it rests on: *quote* is the item's own words, character for character.
 
     *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* is the same
@@ -80,13 +80,13 @@ class Citation:
     @property
     def where(self) -> str:
         """The place in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
-        return place(self.source, self.heading, self.page, self.speaker, self.date)
+        return source_label(self.source, self.heading, self.page, self.speaker, self.date)
 
 
-def cited(item: ContextItem, start: int = 0, end: int | None = None) -> Citation:
+def cite_item(item: ContextItem, start: int = 0, end: int | None = None) -> AnswerCitation:
     """Return a citation of *item*, from *start* to *end* of its text (None: to its end)."""
     end = len(item.text) if end is None else end
-    return Citation(
+    return AnswerCitation(
         number=item.number,
         id=item.id,
         quote=item.text[start:end],
@@ -105,19 +105,19 @@ def cited(item: ContextItem, start: int = 0, end: int | None = None) -> Citation
     )
 
 
-def citations_in(text: str, items: Sequence[ContextItem]) -> tuple[Citation, ...]:
+def citations_in(text: str, items: Sequence[ContextItem]) -> tuple[AnswerCitation, ...]:
     """Return the items that *text* cites as [N], each once, in the order of the text."""
     numbered = {item.number: item for item in items}
-    numbers = dict.fromkeys(int(mark) for mark in _MARK.findall(text))
-    return tuple(cited(numbered[number]) for number in numbers if number in numbered)
+    numbers = dict.fromkeys(int(mark) for mark in _CITATION_MARKER.findall(text))
+    return tuple(cite_item(numbered[number]) for number in numbers if number in numbered)
 
 
-def item_of(hit: Hit, number: int) -> ContextItem:
+def item_from_hit(hit: Hit, number: int) -> ContextItem:
     """Return what was recalled as an item."""
     passages = passages_of([hit])
     if passages:
         trust = hit.memory.trust.value
-        return replace(passage_item(passages[0]), number=number, score=hit.score, trust=trust)
+        return replace(item_from_passage(passages[0]), number=number, score=hit.score, trust=trust)
     memory = hit.memory
     return ContextItem(
         number=number,
@@ -135,7 +135,7 @@ def item_of(hit: Hit, number: int) -> ContextItem:
     )
 
 
-def passage_item(passage: Passage) -> ContextItem:
+def item_from_passage(passage: Passage) -> ContextItem:
     """Return a passage of a document as an item."""
     return ContextItem(
         number=0,
@@ -154,7 +154,7 @@ def passage_item(passage: Passage) -> ContextItem:
     )
 
 
-def place(source: str, heading: tuple[str, ...], page: int | None, speaker: str, date: datetime | None) -> str:
+def source_label(source: str, heading: tuple[str, ...], page: int | None, speaker: str, date: datetime | None) -> str:
     """Return in words where something stands."""
     if source:
         section = f" § {' > '.join(heading)}" if heading else ""

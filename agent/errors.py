@@ -8,7 +8,7 @@ AgentError
 ├── ProviderError         a model's endpoint failed: provider, status, retry_after, transient
 │   └── ContextOverflow   the request is longer than the model's window
 ├── ToolFailed            raised by a tool on purpose: its text is told to the model; transient, retry_after
-│   ├── CallRefused       an authoriser or a person refused the call
+│   ├── ToolCallRefused       an authoriser or a person refused the call
 │   ├── ToolTimedOut      no answer in time
 │   ├── CircuitOpen       the tool failed too often and rests: retry_after
 │   └── RateLimited       calls come too fast for the time that is left
@@ -23,7 +23,7 @@ AgentError
     ├── EmptyReply        the model said nothing, asked again or not
     ├── DeadlinePassed    the time of the whole run was over
     ├── ProviderFailed    the model's endpoint failed (also a ProviderError)
-    ├── RunStopped        a tool ended the run
+    ├── RunAborted        a tool ended the run
     └── MemoryUnavailable memory could not be read or written, and ``on_memory_error`` is "raise"
 
 An ``agent.ArgumentError`` is also a ``memory.ArgumentError``, which is also a ``vectorstore.ArgumentError``.
@@ -37,7 +37,7 @@ from typing import TypeVar
 import memory
 from agent.results import Ending, RunResult
 
-_PASSING = frozenset({408, 409, 429})
+_TRANSIENT_STATUSES = frozenset({408, 409, 429})
 
 
 class AgentError(Exception):
@@ -106,7 +106,7 @@ class ProviderError(AgentError):
         self.provider = provider
         self.status = status
         self.retry_after = retry_after
-        by_status = status is not None and (status in _PASSING or status >= 500)
+        by_status = status is not None and (status in _TRANSIENT_STATUSES or status >= 500)
         self.transient = by_status if transient is None else transient
         super().__init__(f"{provider}: {problem}" if provider else problem)
 
@@ -127,7 +127,7 @@ class ToolFailed(AgentError):
         super().__init__(text)
 
 
-class CallRefused(ToolFailed):
+class ToolCallRefused(ToolFailed):
     """The call was not allowed, or not approved; it was not made."""
 
 
@@ -143,7 +143,7 @@ class RateLimited(ToolFailed):
     """The call would have to wait longer than there is time."""
 
 
-class Refused(AgentError):
+class RequestRefused(AgentError):
     """Raise it in middleware around a model's call to refuse: its text is the answer, and the ending says so."""
 
 
@@ -201,7 +201,7 @@ class ProviderFailed(RunError, ProviderError):
         self.__cause__ = cause
 
 
-class RunStopped(RunError):
+class RunAborted(RunError):
     """A tool, or middleware, ended the run."""
 
 
@@ -210,24 +210,24 @@ class MemoryUnavailable(RunError):
     has the answer all the same, and the turn waits to be written with the next one."""
 
 
-def error_of(result: RunResult, problem: str, cause: Exception | None = None) -> RunError | None:
+def error_for_result(result: RunResult, problem: str, cause: Exception | None = None) -> RunError | None:
     """Return the error that an ending without an answer is raised as; None for an answer."""
     if result.ending.is_answer:
         return None
     if result.ending is Ending.PROVIDER_ERROR:
         return ProviderFailed(problem, result, cause)
-    error = _ERRORS[result.ending](problem, result)
+    error = _ERRORS_BY_ENDING[result.ending](problem, result)
     error.__cause__ = cause
     return error
 
 
-_ERRORS: dict[Ending, type[RunError]] = {
+_ERRORS_BY_ENDING: dict[Ending, type[RunError]] = {
     Ending.ITERATION_CAP: IterationCap,
     Ending.LIMIT: LimitReached,
     Ending.INVALID_OUTPUT: InvalidOutput,
     Ending.CONTEXT_OVERFLOW: WindowExceeded,
     Ending.EMPTY_REPLY: EmptyReply,
     Ending.DEADLINE: DeadlinePassed,
-    Ending.STOPPED: RunStopped,
+    Ending.STOPPED: RunAborted,
     Ending.MEMORY_ERROR: MemoryUnavailable,
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.approval import ApprovalRequest, Decision
+from agent.approval import ApprovalDecision, ApprovalRequest
 from agent.context_items import ContextItem
 from agent.errors import RunError
-from agent.results import RunResult, ToolRun, Usage
-from memory import LeftOut, Report, ToolCallBlock
+from agent.results import RunResult, ToolCallRecord, Usage
+from memory import Omitted, Report, ToolCallBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class MemoryRecalled(Event):
     messages of history were *dropped*, and *notes* on how it was found and why those were."""
 
     items: tuple[ContextItem, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Omitted, ...] = ()
     dropped: int = 0
     notes: tuple[str, ...] = ()
 
@@ -76,18 +76,18 @@ class ApprovalDecided(Event):
     """A request was answered, or nobody answered it."""
 
     call: ToolCallBlock
-    decision: Decision
+    decision: ApprovalDecision
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEnded(Event):
     """A tool has answered, or failed. They come in the order of the calls, after all have ended."""
 
-    run: ToolRun
+    run: ToolCallRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Nudged(Event):
+class EmptyReplyRetried(Event):
     """The model said nothing and is asked again."""
 
 
@@ -100,7 +100,7 @@ class SubAgentEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Warned(Event):
+class WarningIssued(Event):
     """Something was done differently than asked, and the run goes on."""
 
     text: str

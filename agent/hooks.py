@@ -16,7 +16,7 @@ _log.addHandler(logging.NullHandler())  # quiet, unless the program sets up logg
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class HookEvent:
     """A moment of a run: its *name*, which *agent* and *session*, the round (*step*), seconds since the run began,
     and *value*, what it is about."""
 
@@ -28,7 +28,7 @@ class Moment:
     value: Any
 
 
-Hook: TypeAlias = Callable[[Moment], object]
+Hook: TypeAlias = Callable[[HookEvent], object]
 """Told of a moment; an asynchronous one is waited for."""
 
 
@@ -60,10 +60,10 @@ class Hooks:
     failed: Hook | None = None
 
 
-MOMENTS = tuple(field.name for field in fields(Hooks))
+HOOK_NAMES = tuple(field.name for field in fields(Hooks))
 
 
-class Watch:
+class HookDispatcher:
     """The hooks of one run. Each is told in the order in which it was given; one that fails is logged and forgotten."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Watch:
     ) -> None:
         self._agent, self._session, self._timer = agent, session, timer
         self._told: dict[str, list[Hook]] = {}
-        for name in MOMENTS if hooks else ():
+        for name in HOOK_NAMES if hooks else ():
             told = [hook for one in hooks if (hook := getattr(one, name)) is not None]
             if told:
                 self._told[name] = told
@@ -86,7 +86,7 @@ class Watch:
         hooks = self._told.get(name)
         if not hooks:
             return
-        moment = Moment(name, self._agent, self._session, step, self._timer(), value)
+        moment = HookEvent(name, self._agent, self._session, step, self._timer(), value)
         for hook in hooks:
             try:
                 told = hook(moment)

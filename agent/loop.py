@@ -14,26 +14,26 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from agent.context_items import Citation
-from agent.errors import ArgumentError, Refused
-from agent.events import Event, Nudged, ToolEnded, ToolStarted, Warned
+from agent.context_items import AnswerCitation
+from agent.errors import ArgumentError, RequestRefused
+from agent.events import EmptyReplyRetried, Event, ToolEnded, ToolStarted, WarningIssued
 from agent.middleware.base import ModelMiddleware
-from agent.model_call import Asking, Ended, TooLong
+from agent.model_call import LoopExit, ModelCaller, RequestTooLong
 from agent.providers.accumulator import Response, new_call_id
-from agent.providers.base import KeptAs, Provider, Request
-from agent.results import Ending, StopReason, ToolRun, Usage
-from agent.structured_output import Expected
-from agent.tool_executor import Dispatched, Dispatcher, result_of
+from agent.providers.base import Provider, Request, StoredReply
+from agent.results import Ending, StopReason, ToolCallRecord, Usage
+from agent.structured_output import ExpectedOutput
+from agent.tool_executor import ToolBatchResult, ToolExecutor, tool_result_block
 from agent.tools.base import ToolContext
 from memory import Message, TextBlock, ToolCallBlock
 
-_REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
-_ENDINGS = {
+_REFUSAL_REASONS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
+_ENDINGS_BY_STOP_REASON = {
     StopReason.MAX_TOKENS: Ending.TOKEN_LIMIT,
     StopReason.REFUSAL: Ending.REFUSAL,
     StopReason.CONTENT_FILTER: Ending.CONTENT_FILTER,
 }
-NUDGE = "Your last reply was empty. Please answer."
+EMPTY_REPLY_PROMPT = "Your last reply was empty. Please answer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class LoopLimits:
     rounds: int = 10
     last_round_answers: bool = False
     nudges: int = 1
-    nudge: str = NUDGE
+    nudge: str = EMPTY_REPLY_PROMPT
 
     def __post_init__(self) -> None:
         if type(self.rounds) is not int or self.rounds < 1:
@@ -57,7 +57,7 @@ class LoopLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoopOutcome:
     """How the loop ended: *messages* are what it added, *text* the answer or what there was of it, *output* the
     answer as the type that was wanted, *problem* and *cause* why there is none, *kept* what history is to keep."""
 
@@ -65,10 +65,10 @@ class Outcome:
     text: str = ""
     messages: tuple[Message, ...] = ()
     steps: int = 0
-    tool_runs: tuple[ToolRun, ...] = ()
+    tool_runs: tuple[ToolCallRecord, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    citations: tuple[Citation, ...] = ()
-    kept: KeptAs | None = None
+    citations: tuple[AnswerCitation, ...] = ()
+    kept: StoredReply | None = None
     output: BaseModel | None = None
     problem: str = ""
     cause: Exception | None = None
@@ -78,7 +78,7 @@ class Outcome:
 class LoopEnded(Event):
     """The loop's last event."""
 
-    outcome: Outcome
+    outcome: LoopOutcome
 
 
 class Loop:
@@ -87,13 +87,13 @@ class Loop:
     def __init__(
         self,
         provider: Provider,
-        dispatcher: Dispatcher,
+        dispatcher: ToolExecutor,
         *,
         limits: LoopLimits = LoopLimits(),
         middleware: Sequence[ModelMiddleware] = (),
         ids: Callable[[], str] = new_call_id,
     ) -> None:
-        self._asking = Asking(provider, middleware, ids)
+        self._asking = ModelCaller(provider, middleware, ids)
         self._dispatcher = dispatcher
         self._limits = limits
 
@@ -104,36 +104,36 @@ class Loop:
         timer: Callable[[], float],
         *,
         shorter: Callable[[], Request | None] | None = None,
-        expected: Expected | None = None,
+        expected: ExpectedOutput | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Answer *request*; *timer* gives the seconds since the run began, *context* names it and its deadline.
 
         *shorter* is asked once for a request that needs less room, if the model's window is too small for this one;
         *expected* is the type of answer that is wanted.
         """
-        run = _Run(self._asking, self._dispatcher, self._limits, request, context, timer, shorter, expected)
+        run = _LoopRun(self._asking, self._dispatcher, self._limits, request, context, timer, shorter, expected)
         try:
             async with aclosing(run.events()) as events:
                 async for event in events:
                     yield event
-        except Ended as end:
+        except LoopExit as end:
             run.end = end
         yield LoopEnded(run.outcome(), **run.stamp())
 
 
-class _Run:
+class _LoopRun:
     """The state of one run."""
 
     def __init__(
         self,
-        asking: Asking,
-        dispatcher: Dispatcher,
+        asking: ModelCaller,
+        dispatcher: ToolExecutor,
         limits: LoopLimits,
         request: Request,
         context: ToolContext,
         timer: Callable[[], float],
         shorter: Callable[[], Request | None] | None,
-        expected: Expected | None,
+        expected: ExpectedOutput | None,
     ) -> None:
         self._asking, self._dispatcher, self._limits = asking, dispatcher, limits
         self._request, self._context, self._timer = request, context, timer
@@ -142,23 +142,23 @@ class _Run:
         self._added: list[Message] = []
         self._passing: list[Message] = []
         """What is shown to the model until it has done better, and kept nowhere: nudges and repairs."""
-        self._tool_runs: list[ToolRun] = []
+        self._tool_runs: list[ToolCallRecord] = []
         self._text = ""
         self._answer: Response | None = None
         self._output: BaseModel | None = None
-        self.end = Ended(Ending.FINAL)
+        self.end = LoopExit(Ending.FINAL)
 
     def stamp(self) -> dict[str, Any]:
         """Return what every event carries."""
         return {"agent": self._context.agent, "step": self._steps, "elapsed": self._timer()}
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> LoopOutcome:
         """Return how it ended."""
-        if isinstance(self.end.cause, Refused):  # middleware refused in words of its own
+        if isinstance(self.end.cause, RequestRefused):  # middleware refused in words of its own
             self._text = self.end.problem
             self._added.append(Message.assistant(self._text))
         answer = self._answer
-        return Outcome(
+        return LoopOutcome(
             ending=self.end.ending,
             text=self._text,
             messages=tuple(self._added),
@@ -173,12 +173,12 @@ class _Run:
         )
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Go on until ``Ended`` is raised."""
+        """Go on until ``LoopExit`` is raised."""
         rounds = 0
         while True:
             rounds += 1
             if passed := self._context.scope.ledger.passed():
-                raise Ended(Ending.LIMIT, passed)
+                raise LoopExit(Ending.LIMIT, passed)
             is_last = rounds >= self._limits.rounds
             bare = is_last and self._limits.last_round_answers
             replies: list[Response] = []
@@ -186,7 +186,7 @@ class _Run:
                 async with aclosing(self._asked(replies, bare)) as asked:
                     async for event in asked:
                         yield event
-            except TooLong as error:
+            except RequestTooLong as error:
                 rounds -= 1
                 yield self._shortened(error)
                 continue
@@ -196,7 +196,7 @@ class _Run:
                 self._judge(response, bare)
                 rounds -= 1
             # Cut at the token limit, what was called before it still counts; a cut call is told to be one.
-            elif calls and not bare and response.stop not in _REFUSALS:
+            elif calls and not bare and response.stop not in _REFUSAL_REASONS:
                 if is_last:
                     self._end_at_cap(response, calls)
                 async with aclosing(self._called(response, calls)) as called:
@@ -205,7 +205,7 @@ class _Run:
             elif self._is_empty(response):
                 self._nudge(response, bare)
                 rounds -= 1
-                yield Nudged(**self.stamp())
+                yield EmptyReplyRetried(**self.stamp())
             else:
                 self._end_with(response, bare)
 
@@ -233,10 +233,10 @@ class _Run:
         for call in calls:
             await watch.tell("tool_called", call, step=self._steps)
             yield ToolStarted(call, **self.stamp())
-        dispatched = Dispatched(())
+        dispatched = ToolBatchResult(())
         async with aclosing(self._dispatched(calls)) as events:
             async for event in events:
-                if isinstance(event, Dispatched):
+                if isinstance(event, ToolBatchResult):
                     dispatched = event
                 else:
                     yield event
@@ -247,13 +247,13 @@ class _Run:
             await watch.tell("tool_ended", run, step=self._steps)
             yield ToolEnded(run, **self.stamp())
         if dispatched.stop is not None:
-            raise Ended(Ending.STOPPED, f"a tool ended the run: {dispatched.stop}", dispatched.stop)
+            raise LoopExit(Ending.STOPPED, f"a tool ended the run: {dispatched.stop}", dispatched.stop)
         if dispatched.answers and self._expected is None:
             self._text = "\n\n".join(run.result.text for run in dispatched.runs)
             self._added.append(Message.assistant(self._text))
-            raise Ended(Ending.FINAL)
+            raise LoopExit(Ending.FINAL)
 
-    async def _dispatched(self, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event | Dispatched, None]:
+    async def _dispatched(self, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event | ToolBatchResult, None]:
         """Yield what the tools report while they run, and at last how they went."""
         reports: asyncio.Queue[Event | None] = asyncio.Queue()
         scope = replace(self._context.scope, emit=reports.put_nowait)
@@ -268,7 +268,7 @@ class _Run:
                 except TimeoutError:
                     if not limit.expired():
                         raise
-                    raise Ended(Ending.DEADLINE, "the deadline passed while tools were running") from None
+                    raise LoopExit(Ending.DEADLINE, "the deadline passed while tools were running") from None
                 if report is None:
                     break
                 yield report
@@ -277,24 +277,24 @@ class _Run:
             task.cancel()
             await asyncio.wait([task])
 
-    def _shortened(self, error: TooLong) -> Event:
+    def _shortened(self, error: RequestTooLong) -> Event:
         """Go on with a shorter request, once."""
         shorter = self._shorter() if self._shorter is not None else None
         self._shorter = None
         if shorter is None:
             problem = f"the request is longer than the model's window: {error.cause}"
-            raise Ended(Ending.CONTEXT_OVERFLOW, problem, error.cause)
+            raise LoopExit(Ending.CONTEXT_OVERFLOW, problem, error.cause)
         self._request = shorter
-        return Warned("the request was longer than the model's window; it was made shorter", **self.stamp())
+        return WarningIssued("the request was longer than the model's window; it was made shorter", **self.stamp())
 
     def _is_empty(self, response: Response) -> bool:
         return response.stop in (StopReason.STOP, StopReason.TOOL_CALLS) and not response.text.strip()
 
     def _nudge(self, response: Response, bare: bool) -> None:
         if bare and response.message.tool_calls:
-            raise Ended(Ending.ITERATION_CAP, "the model called tools in the last round, which forbids them")
+            raise LoopExit(Ending.ITERATION_CAP, "the model called tools in the last round, which forbids them")
         if self._nudges >= self._limits.nudges:
-            raise Ended(Ending.EMPTY_REPLY, f"the model said nothing, asked {self._nudges + 1} times")
+            raise LoopExit(Ending.EMPTY_REPLY, f"the model said nothing, asked {self._nudges + 1} times")
         self._nudges += 1
         self._passing = [*self._passing, Message.user(self._limits.nudge)]
 
@@ -305,7 +305,7 @@ class _Run:
         """End with the answer that was wanted, or show the model what is wrong with it and go on."""
         wanted, calls = self._expected, response.message.tool_calls
         assert wanted is not None
-        if response.stop in _REFUSALS:
+        if response.stop in _REFUSAL_REASONS:
             self._end_with(response, bare)
         found = self._found(wanted, response, calls)
         if not isinstance(found, str):
@@ -318,12 +318,16 @@ class _Run:
         if self._repairs >= wanted.repairs or response.stop is StopReason.MAX_TOKENS:
             if not calls:
                 self._added.append(response.message)
-            raise Ended(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {found}")
+            raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {found}")
         self._repairs += 1
-        told = Message.tool([result_of(call, found, is_error=True) for call in calls]) if calls else Message.user(found)
+        told = (
+            Message.tool([tool_result_block(call, found, is_error=True) for call in calls])
+            if calls
+            else Message.user(found)
+        )
         self._passing = [*self._passing, response.message, told]
 
-    def _found(self, wanted: Expected, response: Response, calls: tuple[ToolCallBlock, ...]) -> BaseModel | str:
+    def _found(self, wanted: ExpectedOutput, response: Response, calls: tuple[ToolCallBlock, ...]) -> BaseModel | str:
         if len(calls) > 1:
             return "not run: the final answer is given alone, when everything else is done"
         if calls and calls[0].invalid is not None:
@@ -336,13 +340,16 @@ class _Run:
     def _end_at_cap(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> None:
         """End with the calls answered, so that the conversation stays whole; running them would serve nobody."""
         note = f"not run: the limit of {self._limits.rounds} rounds was reached"
-        self._added += [response.message, Message.tool([result_of(call, note, is_error=True) for call in calls])]
+        self._added += [
+            response.message,
+            Message.tool([tool_result_block(call, note, is_error=True) for call in calls]),
+        ]
         problem = f"no answer within {self._limits.rounds} rounds; raise max_rounds, or set last_round_answers"
-        raise Ended(Ending.ITERATION_CAP, problem)
+        raise LoopExit(Ending.ITERATION_CAP, problem)
 
     def _end_with(self, response: Response, bare: bool) -> None:
         blocks = tuple(block for block in response.message.blocks if not isinstance(block, ToolCallBlock))
         self._answer = response
         self._text = response.text
         self._added.append(response.message.model_copy(update={"blocks": blocks}))
-        raise Ended(_ENDINGS.get(response.stop, Ending.LAST_ROUND if bare else Ending.FINAL))
+        raise LoopExit(_ENDINGS_BY_STOP_REASON.get(response.stop, Ending.LAST_ROUND if bare else Ending.FINAL))

@@ -9,17 +9,17 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any
 
-from agent.errors import ContextOverflow, ProviderError, Refused, StopRun
+from agent.errors import ContextOverflow, ProviderError, RequestRefused, StopRun
 from agent.events import Event, RoundEnded, RoundStarted, TextDelta, ThinkingDelta
-from agent.middleware.base import ModelMiddleware, around_model
-from agent.providers.accumulator import Collector, Response
+from agent.middleware.base import ModelMiddleware, wrap_model_handler
+from agent.providers.accumulator import Response, ResponseAccumulator
 from agent.providers.base import Delta, Provider, Request, TextPiece, ThinkingPiece
 from agent.results import Ending
 from agent.tools.base import ToolContext
 from memory import ThinkingBlock
 
 
-class Ended(Exception):
+class LoopExit(Exception):
     """Not an error: it carries an ending up to where it is told."""
 
     def __init__(self, ending: Ending, problem: str = "", cause: Exception | None = None) -> None:
@@ -29,7 +29,7 @@ class Ended(Exception):
         super().__init__(problem)
 
 
-class TooLong(Exception):
+class RequestTooLong(Exception):
     """Not an error yet: nothing was said, since the request is longer than the model's window."""
 
     def __init__(self, cause: ContextOverflow) -> None:
@@ -37,7 +37,7 @@ class TooLong(Exception):
         super().__init__(str(cause))
 
 
-class Asking:
+class ModelCaller:
     """Asks *provider*, with *middleware* around each call. One serves any number of runs."""
 
     def __init__(self, provider: Provider, middleware: Sequence[ModelMiddleware], ids: Callable[[], str]) -> None:
@@ -47,11 +47,11 @@ class Asking:
         self, request: Request, context: ToolContext, stamp: Callable[[], dict[str, Any]], into: list[Response]
     ) -> AsyncGenerator[Event, None]:
         """Ask once and put the reply, or what there was of it, *into* the list."""
-        scope, collector = context.scope, Collector(self._ids)
+        scope, collector = context.scope, ResponseAccumulator(self._ids)
         scope.ledger.call()
         yield RoundStarted(**stamp())
         await scope.watch.tell("model_called", request, step=context.step)
-        stream = around_model(self._middleware, context, self._provider.stream)
+        stream = wrap_model_handler(self._middleware, context, self._provider.stream)
         deltas: AsyncIterator[Delta] | None = None
         try:
             with_deadline = context.deadline is not None
@@ -63,14 +63,14 @@ class Asking:
                 except StopAsyncIteration:
                     break
                 except Exception as error:  # a provider may be a stranger's; whatever it raises ends the run, told
-                    raise _ending(error, collector) from error
+                    raise _exit_for_error(error, collector) from error
                 collector.add(delta)
                 if isinstance(delta, TextPiece):
                     yield TextDelta(delta.text, **stamp())
                 elif isinstance(delta, ThinkingPiece) and delta.text:
                     yield ThinkingDelta(delta.text, **stamp())
             if collector.stop is None:
-                raise Ended(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
+                raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
         finally:
             response = collector.response()
             into.append(response)
@@ -92,18 +92,18 @@ class Asking:
         except TimeoutError:
             if not scope.expired():
                 raise
-            raise Ended(Ending.DEADLINE, "the deadline passed while the model was answering") from None
+            raise LoopExit(Ending.DEADLINE, "the deadline passed while the model was answering") from None
 
 
-def _ending(error: Exception, collector: Collector) -> Exception:
-    if isinstance(error, Ended):
+def _exit_for_error(error: Exception, collector: ResponseAccumulator) -> Exception:
+    if isinstance(error, LoopExit):
         return error
     if isinstance(error, ContextOverflow):
         if not collector.response().message.blocks:
-            return TooLong(error)
-        return Ended(Ending.CONTEXT_OVERFLOW, f"the model's window is full: {error}", error)
-    if isinstance(error, Refused):
-        return Ended(Ending.REFUSAL, str(error), error)
+            return RequestTooLong(error)
+        return LoopExit(Ending.CONTEXT_OVERFLOW, f"the model's window is full: {error}", error)
+    if isinstance(error, RequestRefused):
+        return LoopExit(Ending.REFUSAL, str(error), error)
     if isinstance(error, StopRun):
-        return Ended(Ending.STOPPED, f"middleware ended the run: {error}", error)
-    return Ended(Ending.PROVIDER_ERROR, f"the model's endpoint failed: {error}", error)
+        return LoopExit(Ending.STOPPED, f"middleware ended the run: {error}", error)
+    return LoopExit(Ending.PROVIDER_ERROR, f"the model's endpoint failed: {error}", error)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from agent.context_items import Citation, ContextItem
-from memory import LeftOut, Message, Report, ToolCallBlock, ToolResultBlock, Trust
+from agent.context_items import AnswerCitation, ContextItem
+from memory import Message, Omitted, Report, ToolCallBlock, ToolResultBlock, Trust
 
 
 class StopReason(StrEnum):
@@ -50,16 +50,18 @@ class Ending(StrEnum):
     @property
     def is_answer(self) -> bool:
         """Whether ``run`` returns with it."""
-        return self in _ANSWERS
+        return self in _ANSWER_ENDINGS
 
     @property
     def is_stored(self) -> bool:
         """Whether the turn is kept: all answers, and what was reached where a limit ended it."""
-        return self in _ANSWERS or self in _CUT_SHORT
+        return self in _ANSWER_ENDINGS or self in _PARTIAL_ENDINGS
 
 
-_CUT_SHORT = frozenset({Ending.ITERATION_CAP, Ending.LIMIT, Ending.INVALID_OUTPUT})
-_ANSWERS = frozenset({Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER})
+_PARTIAL_ENDINGS = frozenset({Ending.ITERATION_CAP, Ending.LIMIT, Ending.INVALID_OUTPUT})
+_ANSWER_ENDINGS = frozenset(
+    {Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRun:
+class ToolCallRecord:
     """One call of a tool: what was asked, what it answered, how long it took, and *began*, the seconds from the
     beginning of the run to that of the call."""
 
@@ -125,14 +127,14 @@ class RunResult:
     session: str
     messages: tuple[Message, ...] = ()
     steps: int = 0
-    tool_runs: tuple[ToolRun, ...] = ()
+    tool_runs: tuple[ToolCallRecord, ...] = ()
     usage: Usage = field(default_factory=Usage)
     calls: int = 0
     cost: float | None = None
     output: BaseModel | None = None
     memories: tuple[ContextItem, ...] = ()
-    citations: tuple[Citation, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    citations: tuple[AnswerCitation, ...] = ()
+    left_out: tuple[Omitted, ...] = ()
     dropped: int = 0
     stored: tuple[Report, ...] = ()
     abstain: Literal["nothing", "other"] | None = None

@@ -12,26 +12,26 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.context.assembly import PROFILE_TOKENS, Assembled, Ingredients, assemble
-from agent.context.history_reader import NOWHERE
-from agent.context.memory_reader import Gathered, MemoryReader
+from agent.context.assembly import DEFAULT_PROFILE_TOKENS, AssembledContext, ContextSources, assemble_context
+from agent.context.history_reader import NO_SEQUENCE
+from agent.context.memory_reader import GatheredContext, MemoryReader
 from agent.context_items import ContextItem, citations_in
-from agent.errors import ArgumentError, RunError, error_of
-from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, Warned
-from agent.hooks import Hooks, Watch
-from agent.loop import Loop, LoopEnded, Outcome
+from agent.errors import ArgumentError, RunError, error_for_result
+from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, WarningIssued
+from agent.hooks import HookDispatcher, Hooks
+from agent.loop import Loop, LoopEnded, LoopOutcome
 from agent.providers.base import ModelSettings, Request
 from agent.results import Ending, RunResult
-from agent.structured_output import Expected
-from agent.tool_executor import Dispatcher, ToolPolicy
-from agent.tools.base import RunScope, ToolContext, Toolset, facets_of
-from agent.trust import Reading, trust_named, trust_of
-from agent.turn_store import KeptTurn, TurnStore, kept_messages
-from agent.usage import Ledger, Prices, RunLimits
-from memory import Clock, Message, ReadPolicy, Report, TokenCounter, Trust
+from agent.structured_output import ExpectedOutput
+from agent.tool_executor import ToolExecutor, ToolPolicy
+from agent.tools.base import RunScope, ToolContext, Toolset, annotations_of
+from agent.trust import TrustTracker, message_trust, parse_trust
+from agent.turn_store import PendingTurn, TurnStore, messages_to_store
+from agent.usage import Prices, RunLimits, UsageLedger
+from memory import Clock, Message, Report, TokenCounter, Trust, WindowPolicy
 
 
-class Turn:
+class RunState:
     """One turn on its way: what is asked, where it belongs, how long it may take."""
 
     def __init__(
@@ -59,25 +59,25 @@ class Turn:
         """Return what every event carries."""
         return {"agent": agent, "elapsed": self.timer()}
 
-    def warned(self, agent: str, text: str) -> Warned:
+    def warned(self, agent: str, text: str) -> WarningIssued:
         """Note a warning for the result, and return its event."""
         self.warnings.append(text)
-        return Warned(text, **self.stamp(agent))
+        return WarningIssued(text, **self.stamp(agent))
 
 
-_SHORTER = 2
+_OVERFLOW_DIVISOR = 2
 """A request that is too long for the model is made again with this part of its tokens."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AgentComponents:
     """What the runs of one agent have in common."""
 
     name: str
     system: str
     tools: Toolset
     loop: Loop
-    dispatcher: Dispatcher
+    dispatcher: ToolExecutor
     policy: ToolPolicy
     reader: MemoryReader
     turns: TurnStore
@@ -86,8 +86,8 @@ class Parts:
     counter: TokenCounter
     clock: Clock
     budget: int | None = None
-    profile: int = PROFILE_TOKENS
-    window: ReadPolicy | None = None
+    profile: int = DEFAULT_PROFILE_TOKENS
+    window: WindowPolicy | None = None
     limits: RunLimits = field(default_factory=RunLimits)
     prices: Prices | None = None
     hooks: tuple[Hooks, ...] = ()
@@ -97,26 +97,26 @@ class Parts:
     seed: str = ""
 
 
-class Running:
+class AgentRun:
     """One run: *turn* is what it is about, *within* the call of a tool that it serves, *streams* whether somebody
     reads its events and may answer, *lineage* this agent and those above."""
 
     def __init__(
         self,
-        parts: Parts,
-        turn: Turn,
+        parts: AgentComponents,
+        turn: RunState,
         *,
-        expected: Expected | None = None,
+        expected: ExpectedOutput | None = None,
         within: ToolContext | None = None,
         streams: bool = False,
         lineage: tuple[object, ...] = (),
     ) -> None:
         self._parts, self._turn, self._expected = parts, turn, expected
         self._within, self._streams, self._lineage = within, streams, lineage
-        self._watch = Watch(parts.hooks, agent=parts.name, session=turn.session, timer=turn.timer)
+        self._watch = HookDispatcher(parts.hooks, agent=parts.name, session=turn.session, timer=turn.timer)
         above = within.scope.ledger if within is not None else None
-        self._ledger = Ledger(parts.limits, prices=parts.prices, parent=above)
-        self._reading = Reading() if within is None else Reading(within.trust, above=within.scope.reading)
+        self._ledger = UsageLedger(parts.limits, prices=parts.prices, parent=above)
+        self._reading = TrustTracker() if within is None else TrustTracker(within.trust, above=within.scope.reading)
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield what happens; the last event is ``RunEnded``."""
@@ -126,12 +126,12 @@ class Running:
         read, outcome = await self._gathered()
         for unread in () if parts.raises else read.problems:
             yield self._warned(f"memory could not be read, so this was answered without: {unread}")
-        assembled = Assembled("", (turn.prompt,))
+        assembled = AssembledContext("", (turn.prompt,))
         if outcome is None:
             assembled = self._assembled(read, parts.budget)
-            self._reading.read(*(trust_named(item.trust) for item in assembled.items))
-            self._reading.read(*(trust_of(message) for message in assembled.messages))
-            if NOWHERE in read.said.sequences:  # a summary tells of messages that nobody looks at again
+            self._reading.read(*(parse_trust(item.trust) for item in assembled.items))
+            self._reading.read(*(message_trust(message) for message in assembled.messages))
+            if NO_SEQUENCE in read.said.sequences:  # a summary tells of messages that nobody looks at again
                 self._reading.read(Trust.DOCUMENT)
             await self._watch.tell("context_built", assembled)
             if assembled.over_budget:
@@ -141,7 +141,7 @@ class Running:
                     assembled.items,
                     (*assembled.left_out, *assembled.shortened),
                     assembled.dropped,
-                    _notes(read, assembled),
+                    _context_notes(read, assembled),
                     **turn.stamp(parts.name),
                 )
             async with aclosing(self._answered(read, assembled)) as events:
@@ -163,28 +163,28 @@ class Running:
                     problem = f"the answer was given, but the turn {waits}: {unsaved}"
                     outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=unsaved)
         result = self._result(outcome, read, assembled, reports)
-        error = error_of(result, outcome.problem, outcome.cause)
+        error = error_for_result(result, outcome.problem, outcome.cause)
         await self._told(result, error)
         yield RunEnded(result, error, **turn.stamp(parts.name))
 
-    async def _gathered(self) -> tuple[Gathered, Outcome | None]:
+    async def _gathered(self) -> tuple[GatheredContext, LoopOutcome | None]:
         """Read memory within the run's time; return an outcome where that already ends it."""
-        read = Gathered()
+        read = GatheredContext()
         try:
             async with asyncio.timeout_at(self._turn.ends) as scope:
                 read = await self._parts.reader.gather(self._turn.prompt.text, self._turn.session, self._ledger)
         except TimeoutError:
             if not scope.expired():
                 raise
-            return read, Outcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
+            return read, LoopOutcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
         await self._watch.tell("memory_loaded", read.said.messages)
         await self._watch.tell("memory_retrieved", (*read.pinned, *read.recalled))
         if read.problems and self._parts.raises:
             problem = f"memory could not be read: {read.problems[0]}"
-            return read, Outcome(Ending.MEMORY_ERROR, problem=problem, cause=read.problems[0])
+            return read, LoopOutcome(Ending.MEMORY_ERROR, problem=problem, cause=read.problems[0])
         return read, None
 
-    def _answered(self, read: Gathered, assembled: Assembled) -> AsyncGenerator[Event, None]:
+    def _answered(self, read: GatheredContext, assembled: AssembledContext) -> AsyncGenerator[Event, None]:
         parts, turn = self._parts, self._turn
         above = self._within.scope if self._within is not None else RunScope()
         scope = RunScope(
@@ -200,20 +200,20 @@ class Running:
         context = ToolContext(session=turn.session, agent=parts.name, deadline=turn.ends, scope=scope)
 
         def shorter() -> Request | None:
-            less = self._assembled(read, self._used(assembled) // _SHORTER)
+            less = self._assembled(read, self._used(assembled) // _OVERFLOW_DIVISOR)
             return None if less.messages == assembled.messages else self._request(read, less)
 
         request = self._request(read, assembled)
         return parts.loop.run(request, context, turn.timer, shorter=shorter, expected=self._expected)
 
-    def _used(self, assembled: Assembled) -> int:
+    def _used(self, assembled: AssembledContext) -> int:
         counter = self._parts.counter
         words = [assembled.system, *(message.model_dump_json() for message in assembled.messages)]
         return sum(counter.count(one) for one in words)
 
-    def _assembled(self, read: Gathered, budget: int | None) -> Assembled:
+    def _assembled(self, read: GatheredContext, budget: int | None) -> AssembledContext:
         parts, turn = self._parts, self._turn
-        given = Ingredients(
+        given = ContextSources(
             prompt=turn.prompt,
             system=parts.system,
             tools=parts.tools.specs,
@@ -229,9 +229,9 @@ class Running:
             other=read.abstain == "other",
             seed=parts.seed,
         )
-        return assemble(given, budget=budget, profile=parts.profile, counter=parts.counter, window=parts.window)
+        return assemble_context(given, budget=budget, profile=parts.profile, counter=parts.counter, window=parts.window)
 
-    def _request(self, read: Gathered, assembled: Assembled) -> Request:
+    def _request(self, read: GatheredContext, assembled: AssembledContext) -> Request:
         return Request(
             messages=assembled.messages,
             system=assembled.system,
@@ -246,22 +246,22 @@ class Running:
         )
 
     async def _stored(
-        self, outcome: Outcome, items: Sequence[ContextItem]
+        self, outcome: LoopOutcome, items: Sequence[ContextItem]
     ) -> tuple[tuple[Report, ...], Exception | None]:
         """Keep the turn; what fails is returned, and the turn waits for the next one."""
-        messages = kept_messages(
+        messages = messages_to_store(
             (self._turn.prompt, *outcome.messages),
             trace=self._parts.trace,
             at=self._parts.clock(),
             kept=outcome.kept,
             citations=outcome.citations,
             trust=self._reading.least,
-            recalling=[tool.spec.name for tool in self._parts.tools if facets_of(tool).recalls],
+            recalling=[tool.spec.name for tool in self._parts.tools if annotations_of(tool).recalls],
         )
         await self._watch.tell("memory_appended", messages)
         used = tuple(dict.fromkeys(item.id for item in items))
         try:
-            reports = await self._parts.turns.store(KeptTurn(self._turn.session, messages, used))
+            reports = await self._parts.turns.store(PendingTurn(self._turn.session, messages, used))
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
             await self._watch.tell("failed", error)
             return (), error
@@ -273,10 +273,12 @@ class Running:
             await self._watch.tell("failed", error)
         await self._watch.tell("run_ended", result)
 
-    def _warned(self, text: str) -> Warned:
+    def _warned(self, text: str) -> WarningIssued:
         return self._turn.warned(self._parts.name, text)
 
-    def _result(self, outcome: Outcome, read: Gathered, assembled: Assembled, reports: tuple[Report, ...]) -> RunResult:
+    def _result(
+        self, outcome: LoopOutcome, read: GatheredContext, assembled: AssembledContext, reports: tuple[Report, ...]
+    ) -> RunResult:
         return RunResult(
             ending=outcome.ending,
             text=outcome.text,
@@ -295,14 +297,14 @@ class Running:
             stored=reports,
             abstain=read.abstain,
             warnings=tuple(self._turn.warnings),
-            notes=_notes(read, assembled),
+            notes=_context_notes(read, assembled),
             elapsed=self._turn.timer(),
             fingerprint=self._parts.fingerprint,
             trust=self._reading.least,
         )
 
 
-def _notes(read: Gathered, assembled: Assembled) -> tuple[str, ...]:
+def _context_notes(read: GatheredContext, assembled: AssembledContext) -> tuple[str, ...]:
     notes = tuple(dict.fromkeys((*read.notes, *assembled.notes)))
     reasons = ", ".join(assembled.reasons)
     return (*notes, f"messages of history left out: {reasons}") if reasons else notes

@@ -17,18 +17,18 @@ from agent.errors import ArgumentError
 from agent.providers.base import Capabilities, Request, ToolSpec
 from memory import ToolCallBlock
 
-Mode = Literal["schema", "tool", "instruction"]
-TOOL = "final_answer"
-_INSTRUCTION = "Answer with one JSON object and nothing else. It must fit this JSON schema:\n"
-_PROBLEMS_SHOWN = 8
+OutputMode = Literal["schema", "tool", "instruction"]
+FINAL_ANSWER_TOOL = "final_answer"
+_SCHEMA_INSTRUCTION = "Answer with one JSON object and nothing else. It must fit this JSON schema:\n"
+_OUTPUT_PROBLEM_LIMIT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedOutput:
     """The type of answer that is wanted: *model*, asked for by *mode*, repaired at most *repairs* times."""
 
     model: type[BaseModel]
-    mode: Mode
+    mode: OutputMode
     repairs: int = 2
     schema: Mapping[str, Any] = field(default_factory=dict)
 
@@ -37,20 +37,20 @@ class Expected:
         if self.mode == "schema":
             return replace(request, settings=replace(request.settings, response_schema=self.schema))
         if self.mode == "instruction":
-            words = _INSTRUCTION + json.dumps(self.schema, ensure_ascii=False)
+            words = _SCHEMA_INSTRUCTION + json.dumps(self.schema, ensure_ascii=False)
             return replace(request, system="\n\n".join(part for part in (request.system, words) if part))
         words = "Give the final answer. Call it alone, when everything else is done."
-        tools = (*(() if last else request.tools), ToolSpec(TOOL, words, self.schema))
+        tools = (*(() if last else request.tools), ToolSpec(FINAL_ANSWER_TOOL, words, self.schema))
         return replace(request, tools=tools, tool_choice="required")
 
     def asked(self, call: ToolCallBlock) -> bool:
         """Whether *call* is the answer."""
-        return self.mode == "tool" and call.name == TOOL
+        return self.mode == "tool" and call.name == FINAL_ANSWER_TOOL
 
     def read(self, text: str) -> BaseModel | str:
         """Return the answer that *text* holds, or in words what is wrong with it."""
         try:
-            value = json.loads(_bare(text))
+            value = json.loads(_without_code_fence(text))
         except (ValueError, RecursionError) as error:
             return f"the answer is not JSON: {error}"
         return self.validated(value)
@@ -60,38 +60,42 @@ class Expected:
         try:
             return self.model.model_validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_input=False)[:_PROBLEMS_SHOWN]
+            problems = error.errors(include_url=False, include_input=False)[:_OUTPUT_PROBLEM_LIMIT]
             lines = [f"{'.'.join(map(str, one['loc'])) or 'answer'}: {one['msg']}" for one in problems]
             return "the answer does not fit: " + "; ".join(lines)
 
 
-def expected(model: type[BaseModel], can: Capabilities | None, *, repairs: int = 2) -> Expected:
+def expected_output(model: type[BaseModel], can: Capabilities | None, *, repairs: int = 2) -> ExpectedOutput:
     """Return what is expected where an answer of type *model* is wanted from a provider with these capabilities."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise ArgumentError("result_type", model, "a pydantic model is needed")
     if type(repairs) is not int or repairs < 0:
         raise ArgumentError("repairs", repairs, "0 or more is needed")
-    mode: Mode = "instruction"
+    mode: OutputMode = "instruction"
     if can is not None and can.schema:
         mode = "schema"
     elif can is not None and can.tools and "required" in can.tool_choices:
         mode = "tool"
-    return Expected(model, mode, repairs, strict_schema(model.model_json_schema()))
+    return ExpectedOutput(model, mode, repairs, strict_schema(model.model_json_schema()))
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return *schema* as the strict modes want it: nothing beyond the properties, all of them required."""
-    return {name: _strict(value, name) for name, value in _closed(schema).items() if name not in ("default", "title")}
+    return {
+        name: _strict_value(value, name)
+        for name, value in _closed_object(schema).items()
+        if name not in ("default", "title")
+    }
 
 
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _closed_object(schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
         return {**schema, "additionalProperties": False, "required": list(properties)}
     return dict(schema)
 
 
-def _strict(value: Any, name: str) -> Any:
+def _strict_value(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
         if name in ("properties", "$defs"):
             return {key: strict_schema(one) for key, one in value.items()}
@@ -101,7 +105,7 @@ def _strict(value: Any, name: str) -> Any:
     return value
 
 
-def _bare(text: str) -> str:
+def _without_code_fence(text: str) -> str:
     """Return *text* without the fence that models like to put around JSON."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:

@@ -16,10 +16,10 @@ from agent.agent import Agent
 from agent.errors import AgentError, ArgumentError, ToolFailed
 from agent.events import ApprovalDecided, ApprovalRequested, RunEnded, SubAgentEvent
 from agent.providers.base import ToolSpec
-from agent.tools.base import Facets, ToolContext, ToolOutput
+from agent.tools.base import ToolAnnotations, ToolContext, ToolOutput
 from agent.tools.function import FunctionTool
 
-DEEPEST = 2
+MAX_AGENT_DEPTH = 2
 
 
 class AgentTool:
@@ -37,7 +37,7 @@ class AgentTool:
         *,
         description: str,
         name: str | None = None,
-        deepest: int = DEEPEST,
+        deepest: int = MAX_AGENT_DEPTH,
         timeout: float | None = None,
         store: bool = False,
         needs_approval: bool = False,
@@ -53,7 +53,7 @@ class AgentTool:
         self._agent, self._deepest, self._store = agent, deepest, store
         # The schema and the check of the arguments are those of a function with this one parameter.
         self._called = FunctionTool(self._ask, name=shown, description=description, timeout=timeout)
-        self._facets = Facets(needs_approval=needs_approval, skip_synthesis=skip_synthesis)
+        self._facets = ToolAnnotations(needs_approval=needs_approval, skip_synthesis=skip_synthesis)
 
     @property
     def spec(self) -> ToolSpec:
@@ -66,7 +66,7 @@ class AgentTool:
         return self._called.timeout
 
     @property
-    def facets(self) -> Facets:
+    def facets(self) -> ToolAnnotations:
         """What it says of itself."""
         return self._facets
 

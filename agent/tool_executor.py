@@ -12,17 +12,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.approval import ApprovalPolicy, Approver, as_flagged
-from agent.context.rendering import unmarked
+from agent.approval import ApprovalPolicy, Approver, approval_as_annotated
+from agent.context.rendering import break_mark
 from agent.errors import ArgumentError, StopRun, ToolFailed
-from agent.middleware.approval import Approving, Authorising
-from agent.middleware.base import Invocation, Proceed, ToolMiddleware, around_tools
+from agent.middleware.approval import ApprovalMiddleware, AuthorizationMiddleware
+from agent.middleware.base import ToolHandler, ToolInvocation, ToolMiddleware, wrap_tool_handler
 from agent.middleware.circuit_breaker import CircuitBreaker
-from agent.middleware.logging import Logging
-from agent.middleware.resilience import RateLimit, Retry, Timeout
-from agent.results import ToolRun
-from agent.tools.base import Authoriser, Tool, ToolContext, ToolOutput, Toolset, facets_of
-from agent.tools.pagination import ResultPages
+from agent.middleware.logging import LoggingMiddleware
+from agent.middleware.resilience import RateLimit, Retry, ToolTimeout
+from agent.results import ToolCallRecord
+from agent.tools.base import Authorizer, Tool, ToolContext, ToolOutput, Toolset, annotations_of
+from agent.tools.pagination import ResultPagination
 from memory import ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
 
 
@@ -36,15 +36,15 @@ class ToolPolicy:
     results. The breaker and the rate limit keep their state here, so it outlives runs.
     """
 
-    authorise: Authoriser | None = None
-    approval: ApprovalPolicy = as_flagged
+    authorise: Authorizer | None = None
+    approval: ApprovalPolicy = approval_as_annotated
     approver: Approver | None = None
     approval_timeout: float | None = 300.0
     breaker: CircuitBreaker | None = None
     rate_limit: RateLimit | None = None
     retry: Retry | None = None
     middleware: Sequence[ToolMiddleware] = ()
-    pages: ResultPages = field(default_factory=ResultPages)
+    pages: ResultPagination = field(default_factory=ResultPagination)
 
     def __post_init__(self) -> None:
         if self.approval_timeout is not None and not self.approval_timeout > 0:
@@ -56,30 +56,35 @@ class ToolPolicy:
     def before(self) -> list[ToolMiddleware]:
         """Return what stands before a call is made: it may wait for a person, and takes no place among the calls."""
         return [
-            Authorising(self.authorise),
-            Approving(self.approval, approver=self.approver, timeout=self.approval_timeout),
+            AuthorizationMiddleware(self.authorise),
+            ApprovalMiddleware(self.approval, approver=self.approver, timeout=self.approval_timeout),
         ]
 
     def around(self, timeout: float | None) -> list[ToolMiddleware]:
         """Return what stands around the making of a call, outermost first."""
         guards: list[ToolMiddleware | None] = [self.breaker, self.rate_limit, self.retry]
-        return [Logging(), Timeout(timeout), *(one for one in guards if one is not None), *self.middleware]
+        return [
+            LoggingMiddleware(),
+            ToolTimeout(timeout),
+            *(one for one in guards if one is not None),
+            *self.middleware,
+        ]
 
 
-_SHOWN = 500
+_FAILURE_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatched:
+class ToolBatchResult:
     """How the calls went, in their order, and the ``StopRun`` that one of them raised. *answers*: every tool that
     was called asked for its result to be the answer, all of them worked, and there was one."""
 
-    runs: tuple[ToolRun, ...]
+    runs: tuple[ToolCallRecord, ...]
     stop: StopRun | None = None
     answers: bool = False
 
 
-class Dispatcher:
+class ToolExecutor:
     """Calls *tools*: at most *parallel* at a time, each for at most *timeout* seconds (None: no limit) or its own."""
 
     def __init__(
@@ -97,7 +102,7 @@ class Dispatcher:
         self._tools = tools
         self._parallel = parallel
         self._timer = timer
-        self._around = around_tools(self._policy.around(timeout), _executed)
+        self._around = wrap_tool_handler(self._policy.around(timeout), _call_tool)
         self._before = self._policy.before()
 
     def needing_approval(self) -> list[str]:
@@ -105,19 +110,19 @@ class Dispatcher:
         asked = self._policy.approval
         names: list[str] = []
         for tool in self._tools:
-            if asked(ToolCallBlock(id="", name=tool.spec.name), facets_of(tool).needs_approval):
+            if asked(ToolCallBlock(id="", name=tool.spec.name), annotations_of(tool).needs_approval):
                 names.append(tool.spec.name)
             inside = getattr(tool, "needing_approval", None)
             names += [f"{tool.spec.name}.{name}" for name in inside()] if callable(inside) else []
         return names
 
-    async def run(self, calls: Sequence[ToolCallBlock], context: ToolContext) -> Dispatched:
+    async def run(self, calls: Sequence[ToolCallBlock], context: ToolContext) -> ToolBatchResult:
         """Run *calls* together; cancelled, all of them are, and nothing goes on behind.
 
         What they write is trusted as far as what the run had read before them; their results are read after it.
         """
         context = replace(context, trust=Trust.least((Trust.ASSISTANT, context.scope.reading.least)))
-        chain = around_tools(self._before, _bounded(self._around, asyncio.Semaphore(self._parallel)))
+        chain = wrap_tool_handler(self._before, _with_semaphore(self._around, asyncio.Semaphore(self._parallel)))
         tasks = [asyncio.create_task(self._run(call, context, chain)) for call in calls]
         try:
             await asyncio.wait(tasks)
@@ -128,10 +133,12 @@ class Dispatcher:
         ended = [task.result() for task in tasks]
         runs = tuple(run for run, _ in ended)
         known = [tool for call in calls if (tool := self._tools.get(call.name)) is not None]
-        context.scope.reading.read(*(facets_of(tool).trust for tool in known))
-        return Dispatched(runs, next((stop for _, stop in ended if stop), None), self._answers(runs))
+        context.scope.reading.read(*(annotations_of(tool).trust for tool in known))
+        return ToolBatchResult(runs, next((stop for _, stop in ended if stop), None), self._answers(runs))
 
-    async def _run(self, call: ToolCallBlock, context: ToolContext, chain: Proceed) -> tuple[ToolRun, StopRun | None]:
+    async def _run(
+        self, call: ToolCallBlock, context: ToolContext, chain: ToolHandler
+    ) -> tuple[ToolCallRecord, StopRun | None]:
         began, moment = self._timer(), context.scope.timer()
         context = replace(context, call_id=call.id)
         stop: StopRun | None = None
@@ -143,67 +150,67 @@ class Dispatcher:
         except ToolFailed as error:
             output, failed = str(error), True
         except asyncio.CancelledError:
-            if _is_cancelled():
+            if _is_task_cancelled():
                 raise
             output, failed = "the tool cancelled itself", True  # not us: a cancellation inside it leaked
         except Exception as error:  # a stranger's code; the model may find another way
-            output, failed = _failure(error), True
-        shown = _unmarked(self._policy.pages.cut(output, context), context.scope.mark)
-        result = result_of(call, shown, is_error=failed)
-        return ToolRun(call, result, self._timer() - began, moment), stop
+            output, failed = _failure_text(error), True
+        shown = _break_output_mark(self._policy.pages.cut(output, context), context.scope.mark)
+        result = tool_result_block(call, shown, is_error=failed)
+        return ToolCallRecord(call, result, self._timer() - began, moment), stop
 
-    async def _called(self, call: ToolCallBlock, context: ToolContext, chain: Proceed) -> ToolOutput:
+    async def _called(self, call: ToolCallBlock, context: ToolContext, chain: ToolHandler) -> ToolOutput:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(spec.name for spec in self._tools.specs)
             raise ToolFailed(f"there is no tool {call.name!r}; there are: {known or 'none'}")
         if call.invalid is not None:
-            raise ToolFailed(f"the arguments are not a JSON object: {_cut(call.invalid)}")
-        return await chain(Invocation(tool, call, context))
+            raise ToolFailed(f"the arguments are not a JSON object: {_shorten_failure(call.invalid)}")
+        return await chain(ToolInvocation(tool, call, context))
 
-    def _answers(self, runs: Sequence[ToolRun]) -> bool:
+    def _answers(self, runs: Sequence[ToolCallRecord]) -> bool:
         tools: list[Tool | None] = [self._tools.get(run.call.name) for run in runs]
         known = [tool for tool in tools if tool is not None]
-        asks = all(facets_of(tool).skip_synthesis for tool in known)
+        asks = all(annotations_of(tool).skip_synthesis for tool in known)
         return bool(known) and asks and not any(run.result.is_error for run in runs)
 
 
-async def _executed(invocation: Invocation) -> ToolOutput:
+async def _call_tool(invocation: ToolInvocation) -> ToolOutput:
     output = await invocation.tool.call(invocation.call.arguments, invocation.context)
     if isinstance(output, str) or all(isinstance(block, (TextBlock, ImageBlock)) for block in output):
         return output
     raise TypeError("a tool answers with a text, or with text and image blocks")
 
 
-def _unmarked(output: ToolOutput, mark: str) -> ToolOutput:
+def _break_output_mark(output: ToolOutput, mark: str) -> ToolOutput:
     if isinstance(output, str):
-        return unmarked(output, mark)
-    return [TextBlock(text=unmarked(one.text, mark)) if isinstance(one, TextBlock) else one for one in output]
+        return break_mark(output, mark)
+    return [TextBlock(text=break_mark(one.text, mark)) if isinstance(one, TextBlock) else one for one in output]
 
 
-def _bounded(proceed: Proceed, room: asyncio.Semaphore) -> Proceed:
-    async def called(invocation: Invocation) -> ToolOutput:
+def _with_semaphore(proceed: ToolHandler, room: asyncio.Semaphore) -> ToolHandler:
+    async def called(invocation: ToolInvocation) -> ToolOutput:
         async with room:
             return await proceed(invocation)
 
     return called
 
 
-def result_of(call: ToolCallBlock, output: ToolOutput, *, is_error: bool = False) -> ToolResultBlock:
+def tool_result_block(call: ToolCallBlock, output: ToolOutput, *, is_error: bool = False) -> ToolResultBlock:
     """Return *output* as the answer to *call*."""
     content = (TextBlock(text=output),) if isinstance(output, str) else tuple(output)
     return ToolResultBlock(call_id=call.id, name=call.name, content=content, is_error=is_error)
 
 
-def _is_cancelled() -> bool:
+def _is_task_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def _failure(error: Exception) -> str:
+def _failure_text(error: Exception) -> str:
     said = f": {error}" if str(error) else ""
-    return _cut(f"the tool failed: {type(error).__name__}{said}")
+    return _shorten_failure(f"the tool failed: {type(error).__name__}{said}")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+def _shorten_failure(text: str) -> str:
+    return text if len(text) <= _FAILURE_LENGTH else text[: _FAILURE_LENGTH - 1] + "…"

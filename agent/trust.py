@@ -9,10 +9,10 @@ from __future__ import annotations
 from memory import TRUST, Message, Trust
 
 
-class Reading:
+class TrustTracker:
     """What a run has read so far, as the least trusted of it; a sub-agent's reading is told to that of its caller."""
 
-    def __init__(self, trust: Trust = Trust.USER, *, above: Reading | None = None) -> None:
+    def __init__(self, trust: Trust = Trust.USER, *, above: TrustTracker | None = None) -> None:
         self._least, self._above = trust, above
 
     @property
@@ -27,24 +27,24 @@ class Reading:
             self._above.read(*trusts)
 
 
-def trust_named(value: object) -> Trust:
+def parse_trust(value: object) -> Trust:
     """Return the trust that *value* names; what names none is trusted least."""
     return Trust(value) if isinstance(value, str) and value in tuple(Trust) else Trust.DOCUMENT
 
 
-def trust_of(message: Message) -> Trust:
+def message_trust(message: Message) -> Trust:
     """Return how far the words of *message* are trusted: its role, what was read for it, and what is attached."""
     trusts = [Trust.of(message.role)]
     if TRUST in message.metadata:
-        trusts.append(trust_named(message.metadata[TRUST]))
+        trusts.append(parse_trust(message.metadata[TRUST]))
     if message.role == "user" and any(block.type in ("document", "image") for block in message.blocks):
         trusts.append(Trust.DOCUMENT)
     return Trust.least(trusts)
 
 
-def marked(message: Message, trust: Trust) -> Message:
+def with_trust(message: Message, trust: Trust) -> Message:
     """Return *message* as it is kept, with what was read for it, where that is less than its role says."""
-    trust = Trust.least((trust, trust_of(message)))
+    trust = Trust.least((trust, message_trust(message)))
     if trust.rank <= Trust.of(message.role).rank:
         return message
     return message.model_copy(update={"metadata": {**message.metadata, TRUST: trust.value}})

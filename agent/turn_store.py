@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agent.context_items import Citation
-from agent.providers.base import KeptAs
-from agent.trust import marked
+from agent.context_items import AnswerCitation
+from agent.providers.base import StoredReply
+from agent.trust import with_trust
 from memory import QUOTES, RECALLED, ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
 
 if TYPE_CHECKING:
     from memory import HistoryStorage, LongTermMemory
 
-REPLY = "reply"
-_SHORT = {"acknowledged": "(noted)", "nothing found": "(nothing was found)"}
-_GONE = "(the quoted memory is no longer there)"
+REPLY_KEY = "reply"
+_REPLY_PLACEHOLDERS = {"acknowledged": "(noted)", "nothing found": "(nothing was found)"}
+_MISSING_QUOTE = "(the quoted memory is no longer there)"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptTurn:
+class PendingTurn:
     """What is to be kept: *messages* of a *session*, the last one an answer made with the memories *used*."""
 
     session: str
@@ -44,14 +44,14 @@ class TurnStore:
         self._memory = memory
         self._history = history
         self._namespace = namespace
-        self.unsaved: list[KeptTurn] = []
+        self.unsaved: list[PendingTurn] = []
 
     @property
     def keeps(self) -> bool:
         """Whether anything is kept at all."""
         return self._memory is not None or self._history is not None
 
-    async def store(self, turn: KeptTurn) -> tuple[Report, ...]:
+    async def store(self, turn: PendingTurn) -> tuple[Report, ...]:
         """Write what waits and then *turn*; what cannot be written for now waits, and the error is raised."""
         return await self._write_all(turn)
 
@@ -59,7 +59,7 @@ class TurnStore:
         """Write what waits."""
         await self._write_all()
 
-    async def _write_all(self, *last: KeptTurn) -> tuple[Report, ...]:
+    async def _write_all(self, *last: PendingTurn) -> tuple[Report, ...]:
         waiting, self.unsaved = [*self.unsaved, *last], []
         reports: tuple[Report, ...] = ()
         while waiting:
@@ -78,7 +78,7 @@ class TurnStore:
             del waiting[0]
         return reports
 
-    async def _write(self, turn: KeptTurn) -> tuple[Report, ...]:
+    async def _write(self, turn: PendingTurn) -> tuple[Report, ...]:
         if self._memory is not None:
             reports = await self._memory.remember_turn(
                 turn.session, turn.messages, namespace=self._namespace, used=turn.used
@@ -89,13 +89,13 @@ class TurnStore:
         return ()
 
 
-def kept_messages(
+def messages_to_store(
     messages: Sequence[Message],
     *,
     trace: bool,
     at: datetime,
-    kept: KeptAs | None = None,
-    citations: Sequence[Citation] = (),
+    kept: StoredReply | None = None,
+    citations: Sequence[AnswerCitation] = (),
     trust: Trust = Trust.USER,
     recalling: Collection[str] = (),
 ) -> tuple[Message, ...]:
@@ -106,29 +106,29 @@ def kept_messages(
     show what is remembered (*recalling*, by name) are marked as that.
     """
     prompt, *answered = (message.without_thinking() for message in messages)
-    said = [prompt, *(_noted(marked(message, trust), recalling) for message in answered)]
+    said = [prompt, *(_with_recalled_calls(with_trust(message, trust), recalling) for message in answered)]
     if kept is not None and said[-1].role == "assistant":
-        said[-1] = _pointing(said[-1], kept, citations)
+        said[-1] = _as_references(said[-1], kept, citations)
     if not trace:
-        answers = [_without_calls(one) for one in said[1:] if one.role == "assistant"]
+        answers = [_without_tool_calls(one) for one in said[1:] if one.role == "assistant"]
         said = [said[0], *answers[-1:]]
     dated = (one if one.at is not None else one.model_copy(update={"at": at}) for one in said)
     return tuple(one for one in dated if one.blocks or one.metadata)
 
 
-def _noted(message: Message, recalling: Collection[str]) -> Message:
+def _with_recalled_calls(message: Message, recalling: Collection[str]) -> Message:
     again = [result.call_id for result in message.tool_results if result.name in recalling]
     return message.model_copy(update={"metadata": {**message.metadata, RECALLED: again}}) if again else message
 
 
-def _without_calls(message: Message) -> Message:
+def _without_tool_calls(message: Message) -> Message:
     blocks = tuple(block for block in message.blocks if not isinstance(block, ToolCallBlock))
     return message.model_copy(update={"blocks": blocks})
 
 
-def _pointing(message: Message, kept: KeptAs, citations: Sequence[Citation]) -> Message:
+def _as_references(message: Message, kept: StoredReply, citations: Sequence[AnswerCitation]) -> Message:
     blocks = (TextBlock(text=kept.text),) if kept.text else ()
-    notes: dict[str, Any] = {**message.metadata, REPLY: kept.note}
+    notes: dict[str, Any] = {**message.metadata, REPLY_KEY: kept.note}
     if citations:
         spans = [{"id": one.id, "start": one.span[0], "end": one.span[1]} for one in citations]
         notes[QUOTES] = spans
@@ -136,7 +136,7 @@ def _pointing(message: Message, kept: KeptAs, citations: Sequence[Citation]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class ShownAgain:
+class QuotedMessage:
     """A stored message, and the ids that it needs to be shown."""
 
     message: Message
@@ -151,16 +151,16 @@ class ShownAgain:
         """Return the message with the words that *texts* have for what it points to."""
         if self.message.blocks or self.message.role != "assistant":
             return self.message
-        words = [f"“{texts[id][start:end]}”" if id in texts else _GONE for id, start, end in self.spans]
-        text = "\n".join(words) or _SHORT.get(str(self.message.metadata.get(REPLY)), "(no words)")
+        words = [f"“{texts[id][start:end]}”" if id in texts else _MISSING_QUOTE for id, start, end in self.spans]
+        text = "\n".join(words) or _REPLY_PLACEHOLDERS.get(str(self.message.metadata.get(REPLY_KEY)), "(no words)")
         return self.message.model_copy(update={"blocks": (TextBlock(text=text),)})
 
 
-def shown_again(message: Message) -> ShownAgain:
+def quoted_message(message: Message) -> QuotedMessage:
     """Return *message* as it can be shown to a model again."""
     given = message.metadata.get(QUOTES)
     if message.blocks or not isinstance(given, list):
-        return ShownAgain(message)
+        return QuotedMessage(message)
     spans = [
         (one["id"], one["start"], one["end"])
         for one in given
@@ -169,4 +169,4 @@ def shown_again(message: Message) -> ShownAgain:
         and type(one.get("start")) is int
         and type(one.get("end")) is int
     ]
-    return ShownAgain(message, tuple(spans))
+    return QuotedMessage(message, tuple(spans))

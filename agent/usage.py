@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent.errors import ArgumentError
 from agent.results import Usage
 
-_MILLION = 1_000_000
+_TOKENS_PER_PRICE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Prices:
         write = self.input if self.cache_write is None else self.cache_write
         plain = max(usage.input - usage.cache_read - usage.cache_write, 0)
         parts = (plain * self.input, usage.cache_read * read, usage.cache_write * write, usage.output * self.output)
-        return sum(parts) / _MILLION
+        return sum(parts) / _TOKENS_PER_PRICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class RunLimits:
             raise ArgumentError("cost", self.cost, "a cost above 0 is needed, or None")
 
 
-class Ledger:
+class UsageLedger:
     """Counts the calls, tokens and cost of one run; what is counted here is counted in *parent*, too."""
 
     def __init__(
-        self, limits: RunLimits = RunLimits(), *, prices: Prices | None = None, parent: Ledger | None = None
+        self, limits: RunLimits = RunLimits(), *, prices: Prices | None = None, parent: UsageLedger | None = None
     ) -> None:
         self._limits, self._prices, self._parent = limits, prices, parent
         self.calls = 0

@@ -25,7 +25,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from agent import Agent, OpenAICompatibleProvider, Stop, StopReason, TextDelta, TextPiece
+from agent import Agent, OpenAICompatibleProvider, StopPiece, StopReason, TextDelta, TextPiece
 from benchmarks import about
 from memory import Memory, open_memory
 from memory.http import HttpClient
@@ -80,7 +80,7 @@ class Scripted:
         """Say it."""
         for piece in self._pieces:
             yield piece
-        yield Stop(StopReason.STOP)
+        yield StopPiece(StopReason.STOP)
 
 
 def transport(kind: Any, chunks: list[bytes]) -> Any:

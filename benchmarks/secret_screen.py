@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.secret_forms import Case, look_alikes, secrets
-from memory import without_secrets
+from memory import redact_secrets
 
 Screen = Callable[[str], tuple[str, int]]
 
@@ -45,7 +45,7 @@ class Figures:
         return sum(self.alarmed.values()) / self.look_alikes
 
 
-def measured(seed: int, each: int, screen: Screen = without_secrets) -> Figures:
+def measured(seed: int, each: int, screen: Screen = redact_secrets) -> Figures:
     """Try *screen* on *each* sentences of every form with a secret, and four times as many of those without."""
     hidden, harmless = list(secrets(seed, each)), list(look_alikes(seed, 4 * each))
     begun = time.perf_counter()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from agent import Agent, CircuitBreaker, Hooks, Invocation, Proceed, Retry, ToolOutput, ToolPolicy, tool
+from agent import Agent, CircuitBreaker, Hooks, Retry, ToolHandler, ToolInvocation, ToolOutput, ToolPolicy, tool
 from agent.testing import Reply, ScriptedProvider, call
 
 calls: Counter[str] = Counter()
@@ -21,7 +21,7 @@ def weather(city: str) -> str:
     raise ConnectionError("the weather service is down")
 
 
-async def shouting(invocation: Invocation, proceed: Proceed) -> ToolOutput:
+async def shouting(invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
     """Middleware: it may change a call, answer itself, or change what comes back."""
     output = await proceed(invocation)
     return output.upper() if isinstance(output, str) else output

@@ -2,7 +2,7 @@
 
 Written as somebody outside would write it. What may be stored is asked of ``vectorstore.validation``, what a filter
 means of ``vectorstore.filters``; the rest is here. It has no lifecycle part (transactions, views, a change log,
-erasure, backup, ...): ``lacking`` names what is missing, and a wrapper refuses it by name. Its test is
+erasure, backup, ...): ``missing_operations`` names what is missing, and a wrapper refuses it by name. Its test is
 ``tests/test_vectorstore/test_stranger.py``.
 
     python examples/stranger_store.py
@@ -28,16 +28,15 @@ from vectorstore import (
     Filter,
     Match,
     Metric,
-    Progress,
+    ProgressCallback,
     RevisionConflict,
     Space,
     StoreClosed,
-    lacking,
+    missing_operations,
 )
 from vectorstore.distance import as_vector, as_vectors
-from vectorstore.filters import All, matches, parse
+from vectorstore.filters import And, filter_tree, matches_filter
 from vectorstore.validation import (
-    batches,
     check_entry,
     check_expect,
     check_ids,
@@ -48,7 +47,8 @@ from vectorstore.validation import (
     check_namespace,
     check_text,
     check_vectors,
-    last_of_each,
+    drop_overwritten,
+    entry_batches,
 )
 
 K1, B = 0.9, 0.4
@@ -73,15 +73,15 @@ class StrangerStore:
         *,
         namespace: str = "",
         expect: Mapping[str, int] | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> int:
         self._held(namespace)
         pending, done = dict(check_expect(expect)), 0
-        for start, batch in batches(entries):
+        for start, batch in entry_batches(entries):
             checked = [check_entry(entry, f"entries[{start + i}]", self.space) for i, entry in enumerate(batch)]
             with self._lock:
                 self._held(namespace, expect=pending)
-                for one in last_of_each(checked):
+                for one in drop_overwritten(checked):
                     fields = (one.id, one.vector, one.text, one.context, json.loads(one.metadata))
                     self._put(namespace, Entry(*fields, no_vector=one.no_vector))
                     done += 1
@@ -117,12 +117,12 @@ class StrangerStore:
             return len(there)
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
-        node, named = parse(where), check_ids(ids)
-        if not named and node == All():
+        node, named = filter_tree(where), check_ids(ids)
+        if not named and node == And():
             raise ArgumentError("ids", named, "ids, or a filter that is not empty, are needed")
         with self._lock:
             held = self._held(namespace)
-            gone = [id for id in dict.fromkeys(named or held) if id in held and matches(node, held[id].metadata)]
+            gone = [id for id in dict.fromkeys(named or held) if id in held and matches_filter(node, held[id].metadata)]
             for id in gone:
                 del held[id]
             return len(gone)
@@ -189,9 +189,9 @@ class StrangerStore:
             return self._best(scored, k, where, namespace)
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
-        node = parse(where)
+        node = filter_tree(where)
         with self._lock:
-            return sum(matches(node, entry.metadata) for entry in self._held(namespace).values())
+            return sum(matches_filter(node, entry.metadata) for entry in self._held(namespace).values())
 
     def scan(
         self,
@@ -201,13 +201,13 @@ class StrangerStore:
         after: str | None = None,
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
-        node, last = parse(where), None if after is None else check_name(after, "after", empty=True)
+        node, last = filter_tree(where), None if after is None else check_name(after, "after", empty=True)
         self._held(namespace)
 
         def entries() -> Iterator[Entry]:
             for id in sorted(self._held(namespace)):
                 entry = self._held(namespace).get(id)  # it may have gone since
-                if entry is None or (last is not None and id <= last) or not matches(node, entry.metadata):
+                if entry is None or (last is not None and id <= last) or not matches_filter(node, entry.metadata):
                     continue
                 wanted = entry.vector is not None if embedded else entry.vector is None and entry.no_vector is None
                 if embedded is None or wanted:
@@ -238,9 +238,9 @@ class StrangerStore:
 
     def _best(self, score: Callable[[Entry], float | None], k: Any, where: Any, namespace: str) -> list[Match]:
         check_k(k)
-        node = parse(where)
+        node = filter_tree(where)
         with self._lock:
-            passing = [entry for entry in self._held(namespace).values() if matches(node, entry.metadata)]
+            passing = [entry for entry in self._held(namespace).values() if matches_filter(node, entry.metadata)]
             found = [(entry, one) for entry in passing if (one := score(entry)) is not None]
             found.sort(key=lambda pair: (-pair[1], pair[0].id))
             return [Match(copied(entry), one) for entry, one in found[:k]]
@@ -272,4 +272,4 @@ if __name__ == "__main__":
     store = StrangerStore(space=Space("toy", 2))
     store.upsert([Entry("a", np.array([1, 0]), "north"), Entry("b", np.array([0, 1]), "east")])
     print(store.search([1, 0.1], k=1)[0].entry.text)
-    print("lacks:", ", ".join(lacking(store)))
+    print("lacks:", ", ".join(missing_operations(store)))

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from memory.chunking.protocol import Chunk, Chunker
     from memory.chunking.text import TextChunker
     from memory.documents.citations import Citation, cite
-    from memory.documents.discovery import unreadable
+    from memory.documents.discovery import report_unreadable
     from memory.documents.document import Document, Passage, Passages, passages_of
     from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport
     from memory.documents.knowledge_base import DocumentInfo, KnowledgeBase
-    from memory.documents.loaders.base import Loaded, Loader
+    from memory.documents.loaders.base import LoadedDocument, Loader
     from memory.embedders.cache import CachedEmbedder, EmbeddingCache
     from memory.embedders.cache_sqlite import SqliteEmbeddingCache
     from memory.embedders.fallback import FallbackEmbedder
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         TokenizerUnavailable,
         UnreadableExport,
     )
-    from memory.evaluation.bootstrap import Interval, bootstrap
+    from memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
     from memory.evaluation.evaluation import Evaluation, EvaluationLine, evaluate
     from memory.export_import.report import ExportReport, ImportLine, ImportReport
     from memory.history.protocol import (
@@ -79,16 +79,16 @@ if TYPE_CHECKING:
     from memory.history.retention import Retention
     from memory.history.short_term import ShortTermMemory
     from memory.history.sqlite import SqliteHistory
-    from memory.history.summary_window import Summarise, SummaryWindow
+    from memory.history.summary_window import Summarizer, SummaryWindow
     from memory.history.sync_history import InMemoryHistory
     from memory.history.windows import (
-        Chain,
-        ConversationPolicy,
+        ChainedWindow,
+        ConversationWindowPolicy,
         FixedWindow,
-        KeepAll,
-        ReadPolicy,
+        FullWindow,
         TokenWindow,
         Window,
+        WindowPolicy,
         window_of,
     )
     from memory.http.requests import is_loopback
@@ -108,58 +108,58 @@ if TYPE_CHECKING:
         ToolCallBlock,
         ToolResultBlock,
     )
-    from memory.models import Actor, Change, Memory, Operation, Source, Trust
+    from memory.models import Actor, Memory, MemoryChange, Operation, Source, Trust
     from memory.open import open_memory
     from memory.results import (
-        Forgotten,
-        Found,
-        History,
+        ErasureVerification,
+        ExternalCopy,
         Hit,
-        Left,
-        LeftOut,
-        Matched,
+        MemoryHistory,
+        MemoryPage,
+        Omitted,
         Outcome,
-        Page,
+        RecallResult,
+        RecallStage,
+        Receipt,
+        Remnant,
         Report,
-        Stage,
         Stats,
-        Unreached,
-        Verified,
+        TermMatch,
         WhyNot,
     )
     from memory.retrieval.hooks import RecallHooks
     from memory.retrieval.scoring.settings import RecallSettings
-    from memory.runtime import in_thread, run_sync
+    from memory.runtime import run_in_thread, run_sync
     from memory.scopes import Scopes
-    from memory.secrets.checks import luhn
+    from memory.secrets.checks import has_luhn_checksum
     from memory.secrets.patterns import SecretKind
-    from memory.secrets.scanner import SecretSpan, secret_spans, without_secrets
+    from memory.secrets.scanner import SecretSpan, find_secrets, redact_secrets
     from memory.timestamps import Clock, system_clock
     from memory.tokens.counter import TokenCounter, default_counter, message_tokens
     from memory.tokens.estimating_counter import EstimatingCounter
     from memory.tokens.tiktoken_counter import TiktokenCounter
     from memory.write.access_control import may_change
-    from memory.write.embedding_backfill import Flushed
+    from memory.write.embedding_backfill import BackfillReport
     from memory.write.embedding_service import EmbeddingSettings
     from memory.write.policies import (
         Action,
-        Decision,
+        ExtractedFact,
         Extractor,
-        Fact,
         Judge,
-        LookingPolicy,
+        LookupPolicy,
+        MemoryLookup,
+        MemoryTurn,
         MinimumLength,
-        Near,
         NearDuplicates,
         NoSecrets,
+        PolicyDecision,
+        SimilarMemory,
         StoreAlways,
-        Stored,
-        Turn,
         TurnDecision,
         TurnPolicy,
         WritePolicy,
     )
-    from memory.write.reembed import Reembedded, ReembeddingProgress
+    from memory.write.reembed import ReembeddingProgress, ReembeddingReport
 
 __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "Action",
@@ -168,15 +168,15 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "Block",
     "CachedEmbedder",
     "CannotUndo",
-    "Chain",
-    "Change",
+    "ChainedWindow",
+    "MemoryChange",
     "Chunk",
     "Chunker",
     "Citation",
     "Clock",
     "Conversation",
-    "ConversationPolicy",
-    "Decision",
+    "ConversationWindowPolicy",
+    "PolicyDecision",
     "DetailedEmbedder",
     "Document",
     "DocumentBlock",
@@ -195,16 +195,16 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "EvaluationLine",
     "ExportReport",
     "Extractor",
-    "Fact",
+    "ExtractedFact",
     "FallbackEmbedder",
     "FilterError",
     "FixedWindow",
-    "Flushed",
-    "Forgotten",
-    "Found",
+    "BackfillReport",
+    "Receipt",
+    "RecallResult",
     "FunctionEmbedder",
     "HashingEmbedder",
-    "History",
+    "MemoryHistory",
     "HistoryStorage",
     "Hit",
     "HttpConnectError",
@@ -219,26 +219,26 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "IngestLine",
     "IngestProgress",
     "IngestReport",
-    "Interval",
+    "ConfidenceInterval",
     "Judge",
-    "KeepAll",
+    "FullWindow",
     "KnowledgeBase",
-    "Left",
-    "LeftOut",
+    "Remnant",
+    "Omitted",
     "LoadError",
-    "Loaded",
+    "LoadedDocument",
     "Loader",
     "LocalEmbedder",
     "LocalWordVectors",
     "LongTermMemory",
-    "LookingPolicy",
+    "LookupPolicy",
     "MarkdownChunker",
-    "Matched",
+    "TermMatch",
     "Memory",
     "MemoryLayerError",
     "Message",
     "MinimumLength",
-    "Near",
+    "SimilarMemory",
     "NearDuplicates",
     "NoSecrets",
     "NoSuchMemory",
@@ -247,15 +247,15 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "OpenAICompatibleEmbedder",
     "Operation",
     "Outcome",
-    "Page",
+    "MemoryPage",
     "Passage",
     "Passages",
     "QUOTES",
     "RECALLED",
-    "ReadPolicy",
+    "WindowPolicy",
     "RecallHooks",
     "RecallSettings",
-    "Reembedded",
+    "ReembeddingReport",
     "ReembeddingProgress",
     "RejectedText",
     "Report",
@@ -269,13 +269,13 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "Source",
     "SqliteEmbeddingCache",
     "SqliteHistory",
-    "Stage",
+    "RecallStage",
     "Stats",
     "StoreAlways",
     "StoreError",
-    "Stored",
+    "MemoryLookup",
     "StoredMessage",
-    "Summarise",
+    "Summarizer",
     "Summary",
     "SummaryStorage",
     "SummaryWindow",
@@ -291,13 +291,13 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "ToolResultBlock",
     "Truncation",
     "Trust",
-    "Turn",
+    "MemoryTurn",
     "TurnDecision",
     "TurnPolicy",
     "USED",
-    "Unreached",
+    "ExternalCopy",
     "UnreadableExport",
-    "Verified",
+    "ErasureVerification",
     "WhyNot",
     "Window",
     "WordVectors",
@@ -308,11 +308,11 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "embed_detailed",
     "embedder_space",
     "evaluate",
-    "in_thread",
+    "run_in_thread",
     "is_loopback",
     "is_remote",
     "local_available",
-    "luhn",
+    "has_luhn_checksum",
     "may_change",
     "message_tokens",
     "open_memory",
@@ -320,11 +320,11 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "read_receipt",
     "receipt_text",
     "run_sync",
-    "secret_spans",
+    "find_secrets",
     "system_clock",
-    "unreadable",
+    "report_unreadable",
     "window_of",
-    "without_secrets",
+    "redact_secrets",
 ]
 
 _NAMES: Final = {
@@ -332,11 +332,11 @@ _NAMES: Final = {
     "memory.chunking.protocol": "Chunk Chunker",
     "memory.chunking.text": "TextChunker",
     "memory.documents.citations": "Citation cite",
-    "memory.documents.discovery": "unreadable",
+    "memory.documents.discovery": "report_unreadable",
     "memory.documents.document": "Document Passage Passages passages_of",
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
     "memory.documents.knowledge_base": "DocumentInfo KnowledgeBase",
-    "memory.documents.loaders.base": "Loaded Loader",
+    "memory.documents.loaders.base": "LoadedDocument Loader",
     "memory.embedders.cache": "CachedEmbedder EmbeddingCache",
     "memory.embedders.cache_sqlite": "SqliteEmbeddingCache",
     "memory.embedders.fallback": "FallbackEmbedder",
@@ -355,46 +355,49 @@ _NAMES: Final = {
         "HttpConnectError HttpError HttpStatusError HttpTimeout LoadError MemoryLayerError NoSuchMemory "
         "NotTrusted RejectedText StoreError TokenizerUnavailable UnreadableExport"
     ),
-    "memory.evaluation.bootstrap": "Interval bootstrap",
+    "memory.evaluation.bootstrap": "ConfidenceInterval bootstrap",
     "memory.evaluation.evaluation": "Evaluation EvaluationLine evaluate",
     "memory.export_import.report": "ExportReport ImportLine ImportReport",
     "memory.history.protocol": "Conversation HistoryStorage SessionInfo StoredMessage Summary SummaryStorage",
     "memory.history.retention": "Retention",
     "memory.history.short_term": "ShortTermMemory",
     "memory.history.sqlite": "SqliteHistory",
-    "memory.history.summary_window": "Summarise SummaryWindow",
+    "memory.history.summary_window": "Summarizer SummaryWindow",
     "memory.history.sync_history": "InMemoryHistory",
-    "memory.history.windows": ("Chain ConversationPolicy FixedWindow KeepAll ReadPolicy TokenWindow Window window_of"),
+    "memory.history.windows": (
+        "ChainedWindow ConversationWindowPolicy FixedWindow FullWindow TokenWindow Window WindowPolicy window_of"
+    ),
     "memory.http.requests": "is_loopback",
     "memory.long_term": "LongTermMemory",
     "memory.messages": (
         "Block DocumentBlock ImageBlock Message QUOTES RECALLED Role TRUST TextBlock ThinkingBlock ToolCallBlock "
         "ToolResultBlock USED"
     ),
-    "memory.models": "Actor Change Memory Operation Source Trust",
+    "memory.models": "Actor Memory MemoryChange Operation Source Trust",
     "memory.open": "open_memory",
     "memory.results": (
-        "Forgotten Found History Hit Left LeftOut Matched Outcome Page Report Stage Stats Unreached Verified WhyNot"
+        "ErasureVerification ExternalCopy Hit MemoryHistory MemoryPage Omitted Outcome RecallResult RecallStage "
+        "Receipt Remnant Report Stats TermMatch WhyNot"
     ),
     "memory.retrieval.hooks": "RecallHooks",
     "memory.retrieval.scoring.settings": "RecallSettings",
-    "memory.runtime": "in_thread run_sync",
+    "memory.runtime": "run_in_thread run_sync",
     "memory.scopes": "Scopes",
-    "memory.secrets.checks": "luhn",
+    "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.patterns": "SecretKind",
-    "memory.secrets.scanner": "SecretSpan secret_spans without_secrets",
+    "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
     "memory.timestamps": "Clock system_clock",
     "memory.tokens.counter": "TokenCounter default_counter message_tokens",
     "memory.tokens.estimating_counter": "EstimatingCounter",
     "memory.tokens.tiktoken_counter": "TiktokenCounter",
     "memory.write.access_control": "may_change",
-    "memory.write.embedding_backfill": "Flushed",
+    "memory.write.embedding_backfill": "BackfillReport",
     "memory.write.embedding_service": "EmbeddingSettings",
     "memory.write.policies": (
-        "Action Decision Extractor Fact Judge LookingPolicy MinimumLength Near NearDuplicates NoSecrets "
-        "StoreAlways Stored Turn TurnDecision TurnPolicy WritePolicy"
+        "Action ExtractedFact Extractor Judge LookupPolicy MemoryLookup MemoryTurn MinimumLength NearDuplicates "
+        "NoSecrets PolicyDecision SimilarMemory StoreAlways TurnDecision TurnPolicy WritePolicy"
     ),
-    "memory.write.reembed": "Reembedded ReembeddingProgress",
+    "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
 }
 """The public names, by where they are."""
 _WHERE: Final = {name: part for part, names in _NAMES.items() for name in names.split()}

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from memory.models import Memory, Source, Trust
-from memory.timestamps import from_text, offset_of, to_text
+from memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
 from vectorstore import Entry, Vector
 
 DECLARED_FIELDS = (
@@ -42,10 +42,10 @@ _MONTHS = (
     "November",
     "December",
 )
-_TEXTS = ("kind", "role", "speaker", "session", "key", "actor", "supersedes", "operation", "caption")
-_NUMBERS = ("sequence", "importance")
-_FLAGS = ("pinned", "disabled", "sensitive", "withdrawn")
-_TIMES = (
+_TEXT_FIELDS = ("kind", "role", "speaker", "session", "key", "actor", "supersedes", "operation", "caption")
+_NUMBER_FIELDS = ("sequence", "importance")
+_FLAG_FIELDS = ("pinned", "disabled", "sensitive", "withdrawn")
+_TIME_FIELDS = (
     "occurred_at",
     "valid_from",
     "valid_to",
@@ -55,9 +55,9 @@ _TIMES = (
     "counts_from",
     "counts_to",
 )
-_PLAIN = (*_TEXTS, *_NUMBERS, *_FLAGS)
-_plain_of, _times_of = attrgetter(*_PLAIN), attrgetter(*_TIMES)
-_SOURCE = ("document", "title", "page", "start", "end")
+_PLAIN_FIELDS = (*_TEXT_FIELDS, *_NUMBER_FIELDS, *_FLAG_FIELDS)
+_get_plain_fields, _get_times = attrgetter(*_PLAIN_FIELDS), attrgetter(*_TIME_FIELDS)
+_SOURCE_FIELDS = ("document", "title", "page", "start", "end")
 
 
 def to_entry(
@@ -70,8 +70,8 @@ def to_entry(
     return Entry(
         id=memory.id,
         vector=vector,
-        text=text_of(memory),
-        context=context_of(memory),
+        text=entry_text(memory),
+        context=entry_context(memory),
         metadata=metadata,
         no_vector=no_vector,
     )
@@ -81,14 +81,14 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
     """Return everything of *memory* but its text as flat JSON; empty fields are left out."""
     fields: dict[str, Any] = {
         name: value
-        for name, value in zip(_PLAIN, _plain_of(memory), strict=True)
+        for name, value in zip(_PLAIN_FIELDS, _get_plain_fields(memory), strict=True)
         if value is not None and value is not False and value != ""
     }
     fields["trust"] = memory.trust.value
-    for name, moment in zip(_TIMES, _times_of(memory), strict=True):
+    for name, moment in zip(_TIME_FIELDS, _get_times(memory), strict=True):
         if moment is not None:
-            fields[name] = to_text(moment)
-            if offset := offset_of(moment):
+            fields[name] = timestamp_to_text(moment)
+            if offset := utc_offset(moment):
                 fields[name + "_offset"] = offset
     if memory.tags:
         fields["tags"] = list(memory.tags)
@@ -99,22 +99,24 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
     if memory.metadata:
         fields.update({f"meta.{name}": value for name, value in memory.metadata.items()})
     if memory.source is not None:
-        fields.update(_source_fields(memory.source))
+        fields.update(_source_to_fields(memory.source))
     return fields
 
 
 def from_entry(entry: Entry) -> Memory:
     """Return the memory that *entry* keeps."""
     fields = entry.metadata
-    given: dict[str, Any] = {name: fields[name] for name in (*_TEXTS, *_NUMBERS, *_FLAGS) if name in fields}
-    for name in _TIMES:
+    given: dict[str, Any] = {
+        name: fields[name] for name in (*_TEXT_FIELDS, *_NUMBER_FIELDS, *_FLAG_FIELDS) if name in fields
+    }
+    for name in _TIME_FIELDS:
         if name in fields:
-            given[name] = from_text(fields[name], fields.get(name + "_offset"))
+            given[name] = timestamp_from_text(fields[name], fields.get(name + "_offset"))
     return Memory(
-        text=said(entry),
+        text=text_without_caption(entry),
         id=entry.id,
         revision=entry.revision,
-        source=_source(fields),
+        source=_source_from_fields(fields),
         tags=tuple(fields.get("tags", ())),
         derived_from=tuple(fields.get("derived_from", ())),
         scopes={name[6:]: value for name, value in fields.items() if name.startswith("scope.")},
@@ -124,18 +126,18 @@ def from_entry(entry: Entry) -> Memory:
     )
 
 
-def said(entry: Entry) -> str:
+def text_without_caption(entry: Entry) -> str:
     """Return the text of *entry* without what stands for its image."""
     caption = entry.metadata.get("caption", "")
-    return entry.text.removesuffix(_caption(caption)) if caption else entry.text
+    return entry.text.removesuffix(_caption_suffix(caption)) if caption else entry.text
 
 
-def text_of(memory: Memory) -> str:
+def entry_text(memory: Memory) -> str:
     """Return the text of the entry, which is what is embedded: the memory's words, and the caption of its images."""
-    return memory.text + _caption(memory.caption)
+    return memory.text + _caption_suffix(memory.caption)
 
 
-def context_of(memory: Memory) -> str:
+def entry_context(memory: Memory) -> str:
     """Return what is indexed with the text and is not part of it: date and speaker, or title and headings."""
     parts: list[str] = []
     if memory.source is not None and memory.source.document is not None:
@@ -148,12 +150,12 @@ def context_of(memory: Memory) -> str:
     return "\n".join([part for part in parts if part])
 
 
-def _caption(caption: str) -> str:
+def _caption_suffix(caption: str) -> str:
     return f" [image: {caption}]" if caption else ""
 
 
-def _source_fields(source: Source) -> dict[str, Any]:
-    fields = {name: getattr(source, name) for name in _SOURCE if getattr(source, name) is not None}
+def _source_to_fields(source: Source) -> dict[str, Any]:
+    fields = {name: getattr(source, name) for name in _SOURCE_FIELDS if getattr(source, name) is not None}
     if source.heading:
         fields["heading"] = list(source.heading)
     if source.session is not None:
@@ -163,8 +165,8 @@ def _source_fields(source: Source) -> dict[str, Any]:
     return fields
 
 
-def _source(fields: Any) -> Source | None:
-    given = {name: fields[name] for name in _SOURCE if name in fields}
+def _source_from_fields(fields: Any) -> Source | None:
+    given = {name: fields[name] for name in _SOURCE_FIELDS if name in fields}
     if "heading" in fields:
         given["heading"] = tuple(fields["heading"])
     if "source.session" in fields:

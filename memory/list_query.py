@@ -17,21 +17,21 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
 from memory.codec import from_entry
 from memory.errors import ArgumentError
 from memory.models import Trust
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, lane_of, store_namespace
-from memory.results import Page, Stats
-from memory.retrieval.index.validity import Standing, all_of
-from memory.scopes import Scopes, filter_of
-from memory.timestamps import aware, from_text, to_text
-from memory.validation import name, names, plain_text, trust_given
-from vectorstore import Entry, Filter, Place, VectorStore, place_of, scan_by
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
+from memory.results import MemoryPage, Stats
+from memory.retrieval.index.validity import ValidityFilter, combine_filters
+from memory.scopes import Scopes, scope_filter
+from memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware
+from memory.validation import checked_label, checked_labels, checked_text, checked_trust
+from vectorstore import Entry, Filter, ScanPosition, VectorStore, scan_by, scan_position
 
-Order: TypeAlias = Literal["id", "oldest", "newest"]
-Between: TypeAlias = tuple[datetime | None, datetime | None]
-_TIMES: Final = ("occurred_at", "recorded_at")
+ListOrder: TypeAlias = Literal["id", "oldest", "newest"]
+TimeRange: TypeAlias = tuple[datetime | None, datetime | None]
+_ORDER_FIELDS: Final = ("occurred_at", "recorded_at")
 """What orders by time: when it was said, or else written; equal times by id."""
 
 
-class Filters(TypedDict, total=False):
+class ListFilters(TypedDict, total=False):
     """What ``list`` and ``count`` can be bounded by; what is not given bounds nothing.
 
     *kinds*, *tags*, *trust*: any of them. *scopes* as in ``recall``. *pinned*, *disabled*, *expired*: only those that
@@ -48,7 +48,7 @@ class Filters(TypedDict, total=False):
     pinned: bool | None
     disabled: bool | None
     expired: bool | None
-    between: Between | None
+    between: TimeRange | None
     contains: str | None
     where: Filter | None
     as_of: datetime | None
@@ -56,7 +56,7 @@ class Filters(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ListQuery:
     """Filters, checked and ready for a store: where to look, what must hold of metadata, and of the text."""
 
     lanes: tuple[str, ...]
@@ -64,34 +64,36 @@ class Selection:
     contains: str | None
 
     @classmethod
-    def of(cls, filters: Filters, namespace: str, *, now: datetime, zone: tzinfo | None) -> Selection:
+    def of(cls, filters: ListFilters, namespace: str, *, now: datetime, zone: tzinfo | None) -> ListQuery:
         """Return the selection that *filters* name; raise ``ArgumentError`` for one that cannot be."""
-        for unknown in sorted(set(filters) - set(Filters.__annotations__)):
+        for unknown in sorted(set(filters) - set(ListFilters.__annotations__)):
             raise ArgumentError(
-                unknown, dict(filters)[unknown], f"one of {', '.join(Filters.__annotations__)} is needed"
+                unknown, dict(filters)[unknown], f"one of {', '.join(ListFilters.__annotations__)} is needed"
             )
-        standing = Standing(now, _time(filters, "as_of", zone), _time(filters, "known_at", zone))
+        standing = ValidityFilter(now, _checked_time(filters, "as_of", zone), _checked_time(filters, "known_at", zone))
         conditions: list[Filter] = [*standing.held()] if standing.past else []
-        if asked := filter_of(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
+        if asked := scope_filter(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
             conditions.append(asked)
         for field, values in (
-            ("kind", names(filters.get("kinds", ()), "kinds")),
-            ("trust", [trust_given(one, "trust").value for one in _listed(filters.get("trust", ()))]),
+            ("kind", checked_labels(filters.get("kinds", ()), "kinds")),
+            ("trust", [checked_trust(one, "trust").value for one in _checked_list(filters.get("trust", ()))]),
         ):
             if values:
                 conditions.append({field: {"$in": list(values)}})
         if (session := filters.get("session")) is not None:
-            conditions.append({"session": name(session, "session")})
+            conditions.append({"session": checked_label(session, "session")})
         for field in ("pinned", "disabled"):
-            conditions += _flag(field, filters.get(field), {field: True})
-        conditions += _flag("expired", filters.get("expired"), {"expires_at": {"$lte": to_text(now)}})
-        conditions += _between(filters.get("between"), zone)
+            conditions += _flag_condition(field, filters.get(field), {field: True})
+        conditions += _flag_condition(
+            "expired", filters.get("expired"), {"expires_at": {"$lte": timestamp_to_text(now)}}
+        )
+        conditions += _time_conditions(filters.get("between"), zone)
         contains = filters.get("contains")
         lanes = (CONVERSATION, ARCHIVE) if standing.past else (CONVERSATION,)
         return cls(
             tuple(store_namespace(namespace, lane) for lane in lanes),
-            all_of(conditions),
-            None if contains is None else plain_text(contains, "contains").casefold(),
+            combine_filters(conditions),
+            None if contains is None else checked_text(contains, "contains").casefold(),
         )
 
     def entries(self, store: VectorStore, *, after: str | None = None) -> Iterator[Entry]:
@@ -99,11 +101,11 @@ class Selection:
         scans = [store.scan(where=self.where, namespace=lane, after=after) for lane in self.lanes]
         yield from filter(self._says, heapq.merge(*scans, key=lambda one: one.id))
 
-    def by_time(self, store: VectorStore, *, newest: bool, after: Place | None = None) -> Iterator[Entry]:
+    def by_time(self, store: VectorStore, *, newest: bool, after: ScanPosition | None = None) -> Iterator[Entry]:
         """Yield what is selected by when it was said, or else written, those behind the place *after*."""
         options: dict[str, Any] = {"reverse": newest, "where": self.where, "after": after}
-        scans = [scan_by(store, _TIMES, namespace=lane, **options) for lane in self.lanes]
-        every = heapq.merge(*scans, key=lambda one: place_of(one, _TIMES), reverse=newest)
+        scans = [scan_by(store, _ORDER_FIELDS, namespace=lane, **options) for lane in self.lanes]
+        every = heapq.merge(*scans, key=lambda one: scan_position(one, _ORDER_FIELDS), reverse=newest)
         yield from filter(self._says, every)
 
     def count(self, store: VectorStore) -> int:
@@ -112,19 +114,19 @@ class Selection:
             return sum(1 for _ in self.entries(store))
         return sum(store.count(where=self.where, namespace=lane) for lane in self.lanes)
 
-    def page(self, store: VectorStore, *, order: Order, after: str | None, limit: int) -> Page:
+    def page(self, store: VectorStore, *, order: ListOrder, after: str | None, limit: int) -> MemoryPage:
         """Return the *limit* memories that come after the cursor *after*, and the cursor of the next page."""
-        if order not in get_args(Order):
-            raise ArgumentError("order", order, f"one of {', '.join(get_args(Order))} is needed")
+        if order not in get_args(ListOrder):
+            raise ArgumentError("order", order, f"one of {', '.join(get_args(ListOrder))} is needed")
         if order == "id":
-            entries = self.entries(store, after=None if after is None else _id(after))
+            entries = self.entries(store, after=None if after is None else _checked_cursor(after))
         else:
             entries = self.by_time(
-                store, newest=order == "newest", after=None if after is None else _place(after, order)
+                store, newest=order == "newest", after=None if after is None else _parse_cursor(after, order)
             )
         found = list(islice(entries, limit + 1))
         more = limit > 0 and len(found) > limit
-        return Page(
+        return MemoryPage(
             tuple(from_entry(entry) for entry in found[:limit]),
             next=_cursor(found[limit - 1], order) if more else None,
         )
@@ -133,29 +135,29 @@ class Selection:
         return self.contains is None or self.contains in entry.text.casefold()
 
 
-def _cursor(entry: Entry, order: Order) -> str:
-    return entry.id if order == "id" else "/".join((order, *place_of(entry, _TIMES)))
+def _cursor(entry: Entry, order: ListOrder) -> str:
+    return entry.id if order == "id" else "/".join((order, *scan_position(entry, _ORDER_FIELDS)))
 
 
-def _place(cursor: str, order: Order) -> Place:
-    kind, _, rest = _id(cursor).partition("/")
+def _parse_cursor(cursor: str, order: ListOrder) -> ScanPosition:
+    kind, _, rest = _checked_cursor(cursor).partition("/")
     time, slash, id = rest.partition("/")
     if kind != order or not slash:
         raise ArgumentError("after", cursor, f"the cursor that a page in the order {order!r} gave is needed")
     return time, id
 
 
-def _id(cursor: object) -> str:
-    return plain_text(cursor, "after")
+def _checked_cursor(cursor: object) -> str:
+    return checked_text(cursor, "after")
 
 
-def _listed(values: Any) -> Sequence[Any]:
+def _checked_list(values: Any) -> Sequence[Any]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise ArgumentError("trust", values, "a list is needed")
     return values
 
 
-def _flag(argument: str, wanted: object, condition: Filter) -> list[Filter]:
+def _flag_condition(argument: str, wanted: object, condition: Filter) -> list[Filter]:
     if wanted is None:
         return []
     if not isinstance(wanted, bool):
@@ -163,7 +165,7 @@ def _flag(argument: str, wanted: object, condition: Filter) -> list[Filter]:
     return [condition] if wanted else [{"$not": condition}]
 
 
-def _between(times: Any, zone: tzinfo | None) -> list[Filter]:
+def _time_conditions(times: Any, zone: tzinfo | None) -> list[Filter]:
     if times is None:
         return []
     if not isinstance(times, tuple) or len(times) != 2:
@@ -171,18 +173,18 @@ def _between(times: Any, zone: tzinfo | None) -> list[Filter]:
     conditions: list[Filter] = []
     for operator, moment in zip(("$gte", "$lt"), times, strict=True):
         if moment is not None:
-            bound = {operator: to_text(aware(moment, zone, argument="between"))}
+            bound = {operator: timestamp_to_text(to_aware(moment, zone, argument="between"))}
             unsaid: Filter = {"occurred_at": {"$exists": False}, "recorded_at": bound}
             conditions.append({"$or": [{"occurred_at": bound}, unsaid]})
     return conditions
 
 
-def _time(filters: Filters, argument: Literal["as_of", "known_at"], zone: tzinfo | None) -> datetime | None:
+def _checked_time(filters: ListFilters, argument: Literal["as_of", "known_at"], zone: tzinfo | None) -> datetime | None:
     moment = filters.get(argument)
-    return None if moment is None else aware(moment, zone, argument=argument)
+    return None if moment is None else to_aware(moment, zone, argument=argument)
 
 
-def tally(store: VectorStore, namespace: str, now: datetime, where: Filter | None = None) -> Stats:
+def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filter | None = None) -> Stats:
     """Count what *namespace* holds at the moment *now*, or what of it *where* selects."""
     lanes: Counter[str] = Counter({CONVERSATION: 0, DOCUMENTS: 0, ARCHIVE: 0})
     collections: Counter[str] = Counter()
@@ -190,9 +192,9 @@ def tally(store: VectorStore, namespace: str, now: datetime, where: Filter | Non
     flags: Counter[str] = Counter()
     times: list[str] = []
     pending = text_bytes = vector_bytes = 0
-    moment = to_text(now)
+    moment = timestamp_to_text(now)
     for lane_name in store.namespaces():
-        owner, lane, collection = lane_of(lane_name)
+        owner, lane, collection = parse_store_namespace(lane_name)
         if owner != namespace:
             continue
         for entry in store.scan(where=where, namespace=lane_name):
@@ -213,7 +215,7 @@ def tally(store: VectorStore, namespace: str, now: datetime, where: Filter | Non
             flags["ended"] += str(fields.get("valid_to", "~")) <= moment
             if time := fields.get("occurred_at") or fields.get("recorded_at"):
                 times = [min([*times[:1], time]), max([*times[1:], time])]
-    first, last = (from_text(one) for one in times) if times else (None, None)
+    first, last = (timestamp_from_text(one) for one in times) if times else (None, None)
     return Stats(
         memories=lanes[CONVERSATION],
         lanes=dict(lanes),

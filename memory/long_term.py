@@ -28,46 +28,70 @@ from typing import Final, TypeAlias, TypeVar, Unpack, get_args
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
 from memory.erasure import forget
-from memory.erasure.derived_data import CachedVectors, DerivedRows, SummaryEraser
-from memory.erasure.grace_period import carry_out, restore_forgotten
-from memory.erasure.selection import selection
-from memory.erasure.verify import verify
+from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
+from memory.erasure.grace_period import erase_due_soft_deletes, restore_soft_delete
+from memory.erasure.selection import checked_selection
+from memory.erasure.verify import verify_erasure
 from memory.errors import ArgumentError, DuplicateKey, translating
 from memory.export_import import exporter, importer
-from memory.export_import.report import ExportReport, ImportReport, Mode
-from memory.history.codec import check_namespace
+from memory.export_import.report import ExportReport, ImportMode, ImportReport
+from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sync_history import InMemoryHistory, ThreadedHistory
-from memory.list_query import Filters, Order, Selection, tally
+from memory.list_query import ListFilters, ListOrder, ListQuery, collect_stats
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Source, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
-from memory.pinned import Pinned
-from memory.results import Forgotten, Found, History, Page, Report, Stage, Stats, Verified, WhyNot
-from memory.retrieval.hook_runner import Worded, deeper, reranked, worded
+from memory.pinned import PinnedMemories
+from memory.results import (
+    ErasureVerification,
+    MemoryHistory,
+    MemoryPage,
+    RecallResult,
+    RecallStage,
+    Receipt,
+    Report,
+    Stats,
+    WhyNot,
+)
+from memory.retrieval.hook_runner import ExpandedQuestion, expand_question, query_for_reranking, rerank_hits
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.index.index_cache_sqlite import SqliteSegments
-from memory.retrieval.query import Around, Query, RecallOptions, check_question
-from memory.retrieval.retriever import Recaller
+from memory.retrieval.index.index_cache_sqlite import SqliteIndexCache
+from memory.retrieval.query import NeighbourExpansion, Query, RecallOptions, check_question
+from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
-from memory.runtime import in_thread
-from memory.scopes import Scopes, filter_of
-from memory.tables.idempotency_keys import InMemoryKeys, KeptKeys, Keys, TimeOrderedIds
-from memory.tables.operation_log import InMemoryOperations, Operations
-from memory.tables.soft_deletes import Held, InMemoryHeld
+from memory.runtime import run_in_thread
+from memory.scopes import Scopes, scope_filter
+from memory.tables.idempotency_keys import (
+    IdempotencyKeyEraser,
+    IdempotencyKeys,
+    InMemoryIdempotencyKeys,
+    TimeOrderedIds,
+)
+from memory.tables.operation_log import InMemoryOperationLog, OperationLog
+from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDeletes
 from memory.tables.tombstones import InMemoryTombstones, Tombstones
-from memory.timestamps import Clock, aware, aware_clock, offset_of, system_clock, to_text
+from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
 from memory.tokens.counter import default_counter
-from memory.validation import actor_named, importance_given, name, names, plain_text, texts, trust_given, whole
-from memory.validation import texts as checked_texts
+from memory.validation import (
+    checked_actor,
+    checked_importance,
+    checked_int,
+    checked_label,
+    checked_labels,
+    checked_text,
+    checked_text_list,
+    checked_trust,
+)
+from memory.validation import checked_text_list as checked_texts
 from memory.write import corrections, crash_recovery, embedding_backfill, pipeline, reembed, turn_writer, undo
 from memory.write.context import WriteContext
-from memory.write.embedding_backfill import Flushed
-from memory.write.embedding_service import Embedding, EmbeddingSettings
-from memory.write.policies import OnFailure, WritePolicy
-from memory.write.policy_runner import Rules
-from memory.write.provenance import all_versions
-from memory.write.reembed import Reembedded, ReembeddingProgress
+from memory.write.embedding_backfill import BackfillReport
+from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
+from memory.write.policies import OnPolicyFailure, WritePolicy
+from memory.write.policy_runner import PolicyRules
+from memory.write.provenance import memory_versions
+from memory.write.reembed import ReembeddingProgress, ReembeddingReport
 from vectorstore import Filter, LifecycleStore, Metadata, SpaceChanged, VectorStore, VectorStoreError, lifecycle_of
 
 T = TypeVar("T")
@@ -79,8 +103,8 @@ class Recalling:
 
     clock: Clock
     zone: tzinfo | None
-    embedding: Embedding
-    _recaller: Recaller
+    embedding: EmbeddingService
+    _recaller: Retriever
     _hooks: RecallHooks | None
     _counter: Callable[[str], int] | None
     _offline: bool
@@ -102,9 +126,9 @@ class Recalling:
         explain: bool = False,
         lanes: Sequence[str] = (CONVERSATION, DOCUMENTS),
         collections: Sequence[str] | None = None,
-        around: Around = 0,
+        around: NeighbourExpansion = 0,
         hooks: RecallHooks | None = None,
-    ) -> Found:
+    ) -> RecallResult:
         """Find what is remembered about *question*, best first.
 
         *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
@@ -147,7 +171,7 @@ class Recalling:
         The answer names the first stage that stopped it and its places by words, by vector and in the ranking.
         A store with data alone raises ``UnsupportedError``.
         """
-        (name,) = names([id], "id")
+        (name,) = checked_labels([id], "id")
         hooks = self._hooks_for(options.get("hooks"))
         options["hooks"] = hooks
         query, _ = await self._asked(question, k, **options)
@@ -157,16 +181,20 @@ class Recalling:
         found, _, _ = await self._found(query, hooks)
         at = next((at for at, hit in enumerate(found, start=1) if hit.memory.id == name), None)
         if at is not None:
-            return replace(answer, stage=Stage.FOUND, reason=f"hit {at} of {len(found)}, as the reranker ordered them")
-        if answer.stage is Stage.FOUND:
-            return replace(answer, stage=Stage.RANK, reason=f"ranked {answer.rank}; the reranker put others before it")
+            return replace(
+                answer, stage=RecallStage.FOUND, reason=f"hit {at} of {len(found)}, as the reranker ordered them"
+            )
+        if answer.stage is RecallStage.FOUND:
+            return replace(
+                answer, stage=RecallStage.RANK, reason=f"ranked {answer.rank}; the reranker put others before it"
+            )
         return answer
 
-    async def _found(self, query: Query, hooks: RecallHooks | None) -> tuple[Found, Query, str | None]:
-        deep = deeper(query, hooks)
+    async def _found(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, str | None]:
+        deep = query_for_reranking(query, hooks)
         found, searched, problem = await self._searched(self._recaller.recall, deep)
         if hooks is not None and deep is not query:
-            found = await reranked(query, found, hooks)
+            found = await rerank_hits(query, found, hooks)
         query = replace(query, vectors=searched.vectors)
         return found, query, problem
 
@@ -190,24 +218,24 @@ class Recalling:
         check_question(question)
         namespace, counter = options.get("namespace", ""), options.get("counter")
         collections, as_of, known_at = options.get("collections"), options.get("as_of"), options.get("known_at")
-        context, hooks = texts(options.get("context", ()), "context"), options.get("hooks")
+        context, hooks = checked_text_list(options.get("context", ()), "context"), options.get("hooks")
         query = Query(
             text=question,
-            now=aware(self.clock(), self.zone),
+            now=to_aware(self.clock(), self.zone),
             namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
             lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
             collections=None if collections is None else tuple(collections),
             k=k,
-            where=filter_of(options.get("scopes"), (), options.get("where")),
-            tags=names(options.get("tags", ()), "tags"),
-            as_of=None if as_of is None else aware(as_of, self.zone, argument="as_of"),
-            known_at=None if known_at is None else aware(known_at, self.zone, argument="known_at"),
+            where=scope_filter(options.get("scopes"), (), options.get("where")),
+            tags=checked_labels(options.get("tags", ()), "tags"),
+            as_of=None if as_of is None else to_aware(as_of, self.zone, argument="as_of"),
+            known_at=None if known_at is None else to_aware(known_at, self.zone, argument="known_at"),
             token_budget=options.get("token_budget"),
             counter=self._count if counter is None else counter,
             explain=explain,
             around=options.get("around", 0),
         )
-        said = Worded(question) if hooks is None else await worded(question, context, hooks)
+        said = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
         leant_on = self._recaller.leant_on(said.text, context)
         query = replace(query, text=said.text, context=leant_on, wordings=said.wordings)
         every = (query.asked, *(one.text for one in query.wordings))
@@ -237,26 +265,26 @@ class Listing:
     """What ``LongTermMemory`` lists and counts: everything said or noted, disabled and expired memories too."""
 
     _context: WriteContext
-    _pinned: Pinned
+    _pinned: PinnedMemories
 
     async def list(
         self,
         *,
-        order: Order = "id",
+        order: ListOrder = "id",
         after: str | None = None,
         limit: int = 100,
         namespace: str = "",
-        **filters: Unpack[Filters],
-    ) -> Page:
+        **filters: Unpack[ListFilters],
+    ) -> MemoryPage:
         """Return memories in an order that stays, *limit* at most, those behind the cursor *after*.
 
         *order*: "id" (of writing; those with a key of yours come last), "oldest" or "newest" first by when they
         were said, or else written; equal times by id. ``page.next`` is the cursor of the next page, None after the
         last; in order of "id" any id is one. In a file, a page reads what is on it and no more; the first one by
         time makes an index for that.
-        *filters*: see ``Filters``.
+        *filters*: see ``ListFilters``.
         """
-        whole(limit, "limit")
+        checked_int(limit, "limit")
         selection = self._selection(filters, namespace)
         return await asyncio.to_thread(selection.page, self._context.store, order=order, after=after, limit=limit)
 
@@ -265,10 +293,10 @@ class Listing:
 
         It costs what was written since the last call, not what there is; the first call looks through the namespace.
         """
-        now = aware(self._context.clock(), self._context.zone)
+        now = to_aware(self._context.clock(), self._context.zone)
         return await asyncio.to_thread(self._pinned.standing, namespace, now)
 
-    async def count(self, *, namespace: str = "", **filters: Unpack[Filters]) -> int:
+    async def count(self, *, namespace: str = "", **filters: Unpack[ListFilters]) -> int:
         """Return how many memories there are (that *filters* select)."""
         return await asyncio.to_thread(self._selection(filters, namespace).count, self._context.store)
 
@@ -284,14 +312,14 @@ class Listing:
 
         *scopes*, *tags* and *where* as in ``recall``: then only what they select is counted, in every lane.
         """
-        selected = filter_of(scopes, names(tags, "tags"), where)
+        selected = scope_filter(scopes, checked_labels(tags, "tags"), where)
         store_namespace(namespace, CONVERSATION)
-        now = aware(self._context.clock(), self._context.zone)
-        return await asyncio.to_thread(tally, self._context.store, namespace, now, selected)
+        now = to_aware(self._context.clock(), self._context.zone)
+        return await asyncio.to_thread(collect_stats, self._context.store, namespace, now, selected)
 
-    def _selection(self, filters: Filters, namespace: str) -> Selection:
-        now = aware(self._context.clock(), self._context.zone)
-        return Selection.of(filters, namespace, now=now, zone=self._context.zone)
+    def _selection(self, filters: ListFilters, namespace: str) -> ListQuery:
+        now = to_aware(self._context.clock(), self._context.zone)
+        return ListQuery.of(filters, namespace, now=now, zone=self._context.zone)
 
 
 @translating
@@ -326,7 +354,7 @@ class Revising:
         revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
         than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
         """
-        return await corrections.correct(
+        return await corrections.correct_memory(
             self._context,
             id,
             text,
@@ -355,7 +383,7 @@ class Revising:
         speaker and time; tags are those of all, trust the least, expiry the earliest. It is marked as sensitive if one
         of them is, or if *sensitive* says so.
         """
-        return await corrections.merge(
+        return await corrections.merge_memories(
             self._context, ids, text, namespace, sensitive=sensitive, actor=actor, approved_by=approved_by
         )
 
@@ -370,7 +398,7 @@ class Revising:
     ) -> Report:
         """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
         return await asyncio.to_thread(
-            corrections.end, self._context, id, valid_to, namespace, actor=actor, approved_by=approved_by
+            corrections.end_memory, self._context, id, valid_to, namespace, actor=actor, approved_by=approved_by
         )
 
     async def pin(
@@ -407,7 +435,7 @@ class Revising:
         approved_by: Actor | None = None,
     ) -> Operation | None:
         """Add *tags* to those that memories have."""
-        more = _some(tags)
+        more = _required_tags(tags)
 
         def new(old: Metadata) -> Metadata:
             return {"tags": list(dict.fromkeys((*old.get("tags", ()), *more)))}
@@ -424,7 +452,7 @@ class Revising:
         approved_by: Actor | None = None,
     ) -> Operation | None:
         """Take *tags* off memories; a tag that one does not have is no error."""
-        off = set(_some(tags))
+        off = set(_required_tags(tags))
 
         def new(old: Metadata) -> Metadata:
             return {"tags": [one for one in old.get("tags", ()) if one not in off] or None}
@@ -441,7 +469,7 @@ class Revising:
         approved_by: Actor | None = None,
     ) -> Operation | None:
         """Say how much memories matter, from 0 to 1; None: nothing is said."""
-        weight = importance_given(importance, "importance")
+        weight = checked_importance(importance, "importance")
         return await self._mark("importance", ids, lambda _: {"importance": weight}, namespace, actor, approved_by)
 
     async def expire(
@@ -457,10 +485,10 @@ class Revising:
 
         They are kept and listed; ``forget`` removes. A naive time is taken in the configured zone.
         """
-        moment = None if at is None else aware(at, self._context.zone, argument="at")
+        moment = None if at is None else to_aware(at, self._context.zone, argument="at")
         fields = {
-            "expires_at": None if moment is None else to_text(moment),
-            "expires_at_offset": None if moment is None else offset_of(moment) or None,
+            "expires_at": None if moment is None else timestamp_to_text(moment),
+            "expires_at_offset": None if moment is None else utc_offset(moment) or None,
         }
         return await self._mark("expire", ids, lambda _: fields, namespace, actor, approved_by)
 
@@ -472,38 +500,38 @@ class Revising:
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
         value. Raises ``CannotUndo``, and changes nothing, where a later operation changed the same memory (of marks:
         the same one), or where what is needed was forgotten. A forgetting with a time of grace is taken back while
-        that lasts, as ``restore_forgotten`` does; any other is final. So is an import in the place of all that was
+        that lasts, as ``restore_soft_delete`` does; any other is final. So is an import in the place of all that was
         here; of another one the memories go, and documents, messages and log stay. What somebody decided who is
         trusted more than *actor* raises ``NotTrusted``.
         """
-        id = name(operation, "operation")
+        id = checked_label(operation, "operation")
         return await asyncio.to_thread(self._undo, id, namespace, actor=actor, approved_by=approved_by)
 
-    async def history(self, id: str, *, namespace: str = "") -> History:
+    async def history(self, id: str, *, namespace: str = "") -> MemoryHistory:
         """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
         ``NoSuchMemory``.
         """
-        return await asyncio.to_thread(self._history, name(id, "id"), namespace)
+        return await asyncio.to_thread(self._history, checked_label(id, "id"), namespace)
 
     async def operations(
         self, *, memory: str | None = None, before: str | None = None, limit: int = 100, namespace: str = ""
     ) -> Sequence[Operation]:
         """Return what was done, the newest first: of one *memory*, or from before the operation *before*."""
         if memory is not None:
-            name(memory, "memory")
-        whole(limit, "limit", 1)
+            checked_label(memory, "memory")
+        checked_int(limit, "limit", 1)
         log = self._context.operations
         return await asyncio.to_thread(log.list, namespace, memory=memory, before=before, limit=limit)
 
-    def _history(self, id: str, namespace: str) -> History:
-        versions = all_versions(self._context, id, namespace)
-        operations = self._context.operations.list(namespace, memory=id, limit=_ALL)
-        return History(tuple(versions), tuple(operations))
+    def _history(self, id: str, namespace: str) -> MemoryHistory:
+        versions = memory_versions(self._context, id, namespace)
+        operations = self._context.operations.list(namespace, memory=id, limit=_NO_LIMIT)
+        return MemoryHistory(tuple(versions), tuple(operations))
 
     def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
         if id in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
-            return restore_forgotten(self._context, id, namespace, actor=actor, approved_by=approved_by)
-        return undo.undo(self._context, id, namespace, actor=actor, approved_by=approved_by)
+            return restore_soft_delete(self._context, id, namespace, actor=actor, approved_by=approved_by)
+        return undo.undo_operation(self._context, id, namespace, actor=actor, approved_by=approved_by)
 
     async def _mark(
         self,
@@ -515,21 +543,21 @@ class Revising:
         approved_by: Actor | None,
     ) -> Operation | None:
         return await asyncio.to_thread(
-            corrections.mark, self._context, kind, ids, namespace, new, actor=actor, approved_by=approved_by
+            corrections.set_attributes, self._context, kind, ids, namespace, new, actor=actor, approved_by=approved_by
         )
 
 
-_ALL = 2**31
+_NO_LIMIT = 2**31
 
 
-def _some(tags: Sequence[str]) -> tuple[str, ...]:
-    given = names(tags, "tags")
+def _required_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    given = checked_labels(tags, "tags")
     if not given:
         raise ArgumentError("tags", tags, "at least one tag is needed")
     return given
 
 
-_LOOK_AGAIN: Final = timedelta(minutes=1)
+_DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)
 
 
 @translating
@@ -559,7 +587,7 @@ class Erasing:
         remove_backups: bool = False,
         actor: Actor = "user",
         approved_by: Actor | None = None,
-    ) -> Forgotten:
+    ) -> Receipt:
         """Remove memories for good; return a receipt of ids, counts and keyed hashes.
 
         All that is named must hold: *ids*; a *source* (a session, a document or a ``Source``); a *session* or a
@@ -573,7 +601,7 @@ class Erasing:
         passage and message that holds its words verbatim. *dry_run* lists all that and changes nothing. An unknown id
         raises ``NoSuchMemory``, one forgotten before is passed over.
 
-        *grace*: out of every answer at once, the bytes go when that time is over; ``restore_forgotten`` brings it
+        *grace*: out of every answer at once, the bytes go when that time is over; ``restore_soft_delete`` brings it
         back until then. *remove_backups* removes the backups of this file that are recorded in it. An *actor* that is
         trusted less than one of the memories raises ``NotTrusted``, unless *approved_by* somebody who is not.
         """
@@ -582,8 +610,8 @@ class Erasing:
             found = await self._ids_for(query, k, namespace, dry_run=dry_run)
             ids = found if ids is None else [one for one in ids if one in found]
             if not ids:
-                return Forgotten((), namespace=namespace, dry_run=True)
-        chosen = selection(
+                return Receipt((), namespace=namespace, dry_run=True)
+        chosen = checked_selection(
             self._context,
             ids=ids,
             source=source,
@@ -595,7 +623,7 @@ class Erasing:
             older_than=older_than,
         )
         receipt = await asyncio.to_thread(
-            forget.forget,
+            forget.forget_memories,
             self._context,
             chosen,
             namespace,
@@ -616,7 +644,7 @@ class Erasing:
         remove_backups: bool = False,
         actor: Actor = "user",
         approved_by: Actor | None = None,
-    ) -> Forgotten:
+    ) -> Receipt:
         """Remove everything of a namespace for good: all lanes, history, the log, caches; return a receipt.
 
         The ids stay as tombstones, so that an import or an ingest brings nothing of it back.
@@ -642,42 +670,42 @@ class Erasing:
         ``ArgumentError`` says that the bytes are gone, or that something else has one of the ids by now; ``NotTrusted``
         that it was forgotten by somebody who is trusted more than *actor*.
         """
-        name(operation, "operation")
+        checked_label(operation, "operation")
         return await asyncio.to_thread(
-            restore_forgotten, self._context, operation, namespace, actor=actor, approved_by=approved_by
+            restore_soft_delete, self._context, operation, namespace, actor=actor, approved_by=approved_by
         )
 
-    async def verify_forgotten(self, receipt: Forgotten, texts: Sequence[str] = ()) -> Verified:
+    async def verify_forgotten(self, receipt: Receipt, texts: Sequence[str] = ()) -> ErasureVerification:
         """Look whether what *receipt* names is gone: from every table, from free pages and from the log.
 
         Given the *texts* again, a child process searches the bytes of the memory's files, and of the copies that the
         receipt names, for them. What is found is named by place, never by its words.
         """
-        if not isinstance(receipt, Forgotten):
+        if not isinstance(receipt, Receipt):
             raise ArgumentError("receipt", receipt, "what forget returned is needed (read_receipt reads one)")
-        return await asyncio.to_thread(verify, self._context, receipt, checked_texts(texts, "texts"))
+        return await asyncio.to_thread(verify_erasure, self._context, receipt, checked_texts(texts, "texts"))
 
     def erase_due(self) -> int:
         """Let the bytes go of every forgetting whose time of grace is over; return how many. Opening does it."""
         self._looked_at = self._now()
-        done = carry_out(self._context)
+        done = erase_due_soft_deletes(self._context)
         self._next_due = self._context.held.next_due()
         return done
 
     def _now(self) -> datetime:
-        return aware(self._context.clock(), self._context.zone)
+        return to_aware(self._context.clock(), self._context.zone)
 
     def _something_is_due(self) -> bool:
         """Whether something known here is due, or it is time to look for what another process put aside."""
         now = self._now()
         if self._next_due is not None and self._next_due <= now:
             return True
-        return self._looked_at is None or not timedelta(0) <= now - self._looked_at < _LOOK_AGAIN
+        return self._looked_at is None or not timedelta(0) <= now - self._looked_at < _DUE_CHECK_INTERVAL
 
     async def _ids_for(self, query: str, k: int, namespace: str, *, dry_run: bool) -> list[str]:
-        if not plain_text(query, "query").strip():
+        if not checked_text(query, "query").strip():
             raise ArgumentError("query", query, "a question that is not blank is needed")
-        whole(k, "k", 1)
+        checked_int(k, "k", 1)
         if not dry_run:
             expected = "with dry_run=True it lists what it finds; then forget those of the ids that are meant"
             raise ArgumentError("query", query, expected)
@@ -720,7 +748,7 @@ class Moving:
         """
         store_namespace(namespace, CONVERSATION)
         return await asyncio.to_thread(
-            exporter.export,
+            exporter.export_namespace,
             self._context,
             path,
             namespace,
@@ -736,7 +764,7 @@ class Moving:
         self,
         path: str | os.PathLike[str],
         *,
-        mode: Mode = "merge",
+        mode: ImportMode = "merge",
         namespace: str = "",
         trust: Trust | str | None = None,
         dry_run: bool = False,
@@ -756,44 +784,44 @@ class Moving:
         that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
         store_namespace(namespace, CONVERSATION)
-        actor_named(actor, "actor")
-        if mode not in get_args(Mode):
-            raise ArgumentError("mode", mode, f"one of {', '.join(get_args(Mode))} is needed")
+        checked_actor(actor, "actor")
+        if mode not in get_args(ImportMode):
+            raise ArgumentError("mode", mode, f"one of {', '.join(get_args(ImportMode))} is needed")
         return await importer.import_file(
             self._context,
             Path(os.fsdecode(path)),
             namespace,
             mode=mode,
-            trust=None if trust is None else trust_given(trust, "trust"),
+            trust=None if trust is None else checked_trust(trust, "trust"),
             dry_run=dry_run,
             actor=actor,
             on_progress=on_progress,
         )
 
 
-_STORING = 15.0
+_STORE_PATIENCE = 15.0
 """Seconds that a write without its vector may take: a little more than another process may hold the file."""
 
 
-async def finish(context: WriteContext, wait: float) -> None:
+async def finish_writes(context: WriteContext, wait: float) -> None:
     """Wait at most *wait* seconds for vectors, those that are pending included; then for what is being stored."""
     end = time.monotonic() + wait
     flushing = None
     if wait > 0:
-        await _stored(context, wait)
+        await _wait_for_writes(context, wait)
         if context.embedding.embedder is not None:
-            flushing = asyncio.ensure_future(embedding_backfill.catch_up(context, None))
+            flushing = asyncio.ensure_future(embedding_backfill.embed_pending_quietly(context, None))
             await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
     context.under_way.hurry()
     if flushing is not None:
         await asyncio.gather(flushing, return_exceptions=True)  # what is not embedded stays pending
-    await _stored(context, _STORING)
+    await _wait_for_writes(context, _STORE_PATIENCE)
 
 
-async def _stored(context: WriteContext, seconds: float) -> None:
+async def _wait_for_writes(context: WriteContext, seconds: float) -> None:
     """Wait until nothing is being stored, in a thread of its own: those of the event loop may all be needed for that,
     and cancelled it would keep the loop from ending."""
-    await in_thread(partial(context.under_way.wait, seconds), name="mneme-closing")
+    await run_in_thread(partial(context.under_way.wait, seconds), name="mneme-closing")
 
 
 @translating
@@ -809,16 +837,18 @@ class Reembedding:
 
     async def pending(self, *, namespace: str | None = None) -> int:
         """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
-        chosen = None if namespace is None else check_namespace(namespace)
-        return await asyncio.to_thread(embedding_backfill.count, self._context, chosen)
+        chosen = None if namespace is None else checked_namespace(namespace)
+        return await asyncio.to_thread(embedding_backfill.count_pending, self._context, chosen)
 
-    async def flush(self, *, namespace: str | None = None) -> Flushed:
+    async def flush(self, *, namespace: str | None = None) -> BackfillReport:
         """Embed what is pending; say how many got their vector, and of which it holds only the beginning.
 
         It stops when the embedder fails (``embedding.problem`` says why); a text that it refuses, or always fails at,
         is passed over and stays pending, and has a line that says why.
         """
-        return await embedding_backfill.flush(self._context, None if namespace is None else check_namespace(namespace))
+        return await embedding_backfill.embed_pending(
+            self._context, None if namespace is None else checked_namespace(namespace)
+        )
 
     async def reembed(
         self,
@@ -827,7 +857,7 @@ class Reembedding:
         switch: bool = True,
         again: bool = False,
         on_progress: Callable[[ReembeddingProgress], None] | None = None,
-    ) -> Reembedded:
+    ) -> ReembeddingReport:
         """Give everything, in every namespace, a vector of *embedder* (None: the memory's own), and go on with it.
 
         The vectors in use serve until all are made; then it is switched in one step, and ``embedder`` is the new one.
@@ -839,15 +869,15 @@ class Reembedding:
         embedder's vectors are being filled in, ``SpaceNotReady`` (``abandon_reembedding`` ends that); a store with data
         alone, ``UnsupportedError``.
         """
-        return await reembed.reembed(self._context, embedder, switch=switch, again=again, on_progress=on_progress)
+        return await reembed.reembed_store(self._context, embedder, switch=switch, again=again, on_progress=on_progress)
 
     async def abandon_reembedding(self) -> bool:
         """Drop what was filled in and stay with the vectors in use; return whether anything was begun."""
-        return await asyncio.to_thread(reembed.abandon, self._context)
+        return await asyncio.to_thread(reembed.abandon_migration, self._context)
 
     async def reembedding(self) -> ReembeddingProgress | None:
         """Return how far an embedding anew is that was begun and not ended, here or elsewhere; None without one."""
-        return await asyncio.to_thread(reembed.state, self._context)
+        return await asyncio.to_thread(reembed.migration_progress, self._context)
 
     async def close(self, *, wait: float = 0.0) -> None:
         """Release the store, when what is being written is stored.
@@ -858,12 +888,12 @@ class Reembedding:
         usable = not isinstance(wait, bool) and isinstance(wait, (int, float)) and math.isfinite(wait) and wait >= 0
         if not usable:
             raise ArgumentError("wait", wait, "a number of seconds, at least 0, is needed")
-        await finish(self._context, float(wait))
+        await finish_writes(self._context, float(wait))
         await asyncio.to_thread(self._context.embedding.close)
         await asyncio.to_thread(self._context.store.close)
 
 
-_Answers: TypeAlias = list[Memory | None]
+_OptionalMemories: TypeAlias = list[Memory | None]
 
 
 @translating
@@ -889,7 +919,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         word_vectors: WordVectors | None = None,
         history: HistoryStorage | None = None,
         policies: Sequence[WritePolicy] = (),
-        on_policy_failure: OnFailure = "store",
+        on_policy_failure: OnPolicyFailure = "store",
         clock: Clock = system_clock,
         ids: Callable[[], str] | None = None,
         operation_ids: Callable[[], str] | None = None,
@@ -907,18 +937,18 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         """
         aware = aware_clock(clock, zone)
         lasting = lifecycle_of(store)
-        conversations, tombstones, operations = _beside(lasting, history, aware)
-        keys = _keys_beside(lasting)
+        conversations, tombstones, operations = _open_history_and_logs(lasting, history, aware)
+        keys = _open_idempotency_keys(lasting)
         self.store = store
         self.word_vectors = word_vectors
-        self.embedding = Embedding(store, embedder, settings=embedding_settings)
+        self.embedding = EmbeddingService(store, embedder, settings=embedding_settings)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock
         self.zone = zone
         self._hooks = None
         self._hooks = self._hooks_for(hooks)
-        rules = Rules(tuple(policies), on_policy_failure)
+        rules = PolicyRules(tuple(policies), on_policy_failure)
         self.policies, self.on_policy_failure = rules.policies, rules.on_failure
         self.recall_settings = recall_settings or RecallSettings()
         self._counter = counter
@@ -934,17 +964,17 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
             ids=ids or TimeOrderedIds(clock=aware),
             operation_ids=operation_ids or TimeOrderedIds(clock=aware),
             zone=zone,
-            held=_held_beside(lasting),
+            held=_open_soft_deletes(lasting),
             keys=keys,
-            erasers=[SummaryEraser(conversations.rows), CachedVectors(self.embedding), KeptKeys(keys)],
+            erasers=[SummaryEraser(conversations.rows), CachedVectorEraser(self.embedding), IdempotencyKeyEraser(keys)],
         )
         self.erasers, self.carried = self._context.erasers, self._context.carried
         self._next_due = self._context.held.next_due()
-        self._pinned = Pinned(store)
-        self.segments = _segments_beside(lasting)
+        self._pinned = PinnedMemories(store)
+        self.segments = _open_index_cache(lasting)
         if self.segments is not None:
-            self._context.erasers.append(DerivedRows(self.segments))
-        self._recaller = Recaller(
+            self._context.erasers.append(RetrievalIndexEraser(self.segments))
+        self._recaller = Retriever(
             store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings, segments=self.segments
         )
         self._caught_up: set[str] = set()
@@ -999,7 +1029,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
 
     async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
-        return await asyncio.to_thread(self._get, names(ids, "ids"), namespace)
+        return await asyncio.to_thread(self._get, checked_labels(ids, "ids"), namespace)
 
     async def complete(self) -> int:
         """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
@@ -1008,7 +1038,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
         self.erase_due()
-        return crash_recovery.complete(self._context)
+        return crash_recovery.recover_memories(self._context)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
@@ -1019,7 +1049,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     async def _found_for(self, query: str, k: int, namespace: str) -> list[str]:
         return [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
 
-    def _get(self, ids: Sequence[str], namespace: str) -> _Answers:
+    def _get(self, ids: Sequence[str], namespace: str) -> _OptionalMemories:
         found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}
         if old := [one for one in ids if one not in found and "@" in one]:
             archived = self.store.get(old, namespace=store_namespace(namespace, ARCHIVE))
@@ -1034,8 +1064,8 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                filled = await embedding_backfill.catch_up(
-                    self._context, namespace, limit=embedding_backfill.BATCH, patient=False
+                filled = await embedding_backfill.embed_pending_quietly(
+                    self._context, namespace, limit=embedding_backfill.BACKFILL_BATCH, patient=False
                 )
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return
@@ -1043,45 +1073,45 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
                 self._caught_up.add(namespace)
 
 
-def _beside(
+def _open_history_and_logs(
     store: LifecycleStore | None, history: HistoryStorage | None, clock: Clock
-) -> tuple[ThreadedHistory, Tombstones, Operations]:
+) -> tuple[ThreadedHistory, Tombstones, OperationLog]:
     """Return history, tombstones and operations: in the store's file where it has one, else in the process."""
     if history is not None and not isinstance(history, ThreadedHistory):
         raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
     database = None if store is None else store.database
     if database is None:
-        return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperations()
+        return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperationLog()
     from memory.history.sqlite import SqliteHistory
-    from memory.tables.operation_log import SqliteOperations
+    from memory.tables.operation_log import SqliteOperationLog
     from memory.tables.tombstones import SqliteTombstones
 
     kept = history or SqliteHistory(database, clock=clock)
-    return kept, SqliteTombstones(database), SqliteOperations(database)
+    return kept, SqliteTombstones(database), SqliteOperationLog(database)
 
 
-def _keys_beside(store: LifecycleStore | None) -> Keys:
+def _open_idempotency_keys(store: LifecycleStore | None) -> IdempotencyKeys:
     database = None if store is None else store.database
     if database is None:
-        return InMemoryKeys()
-    from memory.tables.idempotency_keys import SqliteKeys
+        return InMemoryIdempotencyKeys()
+    from memory.tables.idempotency_keys import SqliteIdempotencyKeys
 
-    return SqliteKeys(database)
+    return SqliteIdempotencyKeys(database)
 
 
-def _segments_beside(store: LifecycleStore | None) -> SqliteSegments | None:
+def _open_index_cache(store: LifecycleStore | None) -> SqliteIndexCache | None:
     """Return where what recall derives is kept: in the store's file where it has one."""
     database = None if store is None else store.database
     if store is None or database is None:
         return None
-    return SqliteSegments(database, lambda since: store.changes(since, namespace=since.namespace))
+    return SqliteIndexCache(database, lambda since: store.changes(since, namespace=since.namespace))
 
 
-def _held_beside(store: LifecycleStore | None) -> Held:
+def _open_soft_deletes(store: LifecycleStore | None) -> SoftDeletes:
     """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
     database = None if store is None else store.database
     if database is None:
-        return InMemoryHeld()
-    from memory.tables.soft_deletes import SqliteHeld
+        return InMemorySoftDeletes()
+    from memory.tables.soft_deletes import SqliteSoftDeletes
 
-    return SqliteHeld(database)
+    return SqliteSoftDeletes(database)

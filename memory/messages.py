@@ -22,18 +22,18 @@ ImageType: TypeAlias = Literal["image/jpeg", "image/png", "image/gif", "image/we
 DocumentType: TypeAlias = Literal["application/pdf", "text/plain"]
 
 
-class _Value(BaseModel):
+class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 
 
-class TextBlock(_Value):
+class TextBlock(_FrozenModel):
     """Plain text."""
 
     type: Literal["text"] = "text"
     text: str
 
 
-class ImageBlock(_Value):
+class ImageBlock(_FrozenModel):
     """An image, by its bytes; *caption* and *name* make it findable."""
 
     type: Literal["image"] = "image"
@@ -43,7 +43,7 @@ class ImageBlock(_Value):
     caption: str = ""
 
 
-class DocumentBlock(_Value):
+class DocumentBlock(_FrozenModel):
     """A document, by its bytes."""
 
     type: Literal["document"] = "document"
@@ -52,7 +52,7 @@ class DocumentBlock(_Value):
     name: str = ""
 
 
-class ThinkingBlock(_Value):
+class ThinkingBlock(_FrozenModel):
     """A model's reasoning; sent back unchanged during tool use, dropped before storage.
 
     *redacted* holds the provider's opaque form when the text itself is withheld.
@@ -64,7 +64,7 @@ class ThinkingBlock(_Value):
     redacted: str | None = None
 
 
-class ToolCallBlock(_Value):
+class ToolCallBlock(_FrozenModel):
     """A model asks for a tool. *arguments* is the parsed JSON object; *invalid* keeps text that was not one."""
 
     type: Literal["tool_call"] = "tool_call"
@@ -74,7 +74,7 @@ class ToolCallBlock(_Value):
     invalid: str | None = None
 
 
-class ToolResultBlock(_Value):
+class ToolResultBlock(_FrozenModel):
     """What a tool answered to the call *call_id*."""
 
     type: Literal["tool_result"] = "tool_result"
@@ -95,7 +95,7 @@ Block: TypeAlias = Annotated[
 ]
 
 
-class Message(_Value):
+class Message(_FrozenModel):
     """One utterance: who speaks (*role*, optionally a *name*), what (*blocks*), when (*at*), and free *metadata*."""
 
     role: Role
@@ -112,14 +112,14 @@ class Message(_Value):
     @classmethod
     def user(cls, content: str | Sequence[Block], *, name: str | None = None, at: datetime | None = None) -> Message:
         """Make a user message from text or blocks."""
-        return cls(role="user", blocks=_blocks(content), name=name, at=at)
+        return cls(role="user", blocks=_as_blocks(content), name=name, at=at)
 
     @classmethod
     def assistant(
         cls, content: str | Sequence[Block], *, name: str | None = None, at: datetime | None = None
     ) -> Message:
         """Make an assistant message from text or blocks."""
-        return cls(role="assistant", blocks=_blocks(content), name=name, at=at)
+        return cls(role="assistant", blocks=_as_blocks(content), name=name, at=at)
 
     @classmethod
     def tool(cls, results: Sequence[ToolResultBlock], *, at: datetime | None = None) -> Message:
@@ -147,11 +147,11 @@ class Message(_Value):
         return self if len(kept) == len(self.blocks) else self.model_copy(update={"blocks": kept})
 
 
-def _blocks(content: str | Sequence[Block]) -> tuple[Block, ...]:
+def _as_blocks(content: str | Sequence[Block]) -> tuple[Block, ...]:
     return (TextBlock(text=content),) if isinstance(content, str) else tuple(content)
 
 
-def groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
+def message_groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Cut *messages* into groups that must stay whole, in order.
 
     An assistant message that calls tools, all tool messages directly after it, and everything up to the last result
@@ -171,14 +171,14 @@ def groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     return found
 
 
-def turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
+def conversation_turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Cut *messages* into turns: each begins with a user message; what comes before the first is one too."""
     begins = [position for position, message in enumerate(messages) if message.role == "user"]
     borders = sorted({0, *begins, len(messages)})
     return [tuple(messages[start:end]) for start, end in pairwise(borders)]
 
 
-def calls_told(messages: Sequence[Message]) -> list[tuple[ToolCallBlock, ...]]:
+def calls_by_message(messages: Sequence[Message]) -> list[tuple[ToolCallBlock, ...]]:
     """Return for each message the calls that it is to tell of: a tool message those that it answers, an assistant's
     those that nothing among *messages* answers. A result belongs to the last call of its id that has none yet.
     """

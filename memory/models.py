@@ -127,7 +127,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MemoryChange:
     """What an operation did to the memory *id*.
 
     *before* is the revision that it found, None where the memory is new; that version is in the archive as
@@ -154,6 +154,6 @@ class Operation:
     kind: str
     actor: Actor
     at: datetime
-    changes: tuple[Change, ...] = ()
+    changes: tuple[MemoryChange, ...] = ()
     undoes: str | None = None
     undone_by: str | None = None

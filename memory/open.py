@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
 from memory.codec import DECLARED_FIELDS
-from memory.documents.manifest_component import keep_documents
-from memory.embedders.fingerprint import named_for
+from memory.documents.manifest_component import attach_documents
+from memory.embedders.fingerprint import is_space_of
 from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
 from memory.embedders.protocol import Embedder, WordVectors, checked_embedder
 from memory.errors import store_errors
@@ -20,11 +20,11 @@ from memory.history.retention import Retention, checked_retention
 from memory.history.sqlite import SqliteHistory
 from memory.long_term import LongTermMemory
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.languages import analysed_as
+from memory.retrieval.languages import analyzer_language
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import Clock, aware_clock, system_clock
-from memory.write.embedding_service import EmbeddingSettings, checked_settings
-from memory.write.policies import OnFailure, WritePolicy
+from memory.write.embedding_service import EmbeddingSettings, checked_embedding_settings
+from memory.write.policies import OnPolicyFailure, WritePolicy
 from vectorstore import Analyzer, Space, VectorStore, lifecycle_of, open_store
 
 
@@ -36,7 +36,7 @@ def open_memory(
     choose_local: bool = True,
     word_vectors: WordVectors | None = None,
     policies: Sequence[WritePolicy] = (),
-    on_policy_failure: OnFailure = "store",
+    on_policy_failure: OnPolicyFailure = "store",
     clock: Clock = system_clock,
     ids: Callable[[], str] | None = None,
     zone: tzinfo | None = None,
@@ -60,23 +60,23 @@ def open_memory(
     *language* is that of stems, stop words and cues: "de", "es", "zh" or a Snowball name; a new file keeps it (None:
     English), and another one for the same file raises ``SettingMismatch``.
     """
-    settings = checked_settings(embedding_settings)
+    settings = checked_embedding_settings(embedding_settings)
     checked_retention(retention)
     if embedder is not None:
         checked_embedder(embedder)
     store = open_store(
         "sqlite:///" + os.fsdecode(path).replace("%", "%25"),
-        analyzer=None if language is None else Analyzer(analysed_as(language)),
+        analyzer=None if language is None else Analyzer(analyzer_language(language)),
         fields=DECLARED_FIELDS,
     )
     try:
         if local_available():
             word_vectors = word_vectors or LocalWordVectors()
             if embedder is None and choose_local:
-                embedder = _local_for(store.space, settings)
+                embedder = _local_embedder(store.space, settings)
         memory = LongTermMemory(
             store,
-            history=None if retention is None else _history(store, aware_clock(clock, zone), retention),
+            history=None if retention is None else _open_history(store, aware_clock(clock, zone), retention),
             embedder=embedder,
             word_vectors=word_vectors,
             policies=policies,
@@ -90,7 +90,7 @@ def open_memory(
             counter=counter,
             offline=offline,
         )
-        keep_documents(memory)
+        attach_documents(memory)
         memory.complete_now()
     except BaseException:
         store.close()
@@ -98,12 +98,12 @@ def open_memory(
     return memory
 
 
-def _local_for(space: Space | None, settings: EmbeddingSettings) -> Embedder | None:
+def _local_embedder(space: Space | None, settings: EmbeddingSettings) -> Embedder | None:
     local = LocalEmbedder()
-    return local if settings.mismatch == "words" or space is None or named_for(space, local) else None
+    return local if settings.mismatch == "words" or space is None or is_space_of(space, local) else None
 
 
-def _history(store: VectorStore, clock: Clock, retention: Retention) -> SqliteHistory:
+def _open_history(store: VectorStore, clock: Clock, retention: Retention) -> SqliteHistory:
     lasting = lifecycle_of(store)
     database = None if lasting is None else lasting.database
     assert database is not None, "a store in a file has a database"

@@ -13,7 +13,7 @@ from memory.errors import ArgumentError
 CONVERSATION = "conversation"
 DOCUMENTS = "documents"
 ARCHIVE = "archive"
-LIMIT = 1024
+MAX_STORE_NAMESPACE = 1024
 
 
 def store_namespace(namespace: str, lane: str, collection: str | None = None) -> str:
@@ -22,18 +22,20 @@ def store_namespace(namespace: str, lane: str, collection: str | None = None) ->
         raise ArgumentError("namespace", namespace, "a text is needed")
     name = prefix_of(namespace) + lane
     if collection is not None:
-        name += "/" + quoted(collection)
-    if len(name) > LIMIT:
-        raise ArgumentError("namespace", namespace, f"its quoted form may have at most {LIMIT} characters")
+        name += "/" + escape_namespace(collection)
+    if len(name) > MAX_STORE_NAMESPACE:
+        raise ArgumentError(
+            "namespace", namespace, f"its quoted form may have at most {MAX_STORE_NAMESPACE} characters"
+        )
     return name
 
 
 def prefix_of(namespace: str) -> str:
     """Return what all store namespaces of the user's *namespace* begin with, and no other's."""
-    return quoted(namespace) + "/"
+    return escape_namespace(namespace) + "/"
 
 
-def lane_of(store_name: str) -> tuple[str, str, str | None]:
+def parse_store_namespace(store_name: str) -> tuple[str, str, str | None]:
     """Return (namespace, lane, collection) of a store namespace."""
     parts = store_name.split("/")
     collection = unquote(parts[2]) if len(parts) > 2 else None
@@ -45,7 +47,7 @@ def archived_id(id: str, revision: int) -> str:
     return f"{id}@{revision}"
 
 
-def quoted(text: str) -> str:
+def escape_namespace(text: str) -> str:
     """Return *text* without a character that lanes use; any text gives a distinct one."""
     if "\0" in text:
         raise ArgumentError("namespace", text, "NUL is not allowed")

@@ -16,7 +16,7 @@ from memory.models import Memory, Operation, choice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History(Sequence[Memory]):
+class MemoryHistory(Sequence[Memory]):
     """All versions of one memory, newest first (archived ones have the id "id@revision"), and what was done to it.
 
     A memory that was undone or merged into another has archived versions alone. *operations*: newest first.
@@ -33,7 +33,7 @@ class History(Sequence[Memory]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Page(Sequence[Memory]):
+class MemoryPage(Sequence[Memory]):
     """Memories as they are listed; *next* is the cursor behind which the next page begins, None after the last.
 
     It equals any list of the same memories.
@@ -49,7 +49,7 @@ class Page(Sequence[Memory]):
         return self.memories[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (list, tuple, Page)) and self.memories == tuple(other)
+        return isinstance(other, (list, tuple, MemoryPage)) and self.memories == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]  # memories hold mappings
 
@@ -138,7 +138,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class TermMatch:
     """A *word* of the question and the one *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).
 
     *weight* is the word's share of the question's weight, by how rare it is. *where* is "here", or the turn beside
@@ -166,14 +166,14 @@ class Hit:
     parts: Mapping[str, float] = field(default_factory=dict)
     namespace: str = ""
     lane: str = "conversation"
-    matched: tuple[Matched, ...] = ()
+    matched: tuple[TermMatch, ...] = ()
     outdated_by: str | None = None
     before: tuple[Memory, ...] = ()
     after: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Omitted:
     """A memory that would have been found but for *reason*: over budget, or folded *into* another."""
 
     id: str
@@ -182,7 +182,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Sequence[Hit]):
+class RecallResult(Sequence[Hit]):
     """What a recall gives: the hits, best first, and how far to trust them.
 
     *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
@@ -194,7 +194,7 @@ class Found(Sequence[Hit]):
     hits: tuple[Hit, ...]
     confidence: float = 0.0
     abstain: Literal["nothing", "other"] | None = None
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Omitted, ...] = ()
     notes: tuple[str, ...] = ()
     searched: int = 0
 
@@ -208,7 +208,7 @@ class Found(Sequence[Hit]):
         return iter(self.hits)
 
 
-class Stage(StrEnum):
+class RecallStage(StrEnum):
     """Where the way of a memory to an answer ended; in the order in which they are passed."""
 
     UNKNOWN = "unknown"
@@ -237,7 +237,7 @@ class WhyNot:
     """
 
     id: str
-    stage: Stage
+    stage: RecallStage
     reason: str
     rank: int | None = None
     score: float | None = None
@@ -247,11 +247,11 @@ class WhyNot:
     by_vector: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stage", choice(Stage, self.stage, "stage"))
+        object.__setattr__(self, "stage", choice(RecallStage, self.stage, "stage"))
 
 
 @dataclass(frozen=True, slots=True)
-class Unreached:
+class ExternalCopy:
     """A copy that a ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time.
 
     *removed*: it was removed with it, since that was asked for. *note* says why it could not be, or that nothing is
@@ -266,7 +266,7 @@ class Unreached:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class Receipt:
     """The receipt of a ``forget``: ids and counts, never content.
 
     *memories* and *versions* went; *derived* were made from them alone; *also* hold the same words; *messages*
@@ -293,7 +293,7 @@ class Forgotten:
     salt: str = ""
     hashes: tuple[str, ...] = ()
     parts: Mapping[str, int] = field(default_factory=dict)
-    unreached: tuple[Unreached, ...] = ()
+    unreached: tuple[ExternalCopy, ...] = ()
     whole: bool = False
 
     @property
@@ -303,7 +303,7 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Remnant:
     """Something that ``verify_forgotten`` still found: *where* (a table, a file) and *what*; never the words."""
 
     where: str
@@ -311,14 +311,14 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class ErasureVerification:
     """What ``verify_forgotten`` saw: *gone* where nothing is *left*.
 
     *rows* counts the namespace's rows that were looked through, *files* are those whose bytes were searched, for
     *texts* texts. *notes* say what could not be told, or is left elsewhere for a reason.
     """
 
-    left: tuple[Left, ...] = ()
+    left: tuple[Remnant, ...] = ()
     rows: int = 0
     files: tuple[str, ...] = ()
     texts: int = 0

@@ -6,7 +6,7 @@ Each call of ``run_sync`` runs an event loop of its own to its end. Called where
 async application), the work goes to a thread of its own and the caller's loop waits: there, prefer ``await``.
 
 An interrupt (Ctrl-C) cancels the work and is raised when its loop is closed; one more breaks off work that does not
-give way. ``in_thread`` does not use the event loop's own pool: a function that hangs there would hold up the end of
+give way. ``run_in_thread`` does not use the event loop's own pool: a function that hangs there would hold up the end of
 the program.
 """
 
@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from memory.errors import ArgumentError
 
 
-async def in_thread(function: Callable[[], Any], *, name: str = "mneme-function") -> Any:
+async def run_in_thread(function: Callable[[], Any], *, name: str = "mneme-function") -> Any:
     """Return what *function* returns in a thread of its own, called *name*; cancelled, leave the thread to itself.
 
     A coroutine that it returns too late is closed, since nobody will await it.
@@ -37,7 +37,7 @@ async def in_thread(function: Callable[[], Any], *, name: str = "mneme-function"
 
     def settle(value: Any, error: BaseException | None) -> None:
         if done.done():
-            _let_go(value)
+            _close_coroutine(value)
         else:
             done.set_result((value, error))
 
@@ -51,14 +51,14 @@ async def in_thread(function: Callable[[], Any], *, name: str = "mneme-function"
         try:
             loop.call_soon_threadsafe(settle, value, failure)
         except RuntimeError:  # the loop has ended; nobody waits any more
-            _let_go(value)
+            _close_coroutine(value)
 
     threading.Thread(target=work, name=name, daemon=True).start()
     try:
         value, error = await done
     except asyncio.CancelledError:
         if not done.cancelled():  # it came together with the cancellation
-            _let_go(done.result()[0])
+            _close_coroutine(done.result()[0])
         raise
     if isinstance(error, (SystemExit, KeyboardInterrupt, StopIteration)):
         raise RuntimeError(f"the function raised {type(error).__name__}") from error
@@ -67,7 +67,7 @@ async def in_thread(function: Callable[[], Any], *, name: str = "mneme-function"
     return value
 
 
-def _let_go(value: Any) -> None:
+def _close_coroutine(value: Any) -> None:
     if inspect.iscoroutine(value):
         value.close()
 
@@ -82,12 +82,12 @@ def run_sync(awaitable: Awaitable[T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        with _interrupts_held() as interrupts:
+        with _handling_interrupts() as interrupts:
             return asyncio.run(interrupts.over(awaitable))
-    return _run_beside(awaitable)
+    return _run_in_new_loop(awaitable)
 
 
-class _Interrupts:
+class _InterruptHandler:
     """What an interrupt does to the work: the first cancels it, later ones break it off. While its loop opens or
     closes, they wait: asyncio holds them only while the loop runs, and one in between would leave it half closed.
     """
@@ -118,9 +118,9 @@ class _Interrupts:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[_Interrupts]:
+def _handling_interrupts() -> Iterator[_InterruptHandler]:
     """Take interrupts for the work inside, where they would be raised here, and raise after it if one came."""
-    held = _Interrupts()
+    held = _InterruptHandler()
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield held
@@ -134,7 +134,7 @@ def _interrupts_held() -> Iterator[_Interrupts]:
             raise KeyboardInterrupt
 
 
-def _run_beside(awaitable: Awaitable[T]) -> T:
+def _run_in_new_loop(awaitable: Awaitable[T]) -> T:
     """Run *awaitable* in a loop of a new thread; an interrupted wait cancels the work before it leaves."""
     result: Future[T] = Future()
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()

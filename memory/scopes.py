@@ -18,11 +18,11 @@ from vectorstore import Filter
 Scopes: TypeAlias = Mapping[str, str | Sequence[str]]
 """Which scopes to stay in: a name and its value, or a list of values any of which will do."""
 
-SESSION: Final = "session"
+SESSION_SCOPE: Final = "session"
 """The scope that is a field of every memory, beside those kept in ``Memory.scopes`` (user, project, agent, …)."""
 
 
-def filter_of(scopes: Scopes | None = None, tags: Sequence[str] = (), where: Filter | None = None) -> Filter | None:
+def scope_filter(scopes: Scopes | None = None, tags: Sequence[str] = (), where: Filter | None = None) -> Filter | None:
     """Return one filter for *scopes*, *tags* and *where* together; None where nothing is asked for.
 
     Raises ``ArgumentError`` for what cannot name a scope, a value or a tag; an empty list of values is refused, since
@@ -32,8 +32,8 @@ def filter_of(scopes: Scopes | None = None, tags: Sequence[str] = (), where: Fil
     if scopes is not None:
         if not isinstance(scopes, Mapping):
             raise ArgumentError("scopes", scopes, "a mapping of scopes to their values is needed")
-        conditions += [_in_scope(_word(name, "scopes"), value) for name, value in scopes.items()]
-    wanted = _words(tags, "tags")
+        conditions += [_scope_condition(_checked_word(name, "scopes"), value) for name, value in scopes.items()]
+    wanted = _checked_words(tags, "tags")
     if wanted:
         conditions.append({"tags": {"$in": list(wanted)}})
     if len(conditions) < 2:
@@ -41,22 +41,26 @@ def filter_of(scopes: Scopes | None = None, tags: Sequence[str] = (), where: Fil
     return {"$and": conditions}
 
 
-def _in_scope(name: str, value: object) -> Filter:
-    values = (_word(value, f"scopes[{name!r}]"),) if isinstance(value, str) else _words(value, f"scopes[{name!r}]")
+def _scope_condition(name: str, value: object) -> Filter:
+    values = (
+        (_checked_word(value, f"scopes[{name!r}]"),)
+        if isinstance(value, str)
+        else _checked_words(value, f"scopes[{name!r}]")
+    )
     if not values:
         raise ArgumentError(f"scopes[{name!r}]", value, "at least one value is needed")
     wanted: Any = values[0] if len(values) == 1 else {"$in": list(values)}
     kept = {f"scope.{name}": wanted}
-    return {"$or": [{SESSION: wanted}, kept]} if name == SESSION else kept
+    return {"$or": [{SESSION_SCOPE: wanted}, kept]} if name == SESSION_SCOPE else kept
 
 
-def _words(values: object, argument: str) -> tuple[str, ...]:
+def _checked_words(values: object, argument: str) -> tuple[str, ...]:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sequence):
         raise ArgumentError(argument, values, "a list of texts is needed")
-    return tuple(_word(value, f"{argument}[{at}]") for at, value in enumerate(values))
+    return tuple(_checked_word(value, f"{argument}[{at}]") for at, value in enumerate(values))
 
 
-def _word(value: object, argument: str) -> str:
+def _checked_word(value: object, argument: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ArgumentError(argument, value, "a text that is not blank is needed")
     return value

@@ -16,7 +16,7 @@ def system_clock() -> datetime:
     return datetime.now(UTC)
 
 
-def aware(moment: datetime, zone: tzinfo | None = None, *, argument: str = "time") -> datetime:
+def to_aware(moment: datetime, zone: tzinfo | None = None, *, argument: str = "time") -> datetime:
     """Return *moment* as it is if aware, else taken in *zone* (None: the system's zone)."""
     if not isinstance(moment, datetime):
         raise ArgumentError(argument, moment, "a datetime is needed")
@@ -30,10 +30,10 @@ def aware(moment: datetime, zone: tzinfo | None = None, *, argument: str = "time
 
 def aware_clock(clock: Clock, zone: tzinfo | None = None) -> Clock:
     """Return *clock* with all its times aware: naive ones are taken in *zone* (None: the system's zone)."""
-    return lambda: aware(clock(), zone, argument="clock")
+    return lambda: to_aware(clock(), zone, argument="clock")
 
 
-def in_zone(moment: datetime, zone: tzinfo) -> datetime:
+def to_zone(moment: datetime, zone: tzinfo) -> datetime:
     """Return an aware *moment* as read in *zone*; as it is where the calendar ends in between."""
     try:
         return moment.astimezone(zone)
@@ -41,7 +41,7 @@ def in_zone(moment: datetime, zone: tzinfo) -> datetime:
         return moment
 
 
-def to_text(moment: datetime) -> str:
+def timestamp_to_text(moment: datetime) -> str:
     """Return an aware *moment* as stored text; what UTC cannot express (at the ends of the calendar) is clamped."""
     try:
         utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
@@ -50,7 +50,7 @@ def to_text(moment: datetime) -> str:
     return utc.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-def from_text(text: str, offset: int | None = None) -> datetime:
+def timestamp_from_text(text: str, offset: int | None = None) -> datetime:
     """Return the moment that *text* stores, in the zone *offset* seconds east of UTC where that is given."""
     moment = datetime.fromisoformat(text)
     if not offset:
@@ -61,7 +61,7 @@ def from_text(text: str, offset: int | None = None) -> datetime:
         return moment
 
 
-def offset_of(moment: datetime) -> int:
+def utc_offset(moment: datetime) -> int:
     """Return the seconds east of UTC of an aware *moment*."""
     offset = None if moment.tzinfo is UTC else moment.utcoffset()
     return 0 if offset is None else int(offset.total_seconds())

@@ -18,7 +18,7 @@ import vectorstore
 from agent.providers.accumulator import Response
 from agent.results import RunResult
 from agent.testing import Reply
-from agent.tools.base import Facets
+from agent.tools.base import ToolAnnotations
 from memory import LongTermMemory, Memory, Message, Outcome, Report, run_sync
 from memory.documents.ingest_report import IngestLine
 from memory.results import WhyNot
@@ -82,8 +82,8 @@ MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
     memory.Trust: [
         remembered,
         tool_trust,
-        lambda trust: Facets(trust=trust).trust,
-        lambda trust: Facets(approval_below=trust).approval_below,
+        lambda trust: ToolAnnotations(trust=trust).trust,
+        lambda trust: ToolAnnotations(approval_below=trust).approval_below,
         lambda trust: agent.ToolContext(trust=trust).trust,
         lambda trust: RunResult(agent.Ending.FINAL, "", "s", trust=trust).trust,
     ],
@@ -91,13 +91,13 @@ MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
         lambda outcome: Report(outcome, "id").outcome,
         lambda outcome: memory.ImportLine(1, "id", outcome).outcome,
     ],
-    memory.Stage: [lambda stage: WhyNot("id", stage, "").stage],
+    memory.RecallStage: [lambda stage: WhyNot("id", stage, "").stage],
     memory.IngestAction: [lambda action: IngestLine("a.md", action).action],
-    memory.Action: [lambda action: memory.Decision(action).action],
-    agent.Approval: [lambda status: agent.Decision(status).status],
+    memory.Action: [lambda action: memory.PolicyDecision(action).action],
+    agent.ApprovalStatus: [lambda status: agent.ApprovalDecision(status).status],
     agent.Ending: [lambda ending: RunResult(ending, "", "s").ending],
     agent.StopReason: [
-        lambda reason: agent.Stop(reason).reason,
+        lambda reason: agent.StopPiece(reason).reason,
         lambda reason: Reply("yes", stop=reason).reason,
         lambda reason: Response(Message.assistant("yes"), reason).stop,
     ],
@@ -175,8 +175,8 @@ def test_a_space_with_its_metric_as_text_ranks_by_it(metric: Metric, limit: int 
 
 def test_a_policy_that_rejects_in_words_stores_nothing() -> None:
     class Rejecting:
-        def decide(self, item: Memory) -> memory.Decision:
-            return memory.Decision("reject", "not wanted")  # type: ignore[arg-type]
+        def decide(self, item: Memory) -> memory.PolicyDecision:
+            return memory.PolicyDecision("reject", "not wanted")  # type: ignore[arg-type]
 
     kept = LongTermMemory(open_store("numpy:"), policies=[Rejecting()], offline=True)
     report = run_sync(kept.remember("tea"))

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
         UnsupportedError,
         VectorStoreError,
     )
-    from vectorstore.index.bm25 import BM25_B, BM25_K1, idf, idfs
-    from vectorstore.index.growable_array import Growing
+    from vectorstore.index.bm25 import BM25_B, BM25_K1, idf, idf_array
+    from vectorstore.index.growable_array import GrowableArray
     from vectorstore.open import open_store, salvage_store
-    from vectorstore.ordered_scan import OrderedStore, Place, place_of, scan_by
+    from vectorstore.ordered_scan import OrderedStore, ScanPosition, scan_by, scan_position
     from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
     from vectorstore.recall_eval import RecallReport, measure_recall
     from vectorstore.types import (
@@ -48,19 +48,19 @@ if TYPE_CHECKING:
         Cursor,
         Entry,
         Erasure,
-        Filling,
         Filter,
         Finding,
         Match,
         Metadata,
         Metric,
-        Progress,
+        ProgressCallback,
         SearchMode,
         Space,
+        SpaceMigration,
         Vector,
         VectorLike,
     )
-    from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lacking, lifecycle_of
+    from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lifecycle_of, missing_operations
 
 __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "Analyzer",
@@ -76,12 +76,12 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "DimensionError",
     "Entry",
     "Erasure",
-    "Filling",
+    "SpaceMigration",
     "Filter",
     "FilterError",
     "Finding",
     "ForkedError",
-    "Growing",
+    "GrowableArray",
     "LifecycleStore",
     "Match",
     "Metadata",
@@ -91,8 +91,8 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "NotAStore",
     "ObservableStore",
     "OrderedStore",
-    "Place",
-    "Progress",
+    "ScanPosition",
+    "ProgressCallback",
     "RecallReport",
     "RevisionConflict",
     "SearchMode",
@@ -113,12 +113,12 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "View",
     "WrapperStore",
     "idf",
-    "idfs",
-    "lacking",
+    "idf_array",
+    "missing_operations",
     "lifecycle_of",
     "measure_recall",
     "open_store",
-    "place_of",
+    "scan_position",
     "salvage_store",
     "scan_by",
 ]
@@ -130,17 +130,17 @@ _NAMES: Final = {
         "NotAStore RevisionConflict SettingMismatch SpaceChanged SpaceMismatch SpaceNotReady StorageFull "
         "StorageUnwritable StoreClosed UnsupportedError VectorStoreError"
     ),
-    "vectorstore.index.bm25": "BM25_B BM25_K1 idf idfs",
-    "vectorstore.index.growable_array": "Growing",
+    "vectorstore.index.bm25": "BM25_B BM25_K1 idf idf_array",
+    "vectorstore.index.growable_array": "GrowableArray",
     "vectorstore.open": "open_store salvage_store",
-    "vectorstore.ordered_scan": "OrderedStore Place place_of scan_by",
+    "vectorstore.ordered_scan": "OrderedStore ScanPosition scan_by scan_position",
     "vectorstore.protocol": "Database LifecycleStore VectorStore View",
     "vectorstore.recall_eval": "RecallReport measure_recall",
     "vectorstore.types": (
-        "Changes Compaction Cursor Entry Erasure Filling Filter Finding Match Metadata Metric Progress SearchMode "
-        "Space Vector VectorLike"
+        "Changes Compaction Cursor Entry Erasure Filter Finding Match Metadata Metric ProgressCallback SearchMode "
+        "Space SpaceMigration Vector VectorLike"
     ),
-    "vectorstore.wrappers": "ObservableStore StoreEvent WrapperStore lacking lifecycle_of",
+    "vectorstore.wrappers": "ObservableStore StoreEvent WrapperStore lifecycle_of missing_operations",
 }
 """The public names, by where they are."""
 _WHERE: Final = {name: part for part, names in _NAMES.items() for name in names.split()}

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias, cast
 import Stemmer
 
 from vectorstore.errors import ArgumentError
-from vectorstore.languages import CHINESE_PARTICLES, STOP_WORDS, Parts
+from vectorstore.languages import CHINESE_PARTICLES, STOP_WORDS, GermanCompounds
 
 NO_LANGUAGE: Final = "none"
 CHINESE: Final = "chinese"
@@ -34,9 +34,9 @@ GERMAN: Final = "german"
 LONGEST_TERM: Final = 64
 _MOST_PARTS: Final = 16
 """Of more parts, the whole is not worth a term."""
-_REMEMBERED: Final = 50_000
+_CACHE_SIZE: Final = 50_000
 
-_SPACELESS = (
+_SPACELESS_SCRIPTS = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa"
     "\u30fc-\u30ff\u3105-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff\U00016fe0-\U00018cff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
@@ -48,36 +48,36 @@ _MARKS = "".join(
     for code in block
     if unicodedata.category(chr(code)).startswith("M")
 )
-_RUN = re.compile(f"[{_SPACELESS}]+")
+_SPACELESS_RUN = re.compile(f"[{_SPACELESS_SCRIPTS}]+")
 _TOKEN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))[\w{_MARKS}]+)*(?:\+\+|#)?")
 _ASCII_TOKEN = re.compile(r"\w+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))\w+)*(?:\+\+|#)?", re.ASCII)
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_GROUPED_DIGITS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _PARTICLES = re.compile(CHINESE_PARTICLES)
-_OUTER = re.compile(r"[/\\@:]")
-_INNER = re.compile(r"[-._+]+")
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+_OUTER_SEPARATOR = re.compile(r"[/\\@:]")
+_INNER_SEPARATOR = re.compile(r"[-._+]+")
+_CAMEL_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 _INVISIBLE = re.compile("[\u00ad\u200c\u200d\u2060\ufeff]")
 _APOSTROPHE = re.compile("[\u2018\u2019\u02bc]")
-_WRAPPED: Final = 50
+_WRAPPED_LINE_LENGTH: Final = 50
 """A line of as many characters was broken to fit a page, so that its sentence goes on in the next one."""
-_SENTENCE = re.compile(
+_SENTENCE_BREAK = re.compile(
     "(?:(?<=[.!?\u2026\u061f\u0964])|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]))\\s+"
     "|(?<=[\u3002\uff01\uff1f])|\\r?\\n\\s*\\n|[\\v\\f\\x85\u2028\u2029]+"
-    rf"|(?<![^\n]{{{_WRAPPED}}})\r?\n(?![a-z])|\r?\n(?=[ \t]|[-*+#>|\u2022]|\d{{1,3}}[.)][ \t])|\r(?!\n)"
+    rf"|(?<![^\n]{{{_WRAPPED_LINE_LENGTH}}})\r?\n(?![a-z])|\r?\n(?=[ \t]|[-*+#>|\u2022]|\d{{1,3}}[.)][ \t])|\r(?!\n)"
 )
-_MORE_THAN_SPACES = re.compile("[\n\r\v\f\x85\u2028\u2029\u3002\uff01\uff1f]")
+_SPACELESS_BREAK = re.compile("[\n\r\v\f\x85\u2028\u2029\u3002\uff01\uff1f]")
 # The same where none of these is: it begins with the space, which is found much faster.
-_SENTENCE_OF_ONE_LINE = re.compile(
+_SENTENCE_BREAK_IN_LINE = re.compile(
     "\\s(?:(?<=[.!?\u2026\u061f\u0964]\\s)|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]\\s))\\s*"
 )
-_ASKING = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
-_ENDS: Final = (".", "!", "?")
-_CLOSING: Final = ('"', "'", ")", "]")
-_ASCII_ENDS = tuple(mark + after for mark in _ENDS for after in ("", *_CLOSING))
+_QUESTION_MARK_AT_END = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
+_SENTENCE_MARKS: Final = (".", "!", "?")
+_CLOSING_MARKS: Final = ('"', "'", ")", "]")
+_ASCII_SENTENCE_ENDS = tuple(mark + after for mark in _SENTENCE_MARKS for after in ("", *_CLOSING_MARKS))
 """What a word at the end of a sentence ends with."""
 _Word: TypeAlias = tuple[tuple[str, ...], bool]
 """The terms of what stands between two spaces, and whether a sentence ends there."""
-_PLAINER = str.maketrans(
+_PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
 )
 
@@ -91,13 +91,13 @@ class Analyzer:
     """
 
     language: str = "english"
-    _vocabulary: _Vocabulary = field(init=False, repr=False, compare=False)
+    _vocabulary: _TokenTerms = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         known = sorted({NO_LANGUAGE, CHINESE, *Stemmer.algorithms()})
         if self.language not in known:
             raise ArgumentError("language", self.language, f"one of {', '.join(known)} is needed")
-        object.__setattr__(self, "_vocabulary", _Vocabulary(self.language))
+        object.__setattr__(self, "_vocabulary", _TokenTerms(self.language))
 
     def __reduce__(self) -> tuple[type[Analyzer], tuple[str]]:
         return Analyzer, (self.language,)
@@ -111,7 +111,7 @@ class Analyzer:
         """Return the terms of *text* in order, with repeats; none for a text of stop words only."""
         if text.isascii():
             return list(chain.from_iterable([terms for terms, _ in self._vocabulary.words(text)]))
-        return self._vocabulary.terms(_tokens(text))
+        return self._vocabulary.terms(_tokenize(text))
 
     def sentences(self, text: str) -> list[list[str]]:
         """Return the terms of each sentence of *text*; sentences without a term are left out.
@@ -120,34 +120,38 @@ class Analyzer:
         none), at an empty line, and at the end of a line, unless the next one goes on: it begins with a small
         letter, or the line was long enough to be broken to fit a page.
         """
-        several_lines = _MORE_THAN_SPACES.search(text)
+        several_lines = _SPACELESS_BREAK.search(text)
         if text.isascii() and not several_lines:
             return self._vocabulary.sentences(text)
-        pattern = _SENTENCE if several_lines else _SENTENCE_OF_ONE_LINE
+        pattern = _SENTENCE_BREAK if several_lines else _SENTENCE_BREAK_IN_LINE
         found = (self.terms(sentence) for sentence in pattern.split(text))
         return [terms for terms in found if terms]
 
     def asking(self, text: str) -> list[bool]:
         """Return for each of ``sentences`` whether it ends with a question mark."""
-        return [_ASKING.search(sentence) is not None for sentence in _split(text) if self.terms(sentence)]
+        return [
+            _QUESTION_MARK_AT_END.search(sentence) is not None
+            for sentence in _split_sentences(text)
+            if self.terms(sentence)
+        ]
 
 
-def _split(text: str) -> list[str]:
-    pattern = _SENTENCE if _MORE_THAN_SPACES.search(text) else _SENTENCE_OF_ONE_LINE
+def _split_sentences(text: str) -> list[str]:
+    pattern = _SENTENCE_BREAK if _SPACELESS_BREAK.search(text) else _SENTENCE_BREAK_IN_LINE
     return pattern.split(text)
 
 
-class _Vocabulary:
+class _TokenTerms:
     """The terms of each token in one language, remembered within bounds. Any thread may ask."""
 
     def __init__(self, language: str) -> None:
         self._chinese = language == CHINESE
         language = "english" if self._chinese else language
         self._stems = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
-        self._parts = Parts(self._stems.stemWord) if language == GERMAN and self._stems is not None else None
+        self._parts = GermanCompounds(self._stems.stemWord) if language == GERMAN and self._stems is not None else None
         self._fold_first = language in (NO_LANGUAGE, "english", "porter")  # others' stems depend on accents
         words = STOP_WORDS.get(language, frozenset())
-        self._stop_words = words | {fold(word) for word in words}
+        self._stop_words = words | {fold_text(word) for word in words}
         self._remembered: dict[str, tuple[str, ...]] = {}
         self._words: dict[str, _Word] = {}
         self._lock = threading.Lock()  # a stemmer is for one thread at a time
@@ -182,9 +186,9 @@ class _Vocabulary:
         return [*sentences, sentence] if sentence else sentences
 
     def _learn_word(self, word: str) -> _Word:
-        known = tuple(self.terms(_ASCII_TOKEN.findall(word))), word.endswith(_ASCII_ENDS)
+        known = tuple(self.terms(_ASCII_TOKEN.findall(word))), word.endswith(_ASCII_SENTENCE_ENDS)
         if len(word) <= LONGEST_TERM:
-            if len(self._words) >= _REMEMBERED:
+            if len(self._words) >= _CACHE_SIZE:
                 self._words.clear()
             self._words[word] = known
         return known
@@ -193,14 +197,14 @@ class _Vocabulary:
         with self._lock:
             terms = tuple(self._analysed(token))
             if len(token) <= LONGEST_TERM:
-                if len(self._remembered) >= _REMEMBERED:
+                if len(self._remembered) >= _CACHE_SIZE:
                     self._remembered.clear()
                 self._remembered[token] = terms
         return terms
 
     def _analysed(self, token: str) -> Iterator[str]:
-        if _RUN.match(token):
-            yield from _characters(fold(token)) if self._chinese else _pairs(fold(token))
+        if _SPACELESS_RUN.match(token):
+            yield from _chinese_terms(fold_text(token)) if self._chinese else _character_pairs(fold_text(token))
         elif "'" in token:
             if token.casefold() not in self._stop_words:
                 for piece in token.split("'"):
@@ -214,7 +218,7 @@ class _Vocabulary:
             yield token.casefold()
         elif "," not in bare:
             yield from self._identifier(bare)
-        elif _GROUPED.fullmatch(bare):
+        elif _GROUPED_DIGITS.fullmatch(bare):
             yield from self._identifier(bare.replace(",", ""))
         else:
             for piece in bare.split(","):
@@ -222,13 +226,13 @@ class _Vocabulary:
 
     def _identifier(self, token: str) -> Iterator[str]:
         """The parts of what is joined, each inner whole after its parts, and the whole at the end."""
-        if token.isalnum() and not _HUMP.search(token):
+        if token.isalnum() and not _CAMEL_HUMP.search(token):
             yield from self._word(token)
             return
         said, parts = False, 0
-        pieces = _OUTER.split(token)
+        pieces = _OUTER_SEPARATOR.split(token)
         for piece in pieces:
-            words = [word for part in _INNER.split(piece) if part for word in _HUMP.split(part)]
+            words = [word for part in _INNER_SEPARATOR.split(piece) if part for word in _CAMEL_HUMP.split(part)]
             terms = [term for word in words for term in self._word(word)]
             yield from terms
             parts += len(words)
@@ -245,20 +249,20 @@ class _Vocabulary:
         if name.isalnum():  # camelCase is also written as one word
             yield from self._word(name)
         else:
-            yield fold(name)
+            yield fold_text(name)
 
     def _word(self, word: str) -> Iterator[str]:
-        folded = fold(word) if self._fold_first else unicodedata.normalize("NFC", word.casefold())
+        folded = fold_text(word) if self._fold_first else unicodedata.normalize("NFC", word.casefold())
         if folded in self._stop_words or not folded:
             return
         folded = folded[:LONGEST_TERM]
         stemmed = [folded]
         if self._stems is not None and (folded.isalpha() or not any(map(str.isdigit, folded))):
             stemmed = [self._stems.stemWord(folded) or folded] if self._parts is None else [*self._parts.terms(folded)]
-        yield from stemmed if self._fold_first else map(fold, stemmed)
+        yield from stemmed if self._fold_first else map(fold_text, stemmed)
 
 
-def fold(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return *text* without differences of case and width and, in Latin and Greek, of accents."""
     if text.isascii():
         return text.lower()
@@ -271,23 +275,23 @@ def fold(text: str) -> str:
         else:
             droppable = character < "\u0400" or "\u1e00" <= character <= "\u1fff"
         kept.append(character)
-    return unicodedata.normalize("NFC", "".join(kept)).casefold().translate(_PLAINER)
+    return unicodedata.normalize("NFC", "".join(kept)).casefold().translate(_PLAIN_LETTERS)
 
 
-def _tokens(text: str) -> list[str]:
+def _tokenize(text: str) -> list[str]:
     """Split *text* at what belongs to no word; runs without spaces stand alone."""
     plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
-    return _TOKEN.findall(_RUN.sub(r" \g<0> ", _APOSTROPHE.sub("'", plain)))
+    return _TOKEN.findall(_SPACELESS_RUN.sub(r" \g<0> ", _APOSTROPHE.sub("'", plain)))
 
 
-def _characters(run: str) -> Iterator[str]:
+def _chinese_terms(run: str) -> Iterator[str]:
     for piece in _PARTICLES.split(run):
         yield from piece
         if len(piece) > 1:
-            yield from _pairs(piece)
+            yield from _character_pairs(piece)
 
 
-def _pairs(run: str) -> Iterator[str]:
+def _character_pairs(run: str) -> Iterator[str]:
     if len(run) == 1:
         yield run
     else:

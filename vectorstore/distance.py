@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from vectorstore.errors import ArgumentError, DimensionError
 from vectorstore.types import Metric, Vector, VectorLike
 
-_BLOCK: Final = 512
+_BLOCK_ROWS: Final = 512
 _SMALLEST_NORM: Final = 1e-30
-_LEAST_SQUARE: Final = 1e-20
+_SMALLEST_SQUARE: Final = 1e-20
 """A float32 sum of squares above this is of a vector that has a length."""
 _LARGEST_SQUARE: Final = 1e36
 """Beyond this, products of float32 numbers may overflow."""
@@ -30,12 +30,12 @@ def as_vector(value: object, dimension: int, metric: Metric, *, argument: str) -
     Lists, integers, float64, strided and read-only arrays are converted. Raises ``DimensionError`` for another
     length, ``ArgumentError`` for anything that is not finite in float32 or, under cosine, has no direction.
     """
-    array = _numbers(value, argument)
+    array = _number_array(value, argument)
     if array.ndim != 1:
         raise ArgumentError(argument, array.shape, f"one vector of {dimension} numbers is needed, not this shape")
     if array.shape[0] != dimension:
         raise DimensionError(argument, array.shape[0], dimension)
-    vector: Vector = _checked(array[np.newaxis], metric, argument)[0]
+    vector: Vector = _check_rows(array[np.newaxis], metric, argument)[0]
     return vector
 
 
@@ -48,15 +48,15 @@ def as_vectors(
             raise ArgumentError(argument, values, f"vectors of {dimension} numbers are needed")
         rows = [as_vector(value, dimension, metric, argument=f"{argument}[{i}]") for i, value in enumerate(values)]
         return np.stack(rows) if rows else np.empty((0, dimension), dtype=np.float32)
-    array = _numbers(values, argument)
+    array = _number_array(values, argument)
     if array.ndim != 2:
         raise ArgumentError(argument, array.shape, f"shape (n, {dimension}) is needed, not this one")
     if array.shape[1] != dimension:
         raise DimensionError(argument, array.shape[1], dimension)
-    return _checked(array, metric, argument)
+    return _check_rows(array, metric, argument)
 
 
-def checked_together(values: Sequence[object], dimension: int) -> NDArray[np.float32] | None:
+def stack_plain_vectors(values: Sequence[object], dimension: int) -> NDArray[np.float32] | None:
     """Return *values* as an own, read-only matrix, shape (n, dimension), where ``as_vector`` would take each as it is.
 
     None where one of them needs a look of its own: it is no float32 array of that length, very long or very short.
@@ -68,34 +68,34 @@ def checked_together(values: Sequence[object], dimension: int) -> NDArray[np.flo
     matrix: NDArray[np.float32] = np.stack(values)  # type: ignore[arg-type]  # all are arrays
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", matrix, matrix)
-    if not ((squares > _LEAST_SQUARE) & (squares < math.inf)).all():
+    if not ((squares > _SMALLEST_SQUARE) & (squares < math.inf)).all():
         return None
     matrix.flags.writeable = False
     return matrix
 
 
-def prepare(rows: NDArray[np.float32], metric: Metric) -> NDArray[np.float32]:
+def prepare_rows(rows: NDArray[np.float32], metric: Metric) -> NDArray[np.float32]:
     """Return rows as scores need them: of length 1 under cosine, else as they are. Each row for itself."""
-    return normalised(rows) if metric is Metric.COSINE else np.ascontiguousarray(rows)
+    return unit_length_rows(rows) if metric is Metric.COSINE else np.ascontiguousarray(rows)
 
 
-def normalised(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def unit_length_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return *rows* (n, d) with length 1, float32; a row's result does not depend on its neighbours."""
     result = np.empty(rows.shape, dtype=np.float32)
-    lengths = norms(rows)[:, np.newaxis]
-    for start in range(0, len(rows), _BLOCK):
-        part = slice(start, start + _BLOCK)
+    lengths = row_norms(rows)[:, np.newaxis]
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
         result[part] = rows[part] / lengths[part]
     return result
 
 
-def norms(rows: NDArray[np.float32]) -> NDArray[np.float64]:
+def row_norms(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the Euclidean length of each row, float64."""
     lengths = np.empty(len(rows), dtype=np.float64)
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK].astype(np.float64, order="C")
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        block = rows[start : start + _BLOCK_ROWS].astype(np.float64, order="C")
         block *= block
-        lengths[start : start + _BLOCK] = np.add.reduce(block, axis=1)
+        lengths[start : start + _BLOCK_ROWS] = np.add.reduce(block, axis=1)
     return np.sqrt(lengths, out=lengths)
 
 
@@ -106,8 +106,8 @@ def exact_scores(rows: NDArray[np.float32], query: NDArray[np.float32], metric: 
     float64; each row is then summed along its contiguous axis in one order, whatever stands beside it.
     """
     scores = np.empty(len(rows), dtype=np.float64)
-    for start in range(0, len(rows), _BLOCK):
-        part = slice(start, start + _BLOCK)
+    for start in range(0, len(rows), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
         block = rows[part].astype(np.float64, order="C")
         against = (query if query.ndim == 1 else query[part]).astype(np.float64)
         if metric is Metric.L2:
@@ -139,7 +139,7 @@ def rounding_bound(dimension: int, metric: Metric, max_norm: float, query_norm: 
     return relative * size + vanished if size < _LARGEST_SQUARE else np.inf
 
 
-def _numbers(value: object, argument: str) -> NDArray[Any]:
+def _number_array(value: object, argument: str) -> NDArray[Any]:
     if isinstance(value, (list, tuple)) and any(isinstance(number, bool) for number in value):
         raise ArgumentError(argument, value, "numbers are needed, not True or False")
     try:
@@ -151,10 +151,12 @@ def _numbers(value: object, argument: str) -> NDArray[Any]:
     return array
 
 
-def _checked(array: NDArray[Any], metric: Metric, argument: str) -> NDArray[np.float32]:
+def _check_rows(array: NDArray[Any], metric: Metric, argument: str) -> NDArray[np.float32]:
     if array.dtype == np.float32:
         result = np.array(array, dtype=np.float32, order="C")
-        if len(result) == 1 and _LEAST_SQUARE < float(np.vdot(result, result)) < math.inf:  # then all is well with it
+        if (
+            len(result) == 1 and _SMALLEST_SQUARE < float(np.vdot(result, result)) < math.inf
+        ):  # then all is well with it
             result.flags.writeable = False
             return result
     else:
@@ -162,7 +164,7 @@ def _checked(array: NDArray[Any], metric: Metric, argument: str) -> NDArray[np.f
             result = np.array(array, dtype=np.float32, order="C")
     if not np.isfinite(result).all():
         raise ArgumentError(argument, array[~np.isfinite(result)][:3].tolist(), "numbers must be finite in float32")
-    if metric is Metric.COSINE and result.size and float(norms(result).min()) < _SMALLEST_NORM:
+    if metric is Metric.COSINE and result.size and float(row_norms(result).min()) < _SMALLEST_NORM:
         raise ArgumentError(argument, "a vector without length", "cosine needs a direction; store it without a vector")
     result.flags.writeable = False
     return result

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vectorstore.types import Finding, Space
 
 
-def shown(value: object, limit: int = 80) -> str:
+def short_repr(value: object, limit: int = 80) -> str:
     """*value* as an error text shows it: repr, cut to *limit* characters."""
     try:
         text = repr(value)
@@ -50,7 +50,7 @@ class ArgumentError(VectorStoreError, ValueError):
         self.argument = argument
         self.value = value
         self.expected = expected
-        super().__init__(f"{argument}: {expected}, got {shown(value)}")
+        super().__init__(f"{argument}: {expected}, got {short_repr(value)}")
 
 
 class FilterError(ArgumentError):
@@ -75,7 +75,7 @@ class RevisionConflict(VectorStoreError):
         self.expected = expected
         self.actual = actual
         was = f"is at revision {actual}" if actual else "does not exist"
-        super().__init__(f"entry {shown(id)} {was}, not at {expected}; read it again before writing")
+        super().__init__(f"entry {short_repr(id)} {was}, not at {expected}; read it again before writing")
 
 
 class SpaceMismatch(VectorStoreError):
@@ -108,7 +108,7 @@ class SettingMismatch(VectorStoreError):
         self.recorded = recorded
         self.given = given
         super().__init__(
-            f"{setting}: the store was made with {shown(recorded)}, not with {shown(given)}; "
+            f"{setting}: the store was made with {short_repr(recorded)}, not with {short_repr(given)}; "
             "leave it out to use what the store has"
         )
 

@@ -35,17 +35,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from vectorstore.errors import FilterError, shown
+from vectorstore.errors import FilterError, short_repr
 from vectorstore.types import Filter, Metadata
 
-DEPTH_LIMIT = 100
+JSON_DEPTH_LIMIT = 100
 """How deep lists and objects may be nested in a value."""
-DIGITS_LIMIT = 4300
+INTEGER_DIGITS_LIMIT = 4300
 """How many digits a whole number may have; Python itself writes no longer ones."""
-NUMBER_LIMIT = 10**DIGITS_LIMIT
+INTEGER_LIMIT = 10**INTEGER_DIGITS_LIMIT
 
 
-def same(left: Any, right: Any) -> bool:
+def json_equal(left: Any, right: Any) -> bool:
     """Whether two values are equal: 1 is 1.0, true is only true, lists in order, objects in any order."""
     if isinstance(left, bool) or isinstance(right, bool) or left is None or right is None:
         return left is right
@@ -53,13 +53,13 @@ def same(left: Any, right: Any) -> bool:
         return (
             isinstance(right, Mapping)
             and left.keys() == right.keys()
-            and all(same(value, right[name]) for name, value in left.items())
+            and all(json_equal(value, right[name]) for name, value in left.items())
         )
     if isinstance(left, (list, tuple)):
         return (
             isinstance(right, (list, tuple))
             and len(left) == len(right)
-            and all(same(one, other) for one, other in zip(left, right, strict=True))
+            and all(json_equal(one, other) for one, other in zip(left, right, strict=True))
         )
     return bool(left == right)
 
@@ -69,15 +69,15 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def frozen(value: Any, place: str, depth: int = DEPTH_LIMIT) -> Any:
+def freeze_json(value: Any, place: str, depth: int = JSON_DEPTH_LIMIT) -> Any:
     """Return a copy that cannot change (tuples, read-only mappings); *place* names it in errors."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return plain_text(value, place)
+        return check_filter_text(value, place)
     if isinstance(value, int):
-        if abs(value) >= NUMBER_LIMIT:
-            raise FilterError(place, "…", f"a whole number may have at most {DIGITS_LIMIT} digits")
+        if abs(value) >= INTEGER_LIMIT:
+            raise FilterError(place, "…", f"a whole number may have at most {INTEGER_DIGITS_LIMIT} digits")
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -86,23 +86,25 @@ def frozen(value: Any, place: str, depth: int = DEPTH_LIMIT) -> Any:
     if not isinstance(value, (list, tuple, Mapping)):
         raise FilterError(place, value, "must be JSON: text, numbers, true, false, null, lists and objects")
     if depth == 0:
-        raise FilterError(place, "…", f"a value may be at most {DEPTH_LIMIT} levels deep")
+        raise FilterError(place, "…", f"a value may be at most {JSON_DEPTH_LIMIT} levels deep")
     if not isinstance(value, Mapping):
-        return tuple(frozen(inner, place, depth - 1) for inner in value)
+        return tuple(freeze_json(inner, place, depth - 1) for inner in value)
     for name in value:
         if not isinstance(name, str):
             raise FilterError(place, name, "the keys of an object are texts")
-    return MappingProxyType({plain_text(name, place): frozen(inner, place, depth - 1) for name, inner in value.items()})
+    return MappingProxyType(
+        {check_filter_text(name, place): freeze_json(inner, place, depth - 1) for name, inner in value.items()}
+    )
 
 
-def thawed(value: Any) -> Any:
+def thaw_json(value: Any) -> Any:
     """Return a frozen value as ``json.dumps`` takes it."""
     if isinstance(value, Mapping):
-        return {name: thawed(inner) for name, inner in value.items()}
-    return [thawed(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {name: thaw_json(inner) for name, inner in value.items()}
+    return [thaw_json(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def plain_text(value: str, place: str) -> str:
+def check_filter_text(value: str, place: str) -> str:
     """Return *value* as a text of the base type, if UTF-8 can hold it."""
     try:
         value.encode()
@@ -111,37 +113,37 @@ def plain_text(value: str, place: str) -> str:
     return str.__str__(value)  # the plain text also of an enumeration's member
 
 
-NESTING_LIMIT = 100
+FILTER_NESTING_LIMIT = 100
 """How deep filters may be nested in filters."""
 
-LEAVES = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists", "$contains")
-_BRANCHES = ("$and", "$or", "$not")
-_ORDERINGS = frozenset({"$gt", "$gte", "$lt", "$lte"})
+LEAF_OPERATORS = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists", "$contains")
+_BRANCH_OPERATORS = ("$and", "$or", "$not")
+_ORDER_OPERATORS = frozenset({"$gt", "$gte", "$lt", "$lte"})
 
 
 @dataclass(frozen=True, slots=True)
-class All:
+class And:
     """Every one of *nodes* holds; with none of them it matches everything."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[FilterNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Any_:  # noqa: N801 - `Any` is taken by typing
+class Or:
     """At least one of *nodes* holds; with none of them it matches nothing."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[FilterNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
     """*node* does not hold."""
 
-    node: Node
+    node: FilterNode
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class Condition:
     """One operator against one field; *value* is frozen (tuples for lists, read-only mappings)."""
 
     __test__ = False  # pytest collects classes of this name
@@ -151,88 +153,88 @@ class Test:
     value: Any
 
 
-Node: TypeAlias = All | Any_ | Not | Test
+FilterNode: TypeAlias = And | Or | Not | Condition
 
 
-def parse(where: Filter | Node | None) -> Node:
+def filter_tree(where: Filter | FilterNode | None) -> FilterNode:
     """Return the tree of *where*, which it does not alias; a tree is returned as it is.
 
-    ``All(())`` is returned for every filter without a condition (None, ``{}``, ``{"$and": [{}]}``).
+    ``And(())`` is returned for every filter without a condition (None, ``{}``, ``{"$and": [{}]}``).
     """
-    if isinstance(where, (All, Any_, Not, Test)):
+    if isinstance(where, (And, Or, Not, Condition)):
         return where
-    return All() if where is None else _filter(where, "where", NESTING_LIMIT)
+    return And() if where is None else _parse_mapping(where, "where", FILTER_NESTING_LIMIT)
 
 
-def matches(where: Filter | Node | None, metadata: Metadata) -> bool:
+def matches_filter(where: Filter | FilterNode | None, metadata: Metadata) -> bool:
     """Whether *metadata* satisfies *where*: the reference meaning."""
-    return _holds(parse(where), metadata)
+    return _node_holds(filter_tree(where), metadata)
 
 
-def test(operator: str, wanted: Any, present: bool, value: Any) -> bool:
+def condition_holds(operator: str, wanted: Any, present: bool, value: Any) -> bool:
     """Whether one leaf holds for a field that is *present* with *value* (ignored if it is not)."""
     match operator:
         case "$eq":
-            return present and same(value, wanted)
+            return present and json_equal(value, wanted)
         case "$ne":
-            return not (present and same(value, wanted))
+            return not (present and json_equal(value, wanted))
         case "$in":
-            return present and _any_of(value, wanted)
+            return present and _any_equal(value, wanted)
         case "$nin":
-            return not (present and _any_of(value, wanted))
+            return not (present and _any_equal(value, wanted))
         case "$exists":
             return (present and value is not None) is wanted
         case "$contains":
             return present and _contains(value, wanted)
         case "$gt" | "$gte" | "$lt" | "$lte":
-            return present and _ordered(operator, value, wanted)
-    raise FilterError("operator", operator, f"must be one of {', '.join(LEAVES)}")
+            return present and _order_holds(operator, value, wanted)
+    raise FilterError("operator", operator, f"must be one of {', '.join(LEAF_OPERATORS)}")
 
 
-test.__test__ = False  # type: ignore[attr-defined]  # pytest collects functions of this name
+condition_holds.__test__ = False  # type: ignore[attr-defined]  # pytest collects functions of this name
 
 
-def fields_of(node: Node) -> frozenset[str]:
+def filter_fields(node: FilterNode) -> frozenset[str]:
     """Return the names of all fields that *node* asks for."""
-    return frozenset(leaf.field for leaf in leaves(node))
+    return frozenset(leaf.field for leaf in filter_conditions(node))
 
 
-def leaves(node: Node) -> Iterator[Test]:
+def filter_conditions(node: FilterNode) -> Iterator[Condition]:
     """Yield the leaves of *node* from left to right."""
     match node:
-        case Test():
+        case Condition():
             yield node
         case Not(inner):
-            yield from leaves(inner)
-        case All(nodes) | Any_(nodes):
+            yield from filter_conditions(inner)
+        case And(nodes) | Or(nodes):
             for inner in nodes:
-                yield from leaves(inner)
+                yield from filter_conditions(inner)
 
 
-def _holds(node: Node, metadata: Metadata) -> bool:
+def _node_holds(node: FilterNode, metadata: Metadata) -> bool:
     match node:
-        case Test(field, operator, wanted):
-            return test(operator, wanted, field in metadata, metadata.get(field))
-        case All(nodes):
-            return all(_holds(inner, metadata) for inner in nodes)
-        case Any_(nodes):
-            return any(_holds(inner, metadata) for inner in nodes)
+        case Condition(field, operator, wanted):
+            return condition_holds(operator, wanted, field in metadata, metadata.get(field))
+        case And(nodes):
+            return all(_node_holds(inner, metadata) for inner in nodes)
+        case Or(nodes):
+            return any(_node_holds(inner, metadata) for inner in nodes)
         case Not(inner):
-            return not _holds(inner, metadata)
+            return not _node_holds(inner, metadata)
 
 
-def _any_of(value: Any, wanted: Any) -> bool:
+def _any_equal(value: Any, wanted: Any) -> bool:
     candidates = value if isinstance(value, (list, tuple)) else (value,)
-    return any(same(candidate, one) for candidate in candidates for one in wanted)
+    return any(json_equal(candidate, one) for candidate in candidates for one in wanted)
 
 
 def _contains(value: Any, wanted: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(same(element, wanted) for element in value)
+        return any(json_equal(element, wanted) for element in value)
     return isinstance(value, str) and isinstance(wanted, str) and wanted in value
 
 
-def _ordered(operator: str, value: Any, wanted: Any) -> bool:
+def _order_holds(operator: str, value: Any, wanted: Any) -> bool:
     if not (is_number(value) and is_number(wanted)) and not (isinstance(value, str) and isinstance(wanted, str)):
         return False
     match operator:
@@ -245,81 +247,85 @@ def _ordered(operator: str, value: Any, wanted: Any) -> bool:
     return bool(value <= wanted)
 
 
-def _filter(where: Any, place: str, depth: int) -> Node:
+def _parse_mapping(where: Any, place: str, depth: int) -> FilterNode:
     if not isinstance(where, Mapping):
         raise FilterError(place, where, "a filter is a mapping of fields or $and, $or, $not")
     if depth == 0:
-        raise FilterError("where", "…", f"may be nested at most {NESTING_LIMIT} levels deep")
-    nodes: list[Node] = []
+        raise FilterError("where", "…", f"may be nested at most {FILTER_NESTING_LIMIT} levels deep")
+    nodes: list[FilterNode] = []
     for name, wanted in where.items():
-        inner = f"{place}[{shown(name)}]"
+        inner = f"{place}[{short_repr(name)}]"
         if isinstance(name, str) and name.startswith("$"):
-            nodes.append(_branch(name, wanted, inner, depth - 1))
+            nodes.append(_parse_branch(name, wanted, inner, depth - 1))
         else:
-            nodes.append(_field(_field_name(name, place), wanted, inner, depth - 1))
-    return _joined(nodes)
+            nodes.append(_parse_field(_check_field_name(name, place), wanted, inner, depth - 1))
+    return _conjunction(nodes)
 
 
-def _branch(name: str, wanted: Any, place: str, depth: int) -> Node:
+def _parse_branch(name: str, wanted: Any, place: str, depth: int) -> FilterNode:
     if name == "$not":
-        return Not(_filter(wanted, place, depth))
-    if name in LEAVES:
+        return Not(_parse_mapping(wanted, place, depth))
+    if name in LEAF_OPERATORS:
         raise FilterError(place, wanted, f'{name} belongs below a field: {{"field": {{"{name}": …}}}}')
-    if name not in _BRANCHES:
-        raise FilterError(place, wanted, f"unknown operator {shown(name)}; there are {', '.join(_BRANCHES)}")
+    if name not in _BRANCH_OPERATORS:
+        raise FilterError(
+            place, wanted, f"unknown operator {short_repr(name)}; there are {', '.join(_BRANCH_OPERATORS)}"
+        )
     if not isinstance(wanted, (list, tuple)):
         raise FilterError(place, wanted, f"{name} takes a list of filters")
-    nodes = [_filter(inner, f"{place}[{i}]", depth) for i, inner in enumerate(wanted)]
-    return _joined(nodes) if name == "$and" else Any_(tuple(nodes))
+    nodes = [_parse_mapping(inner, f"{place}[{i}]", depth) for i, inner in enumerate(wanted)]
+    return _conjunction(nodes) if name == "$and" else Or(tuple(nodes))
 
 
-def _field_name(name: Any, place: str) -> str:
+def _check_field_name(name: Any, place: str) -> str:
     if not isinstance(name, str):
         raise FilterError(place, name, "the name of a field is a text")
     if "\0" in name:
         raise FilterError(place, name, "the name of a field has no NUL")
-    return plain_text(name, place)
+    return check_filter_text(name, place)
 
 
-def _field(field: str, wanted: Any, place: str, depth: int) -> Node:
+def _parse_field(field: str, wanted: Any, place: str, depth: int) -> FilterNode:
     if isinstance(wanted, Mapping):
-        return _operators(field, wanted, place, depth)
-    return Test(field, "$eq", frozen(wanted, place))
+        return _parse_operators(field, wanted, place, depth)
+    return Condition(field, "$eq", freeze_json(wanted, place))
 
 
-def _operators(field: str, operators: Mapping[Any, Any], place: str, depth: int) -> Node:
+def _parse_operators(field: str, operators: Mapping[Any, Any], place: str, depth: int) -> FilterNode:
     if not operators:
         raise FilterError(place, operators, 'an operator is needed; {"$eq": {}} compares with an empty object')
     if depth == 0:
-        raise FilterError("where", "…", f"may be nested at most {NESTING_LIMIT} levels deep")
-    nodes: list[Node] = []
+        raise FilterError("where", "…", f"may be nested at most {FILTER_NESTING_LIMIT} levels deep")
+    nodes: list[FilterNode] = []
     for operator, wanted in operators.items():
-        inner = f"{place}[{shown(operator)}]"
+        inner = f"{place}[{short_repr(operator)}]"
         if operator == "$not":
             if not isinstance(wanted, Mapping):
                 raise FilterError(inner, wanted, "$not below a field takes operators; $ne takes a value")
-            nodes.append(Not(_operators(field, wanted, inner, depth - 1)))
-        elif operator in LEAVES:
-            nodes.append(Test(field, operator, _wanted(operator, wanted, inner)))
-        elif operator in _BRANCHES:
+            nodes.append(Not(_parse_operators(field, wanted, inner, depth - 1)))
+        elif operator in LEAF_OPERATORS:
+            nodes.append(Condition(field, operator, _check_operand(operator, wanted, inner)))
+        elif operator in _BRANCH_OPERATORS:
             raise FilterError(inner, wanted, f"{operator} belongs above fields, as a list of filters")
         elif isinstance(operator, str) and operator.startswith("$"):
-            raise FilterError(inner, wanted, f"unknown operator {shown(operator)}; there are {', '.join(LEAVES)}")
+            raise FilterError(
+                inner, wanted, f"unknown operator {short_repr(operator)}; there are {', '.join(LEAF_OPERATORS)}"
+            )
         else:
             raise FilterError(place, operators, 'operators begin with $; {"$eq": {…}} compares with an object')
-    return _joined(nodes)
+    return _conjunction(nodes)
 
 
-def _wanted(operator: str, wanted: Any, place: str) -> Any:
+def _check_operand(operator: str, wanted: Any, place: str) -> Any:
     if operator == "$exists" and not isinstance(wanted, bool):
         raise FilterError(place, wanted, "$exists takes True or False")
     if operator in ("$in", "$nin") and not isinstance(wanted, (list, tuple)):
         raise FilterError(place, wanted, f"{operator} takes a list of values")
-    if operator in _ORDERINGS and not (is_number(wanted) or isinstance(wanted, str)):
+    if operator in _ORDER_OPERATORS and not (is_number(wanted) or isinstance(wanted, str)):
         raise FilterError(place, wanted, f"{operator} takes a number or a text")
-    return frozen(wanted, place, DEPTH_LIMIT + (operator in ("$in", "$nin")))
+    return freeze_json(wanted, place, JSON_DEPTH_LIMIT + (operator in ("$in", "$nin")))
 
 
-def _joined(nodes: list[Node]) -> Node:
-    needed = tuple(node for node in nodes if node != All())
-    return needed[0] if len(needed) == 1 else All(needed)
+def _conjunction(nodes: list[FilterNode]) -> FilterNode:
+    needed = tuple(node for node in nodes if node != And())
+    return needed[0] if len(needed) == 1 else And(needed)

@@ -98,7 +98,7 @@ STOP_WORDS: Final[Mapping[str, frozenset[str]]] = {
     }.items()
 }
 
-_COMMON = """
+_GERMAN_HEADS = """
 abend abteilung alarm amt angebot anlage anruf anzug apparat arbeit arzt ausbildung ausflug ausstellung auto bahn
 bahnhof balkon band bank batterie bau bauer baum beruf besuch bett bild blatt blume boden boot brief brot bruder buch
 bus büro dach datei dienst dorf ecke eltern essen fabrik fach fahrer fahrt farbe feier feld fenster fest film firma
@@ -115,19 +115,19 @@ teppich termin test theater ticket tisch tochter topf training treffen treppe t�
 verein verkäufer versicherung vertrag vogel wagen wald wand wasser weg wein werkstatt wetter wohnung woche wort zahl
 zahn zeichen zeit zeitung zentrum zettel ziel zimmer zug
 """
-HEADS: Final = frozenset(_COMMON.split())
-_SHORTEST_FIRST = 3
+GERMAN_COMPOUND_HEADS: Final = frozenset(_GERMAN_HEADS.split())
+_SHORTEST_FIRST_PART = 3
 _SHORTEST_COMPOUND = 7
 _SHORTEST_VERB = 5
 _VOWELS = frozenset("aeiouyäöü")
 
 
-class Parts:
+class GermanCompounds:
     """Takes German words apart with a *stem* function; heads are known by their stems."""
 
     def __init__(self, stem: Callable[[str], str]) -> None:
         self._stem = stem
-        heads = {self.short(stem(head)) for head in HEADS}
+        heads = {self.short(stem(head)) for head in GERMAN_COMPOUND_HEADS}
         self._heads = {head: head for head in heads} | {head[:-1]: head for head in heads if _ends_like_verb(head)}
         self._lengths = sorted({len(head) for head in self._heads}, reverse=True)
 
@@ -141,8 +141,8 @@ class Parts:
         if len(whole) >= _SHORTEST_COMPOUND:
             for length in self._lengths:
                 head, first = whole[-length:], whole[:-length]
-                if len(first) >= _SHORTEST_FIRST and head in self._heads:
-                    yield self.short(self._stem(_unlinked(first)))
+                if len(first) >= _SHORTEST_FIRST_PART and head in self._heads:
+                    yield self.short(self._stem(_without_linking_s(first)))
                     yield self._heads[head]
                     break
         yield whole
@@ -152,6 +152,6 @@ def _ends_like_verb(stemmed: str) -> bool:
     return stemmed[-1] == "t" and stemmed[-2] != "t" and stemmed[-2] not in _VOWELS
 
 
-def _unlinked(first: str) -> str:
+def _without_linking_s(first: str) -> str:
     """Return the first part of a compound without the -s that joins it ("Geburtstags-")."""
-    return first[:-1] if len(first) > _SHORTEST_FIRST + 1 and first[-1] == "s" != first[-2] else first
+    return first[:-1] if len(first) > _SHORTEST_FIRST_PART + 1 and first[-1] == "s" != first[-2] else first

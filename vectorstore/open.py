@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.errors import ArgumentError, shown
+from vectorstore.errors import ArgumentError, short_repr
 from vectorstore.protocol import LifecycleStore
 from vectorstore.types import SearchMode, Space
 
@@ -59,7 +59,8 @@ def open_store(
     raise ArgumentError(
         "url",
         url,
-        f"'numpy:', 'numpy:///file' or 'sqlite:///file.db' is needed; {shown(scheme)} is not a store this version has",
+        f"'numpy:', 'numpy:///file' or 'sqlite:///file.db' is needed; "
+        f"{short_repr(scheme)} is not a store this version has",
     )
 
 
@@ -71,7 +72,7 @@ def salvage_store(path: str | os.PathLike[str], new_path: str | os.PathLike[str]
     read. ``UnsupportedError``: the file has other parts too (a memory's history), which its own tool must copy.
     """
     from vectorstore.analyzer import Analyzer
-    from vectorstore.sqlite.salvage import salvage
+    from vectorstore.sqlite.salvage import salvage_database
     from vectorstore.sqlite.schema import StoreTables
 
-    return salvage(path, new_path, components=[StoreTables(Analyzer())])
+    return salvage_database(path, new_path, components=[StoreTables(Analyzer())])

@@ -18,11 +18,11 @@ from vectorstore.protocol import VectorStore
 from vectorstore.types import Entry, Filter
 from vectorstore.validation import check_fields, check_name, check_text
 
-Place: TypeAlias = tuple[str, str]
+ScanPosition: TypeAlias = tuple[str, str]
 """Where an entry stands: the value that orders it, and its id."""
 
-_FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PAGE: Final = 256
+_FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PAGE_SIZE: Final = 256
 
 
 @runtime_checkable
@@ -36,7 +36,7 @@ class OrderedStore(Protocol):
         reverse: bool = False,
         where: Filter | None = None,
         namespace: str = "",
-        after: Place | None = None,
+        after: ScanPosition | None = None,
     ) -> Iterator[Entry]:
         """As the function ``scan_by``."""
         ...
@@ -49,7 +49,7 @@ def scan_by(
     reverse: bool = False,
     where: Filter | None = None,
     namespace: str = "",
-    after: Place | None = None,
+    after: ScanPosition | None = None,
 ) -> Iterator[Entry]:
     """Yield entries in order of the first of *fields* that holds a text ("" where none does), equal ones by id.
 
@@ -59,30 +59,30 @@ def scan_by(
     """
     if isinstance(store, OrderedStore):
         return store.scan_by(fields, reverse=reverse, where=where, namespace=namespace, after=after)
-    order, start = check_order(fields), check_place(after)
-    passing = (place_of(entry, order) for entry in store.scan(where=where, namespace=namespace))
-    places = sorted((one for one in passing if _is_behind(one, start, reverse=reverse)), reverse=reverse)
-    return _fetched(store, places, namespace)
+    order, start = check_order_fields(fields), check_scan_position(after)
+    passing = (scan_position(entry, order) for entry in store.scan(where=where, namespace=namespace))
+    places = sorted((one for one in passing if _is_after(one, start, reverse=reverse)), reverse=reverse)
+    return _fetch_entries(store, places, namespace)
 
 
-def place_of(entry: Entry, fields: Sequence[str]) -> Place:
+def scan_position(entry: Entry, fields: Sequence[str]) -> ScanPosition:
     """Return where *entry* stands in the order of *fields*."""
     texts = (value for field in fields if isinstance(value := entry.metadata.get(field), str))
     return next(texts, ""), entry.id
 
 
-def check_order(fields: Sequence[str]) -> tuple[str, ...]:
+def check_order_fields(fields: Sequence[str]) -> tuple[str, ...]:
     """Return *fields* if entries can be ordered by them."""
     names = check_fields(fields)
     if not names:
         raise ArgumentError("fields", fields, "at least one field is needed")
     for name in names:
-        if not _FIELD.fullmatch(name):
+        if not _FIELD_NAME.fullmatch(name):
             raise ArgumentError("fields", name, "a field of letters, digits and _ is needed to order by")
     return names
 
 
-def check_place(after: object) -> Place | None:
+def check_scan_position(after: object) -> ScanPosition | None:
     """Return *after* if it is a place, or none."""
     if after is None:
         return None
@@ -91,11 +91,11 @@ def check_place(after: object) -> Place | None:
     return check_text(after[0], "after[0]"), check_name(after[1], "after[1]", empty=True)
 
 
-def _is_behind(place: Place, start: Place | None, *, reverse: bool) -> bool:
+def _is_after(place: ScanPosition, start: ScanPosition | None, *, reverse: bool) -> bool:
     return start is None or (place < start if reverse else place > start)
 
 
-def _fetched(store: VectorStore, places: Sequence[Place], namespace: str) -> Iterator[Entry]:
-    for first in range(0, len(places), _PAGE):
-        ids = [id for _, id in places[first : first + _PAGE]]
+def _fetch_entries(store: VectorStore, places: Sequence[ScanPosition], namespace: str) -> Iterator[Entry]:
+    for first in range(0, len(places), _PAGE_SIZE):
+        ids = [id for _, id in places[first : first + _PAGE_SIZE]]
         yield from (entry for entry in store.get(ids, namespace=namespace) if entry is not None)

@@ -33,13 +33,13 @@ from vectorstore.types import (
     Cursor,
     Entry,
     Erasure,
-    Filling,
     Filter,
     Finding,
     Match,
     Metadata,
-    Progress,
+    ProgressCallback,
     Space,
+    SpaceMigration,
     VectorLike,
 )
 
@@ -62,7 +62,7 @@ class VectorStore(Protocol):
         *,
         namespace: str = "",
         expect: Mapping[str, int] | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> int:
         """Write *entries*, replacing those whose id exists; return how many distinct writes were made.
 
@@ -359,7 +359,7 @@ class LifecycleStore(VectorStore, Protocol):
         """
         ...
 
-    def filling(self) -> Filling | None:
+    def filling(self) -> SpaceMigration | None:
         """The second space with how many entries have a vector in it and how many are pending, by namespace.
 
         None where no space is being filled. A count over the whole store, for those who re-embed it.

@@ -21,7 +21,7 @@ from vectorstore.types import SearchMode, VectorLike
 from vectorstore.validation import check_k
 from vectorstore.wrappers import WrapperStore
 
-_PAGE = 256
+_PAGE_SIZE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def measure_recall(
         inside = inside.wrapped
     if not hasattr(inside, "search_mode"):
         raise UnsupportedError("measure_recall", f"{type(inside).__name__} has one way to search; nothing to compare")
-    modes = cast("_Both", inside)
+    modes = cast("_BothModes", inside)
     generator = np.random.default_rng(0) if rng is None else rng
     with (
         modes.view([namespace], search=SearchMode.EXACT) as exact,
@@ -78,7 +78,7 @@ def measure_recall(
     ):
         asked: list[tuple[str | None, VectorLike]]
         if queries is None:
-            asked = list(_drawn(exact, sample, generator, namespace))
+            asked = list(_sample_entries(exact, sample, generator, namespace))
         else:
             asked = [(None, query) for query in queries]
         shares, seconds = [], []
@@ -107,18 +107,20 @@ def measure_recall(
     )
 
 
-class _Both(Protocol):
+class _BothModes(Protocol):
     """A store that opens a view in either mode."""
 
     def view(self, namespaces: Sequence[str], *, search: SearchMode) -> AbstractContextManager[Any]: ...
 
 
-def _drawn(view: Any, sample: int, rng: np.random.Generator, namespace: str) -> Iterator[tuple[str, VectorLike]]:
+def _sample_entries(
+    view: Any, sample: int, rng: np.random.Generator, namespace: str
+) -> Iterator[tuple[str, VectorLike]]:
     """Up to *sample* entries that have a vector, as (id, vector)."""
     ids = view.drawn(view.count(namespace=namespace), rng, namespace=namespace)
     found = 0
-    for start in range(0, len(ids), _PAGE):
-        for entry in view.get(ids[start : start + _PAGE], namespace=namespace):
+    for start in range(0, len(ids), _PAGE_SIZE):
+        for entry in view.get(ids[start : start + _PAGE_SIZE], namespace=namespace):
             if entry is not None and entry.vector is not None and found < sample:
                 found += 1
                 yield entry.id, entry.vector

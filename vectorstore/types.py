@@ -15,9 +15,9 @@ Vector: TypeAlias = NDArray[np.float32]
 VectorLike: TypeAlias = NDArray[Any] | Sequence[float]
 Metadata: TypeAlias = Mapping[str, Any]
 Filter: TypeAlias = Mapping[str, Any]
-Progress: TypeAlias = Callable[[int], None]
+ProgressCallback: TypeAlias = Callable[[int], None]
 
-_EMPTY: Metadata = MappingProxyType({})
+_EMPTY_METADATA: Metadata = MappingProxyType({})
 
 
 class Metric(StrEnum):
@@ -83,7 +83,7 @@ class Entry:
     vector: Vector | None = None
     text: str = ""
     context: str = ""
-    metadata: Metadata = field(default_factory=lambda: _EMPTY)
+    metadata: Metadata = field(default_factory=lambda: _EMPTY_METADATA)
     revision: int = 0
     no_vector: str | None = None
 
@@ -158,7 +158,7 @@ class Compaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class SpaceMigration:
     """How far a second *space* is: *filled* entries have a vector in it, *pending* ones, by namespace, block it."""
 
     space: Space

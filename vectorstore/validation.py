@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeGuard
 
-from vectorstore.distance import as_vector, checked_together
+from vectorstore.distance import as_vector, stack_plain_vectors
 from vectorstore.errors import ArgumentError, SpaceNotReady
-from vectorstore.filters import DEPTH_LIMIT, DIGITS_LIMIT, NUMBER_LIMIT
-from vectorstore.types import Entry, Filling, Metric, SearchMode, Space, Vector, VectorLike
+from vectorstore.filters import INTEGER_DIGITS_LIMIT, INTEGER_LIMIT, JSON_DEPTH_LIMIT
+from vectorstore.types import Entry, Metric, SearchMode, Space, SpaceMigration, Vector, VectorLike
 
-_canonical = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
+_canonical_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
 NAME_LIMIT = 1024
-BATCH = 1000
+BATCH_SIZE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedEntry:
     """An entry that may be written: its own float32 vector, its metadata as canonical JSON."""
 
     id: str
@@ -76,12 +76,12 @@ def check_ids(values: object, argument: str = "ids") -> list[str]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ArgumentError(argument, values, "a list of ids is needed")
     given = list(values)
-    if _all_names(given):
+    if _all_plain_names(given):
         return given
     return [check_name(value, f"{argument}[{i}]", empty=False) for i, value in enumerate(given)]
 
 
-def _all_names(values: list[object]) -> TypeGuard[list[str]]:
+def _all_plain_names(values: list[object]) -> TypeGuard[list[str]]:
     """Whether all are plainly ids, told a list at a time: many ids are looked up in one question."""
     if set(map(type, values)) != {str}:
         return False
@@ -116,7 +116,7 @@ def check_min_score(value: object) -> float | None:
     return float(value)
 
 
-def check_search(value: object) -> SearchMode:
+def check_search_mode(value: object) -> SearchMode:
     """Return how to search if *value* says so."""
     if not isinstance(value, str) or value not in tuple(SearchMode):
         raise ArgumentError("search", value, "'exact' or 'fast' is needed")
@@ -140,23 +140,23 @@ def check_metadata(value: object, argument: str) -> str:
     """Return *value* as canonical JSON text if it is a JSON object: finite numbers, text keys, bounded depth."""
     if not (type(value) is dict or isinstance(value, Mapping)):  # to ask an abstract class is slow
         raise ArgumentError(argument, value, "a JSON object (a mapping) is needed")
-    return _canonical(_plain(value, argument, DEPTH_LIMIT))
+    return _canonical_json(_plain_json(value, argument, JSON_DEPTH_LIMIT))
 
 
-def check_entries(batch: Sequence[object], start: int, space: Space | None) -> list[Checked]:
+def check_entries(batch: Sequence[object], start: int, space: Space | None) -> list[CheckedEntry]:
     """Return a *batch*, of which *start* entries came before, checked as ``check_entry`` does each.
 
     The vectors may be rows of one matrix, for who writes them down and does not keep them.
     """
     given = [getattr(entry, "vector", None) for entry in batch]
-    ready = None if space is None else checked_together(given, space.dimension)
+    ready = None if space is None else stack_plain_vectors(given, space.dimension)
     return [
         check_entry(entry, f"entries[{start + i}]", space, None if ready is None else ready[i])
         for i, entry in enumerate(batch)
     ]
 
 
-def check_entry(entry: object, argument: str, space: Space | None, ready: Vector | None = None) -> Checked:
+def check_entry(entry: object, argument: str, space: Space | None, ready: Vector | None = None) -> CheckedEntry:
     """Return *entry* checked against *space*, naming *argument* and the field that is wrong.
 
     *ready* is its vector where that has been checked already.
@@ -177,17 +177,17 @@ def check_entry(entry: object, argument: str, space: Space | None, ready: Vector
     reason = None if entry.no_vector is None else check_text(entry.no_vector, f"{where}.no_vector")
     if reason == "":
         raise ArgumentError(f"{where}.no_vector", reason, "a reason is needed, or None")
-    return Checked(
+    return CheckedEntry(
         id=id,
         vector=vector,
-        text=entry.text if _is_plain(entry.text) else check_text(entry.text, f"{where}.text"),
-        context=entry.context if _is_plain(entry.context) else check_text(entry.context, f"{where}.context"),
+        text=entry.text if _is_plain_text(entry.text) else check_text(entry.text, f"{where}.text"),
+        context=entry.context if _is_plain_text(entry.context) else check_text(entry.context, f"{where}.context"),
         metadata=check_metadata(entry.metadata, f"{where}.metadata"),
         no_vector=reason,
     )
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain_text(value: object) -> bool:
     """Whether *value* is a text that needs no further look."""
     return type(value) is str and value.isascii()
 
@@ -210,7 +210,7 @@ def check_vectors(vectors: Mapping[str, VectorLike], space: Space | None) -> dic
     }
 
 
-def check_given(
+def check_migration_vectors(
     vectors: Mapping[str, VectorLike], no_vector: Mapping[str, str] | None, space: Space
 ) -> dict[str, Vector | str]:
     """Return vectors of *space* by id, and reasons for none; an id has one or the other."""
@@ -228,37 +228,37 @@ def check_given(
     return checked
 
 
-def last_of_each(batch: Sequence[Checked]) -> list[Checked]:
+def drop_overwritten(batch: Sequence[CheckedEntry]) -> list[CheckedEntry]:
     """Return *batch* without entries that a later one of the same id replaces, in the order of writing."""
     return list({checked.id: checked for checked in batch}.values())
 
 
-def batches(entries: Iterable[Entry]) -> Iterator[tuple[int, list[Entry]]]:
-    """Yield (how many came before, up to ``BATCH`` entries), in bounded memory."""
+def entry_batches(entries: Iterable[Entry]) -> Iterator[tuple[int, list[Entry]]]:
+    """Yield (how many came before, up to ``BATCH_SIZE`` entries), in bounded memory."""
     if isinstance(entries, Entry) or not isinstance(entries, Iterable):
         raise ArgumentError("entries", entries, "an iterable of entries is needed")
     source = iter(entries)
     start = 0
-    while batch := list(islice(source, BATCH)):
+    while batch := list(islice(source, BATCH_SIZE)):
         yield start, batch
         start += len(batch)
 
 
-def _plain(value: Any, argument: str, depth: int) -> Any:
-    if value is None or isinstance(value, bool) or _is_plain(value):
+def _plain_json(value: Any, argument: str, depth: int) -> Any:
+    if value is None or isinstance(value, bool) or _is_plain_text(value):
         return value
     if isinstance(value, str):
         return check_text(value, argument)
     if isinstance(value, int):
-        if abs(value) >= NUMBER_LIMIT:
-            raise ArgumentError(argument, "…", f"a whole number may have at most {DIGITS_LIMIT} digits")
+        if abs(value) >= INTEGER_LIMIT:
+            raise ArgumentError(argument, "…", f"a whole number may have at most {INTEGER_DIGITS_LIMIT} digits")
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ArgumentError(argument, value, "numbers must be finite")
         return float(value)
     if depth == 0:
-        raise ArgumentError(argument, "…", f"may be at most {DEPTH_LIMIT} levels deep")
+        raise ArgumentError(argument, "…", f"may be at most {JSON_DEPTH_LIMIT} levels deep")
     if type(value) is dict or isinstance(value, Mapping):
         plain = {}
         for name, inner in value.items():
@@ -266,10 +266,10 @@ def _plain(value: Any, argument: str, depth: int) -> Any:
             if type(inner) is str and inner.isascii():  # most are, and a call of its own would take longer
                 plain[key] = inner
             else:
-                plain[key] = _plain(inner, f"{argument}.{key}", depth - 1)
+                plain[key] = _plain_json(inner, f"{argument}.{key}", depth - 1)
         return plain
     if isinstance(value, (list, tuple)):
-        return [_plain(inner, argument, depth - 1) for inner in value]
+        return [_plain_json(inner, argument, depth - 1) for inner in value]
     raise ArgumentError(argument, value, "must be JSON: text, numbers, true, false, null, lists and objects")
 
 
@@ -286,7 +286,7 @@ def check_space(value: object) -> Space:
     return value
 
 
-def check_begun(space: Space, used: Space | None, filling: Space | None) -> None:
+def check_migration_start(space: Space, used: Space | None, filling: Space | None) -> None:
     """Raise unless *space* may be begun, or gone on with, beside the one in use."""
     if used is None:
         raise ArgumentError("space", space, "the store has no space yet; set_space records the first")
@@ -298,7 +298,7 @@ def check_begun(space: Space, used: Space | None, filling: Space | None) -> None
         )
 
 
-def check_filling(filling: Space | None, space: Space | None = None) -> Space:
+def check_migration_running(filling: Space | None, space: Space | None = None) -> Space:
     """Return the space being filled; raise where there is none, or where it is not *space*."""
     if filling is None:
         raise SpaceNotReady("no second space is being filled; begin_space begins one", filling=None)
@@ -307,7 +307,7 @@ def check_filling(filling: Space | None, space: Space | None = None) -> Space:
     return filling
 
 
-def check_complete(filling: Filling | None) -> None:
+def check_migration_complete(filling: SpaceMigration | None) -> None:
     """Raise where entries are pending."""
     if filling is not None and filling.pending:
         raise SpaceNotReady(

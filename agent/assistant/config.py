@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from agent.assistant.endpoints import http_address, ollama_address
 from agent.errors import ConfigurationError
 
-ENVIRONMENT: Mapping[str, str] = {
+ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "memory": "MNEME_MEMORY",
     "namespace": "MNEME_NAMESPACE",
     "offline": "MNEME_OFFLINE",
@@ -44,13 +44,13 @@ ENVIRONMENT: Mapping[str, str] = {
     "near_duplicates": "MNEME_NEAR_DUPLICATES",
 }
 CONFIG_VARIABLE = "MNEME_CONFIG"
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
-ANTHROPIC_BASE_URL = "https://api.anthropic.com"
-KINDS = ("openai", "anthropic", "ollama")
+DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
+DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
+PROVIDER_KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
-WINDOWS = ("turns", "tokens", "summary")
-EMBEDDERS = ("auto", "local", "none", "ollama", "openai")
-_NOT_SHOWN = frozenset(
+WINDOW_KINDS = ("turns", "tokens", "summary")
+EMBEDDER_KINDS = ("auto", "local", "none", "ollama", "openai")
+_SECRET_SETTINGS = frozenset(
     {
         "anthropic_api_key",
         "anthropic_base_url",
@@ -63,7 +63,7 @@ _NOT_SHOWN = frozenset(
 )
 
 
-class Settings(BaseModel):
+class AssistantSettings(BaseModel):
     """Everything that can be set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -97,7 +97,7 @@ class Settings(BaseModel):
     def kind(self) -> str:
         """Which provider answers: the one before the model's name (``ollama:NAME``), or the one that is set up."""
         prefix, colon, _ = (self.model or "").partition(":")
-        if colon and prefix in KINDS:
+        if colon and prefix in PROVIDER_KINDS:
             return prefix
         if self.base_url is None and self.api_key is None:
             if self.anthropic_api_key is not None:
@@ -110,16 +110,16 @@ class Settings(BaseModel):
     def model_name(self) -> str:
         """The model's name as its endpoint knows it."""
         prefix, _, name = (self.model or "").partition(":")
-        return name if name and prefix in KINDS else self.model or ""
+        return name if name and prefix in PROVIDER_KINDS else self.model or ""
 
     @property
     def endpoint(self) -> str:
         """Where the model is asked."""
         if self.kind == "anthropic":
-            return self.anthropic_base_url or ANTHROPIC_BASE_URL
+            return self.anthropic_base_url or DEFAULT_ANTHROPIC_URL
         if self.kind == "ollama":
             return ollama_address(self.ollama_host or "")
-        return self.base_url or DEFAULT_BASE_URL
+        return self.base_url or DEFAULT_OPENAI_URL
 
     @property
     def embedder_kind(self) -> str:
@@ -144,18 +144,18 @@ class Settings(BaseModel):
             return address.removesuffix("/v1")
         if self.embedding_base_url is None and self.base_url is None and self.api_key is None and self.ollama_host:
             return ollama_address(self.ollama_host) + "/v1"
-        return self.embedding_base_url or self.base_url or DEFAULT_BASE_URL
+        return self.embedding_base_url or self.base_url or DEFAULT_OPENAI_URL
 
     @property
     def key(self) -> str | None:
         """The model's key itself, for its endpoint alone."""
-        return _secret({"openai": self.api_key, "anthropic": self.anthropic_api_key}.get(self.kind))
+        return _secret_value({"openai": self.api_key, "anthropic": self.anthropic_api_key}.get(self.kind))
 
     @property
     def embedding_key(self) -> str | None:
         """The embedder's key itself. OpenAI's serves where the endpoint is OpenAI's own, and nowhere else."""
-        same = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_BASE_URL)
-        return _secret(self.embedding_api_key or (self.api_key if same else None))
+        same = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_OPENAI_URL)
+        return _secret_value(self.embedding_api_key or (self.api_key if same else None))
 
     @field_validator("memory", mode="before")
     @classmethod
@@ -178,7 +178,7 @@ class Settings(BaseModel):
     @classmethod
     def _window(cls, value: str) -> str:
         kind, _, size = value.strip().partition(":")
-        if value.strip() != "all" and (kind not in WINDOWS or not size.isdecimal() or int(size) < 1):
+        if value.strip() != "all" and (kind not in WINDOW_KINDS or not size.isdecimal() or int(size) < 1):
             raise ValueError("all, turns:NUMBER, tokens:NUMBER or summary:NUMBER (of tokens) is needed")
         return value.strip()
 
@@ -187,7 +187,7 @@ class Settings(BaseModel):
     def _embedder(cls, value: str) -> str:
         kind, colon, name = value.strip().partition(":")
         endpoint = kind in ("ollama", "openai")
-        if kind not in EMBEDDERS or (colon and not (endpoint and name.strip())):
+        if kind not in EMBEDDER_KINDS or (colon and not (endpoint and name.strip())):
             raise ValueError("'auto', 'local', 'none', 'ollama:MODEL' or 'openai:MODEL' is needed")
         return value.strip()
 
@@ -208,7 +208,7 @@ class Settings(BaseModel):
 class Configuration:
     """The settings, and where each that is not a default came from."""
 
-    settings: Settings
+    settings: AssistantSettings
     origins: Mapping[str, str]
     path: Path
 
@@ -223,30 +223,30 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer in (
-        _from_file(path, required=bool(given)),
-        _from_environment(environ),
+        _file_layer(path, required=bool(given)),
+        _environment_layer(environ),
         {name: (value, f"--{name}") for name, value in flags.items() if value is not None},
     ):
         values.update({name: value for name, (value, _) in layer.items()})
         origins.update({name: origin for name, (_, origin) in layer.items()})
     try:
-        settings = Settings.model_validate(values)
+        settings = AssistantSettings.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(_complaint(error, values, origins)) from None
+        raise ConfigurationError(_validation_message(error, values, origins)) from None
     return Configuration(settings, origins, path)
 
 
-def _complaint(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+def _validation_message(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     problem = error.errors(include_input=False, include_url=False)[0]
     name = str(problem["loc"][0])
     if problem["type"] == "extra_forbidden":
-        return f"{name} (from {origins[name]}): no such setting; there are {', '.join(Settings.model_fields)}"
+        return f"{name} (from {origins[name]}): no such setting; there are {', '.join(AssistantSettings.model_fields)}"
     message = problem["msg"].removeprefix("Value error, ")
-    shown = "" if name in _NOT_SHOWN else f", got {values[name]!r}"
+    shown = "" if name in _SECRET_SETTINGS else f", got {values[name]!r}"
     return f"{name} (from {origins[name]}): {message}{shown}"
 
 
-def _from_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
+def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -265,9 +265,9 @@ def _from_file(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
     return {name: (value, str(path)) for name, value in values.items()}
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    return {name: (environ[key], key) for name, key in ENVIRONMENT.items() if environ.get(key)}
+def _environment_layer(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+    return {name: (environ[key], key) for name, key in ENVIRONMENT_VARIABLES.items() if environ.get(key)}
 
 
-def _secret(value: SecretStr | None) -> str | None:
+def _secret_value(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()

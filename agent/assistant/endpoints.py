@@ -33,7 +33,7 @@ def ollama_address(host: str) -> str:
         scheme, rest = "http", scheme
     port = _OLLAMA_PORTS[scheme] if found and scheme in _OLLAMA_PORTS else _OLLAMA_PORT
     place, _, path = rest.partition("/")
-    name, named_port = _split(place)
+    name, named_port = _split_host_port(place)
     name = name or "127.0.0.1"
     if name in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens; a client asks this machine
         name = "127.0.0.1"
@@ -41,7 +41,7 @@ def ollama_address(host: str) -> str:
     return "/".join(part for part in (f"{scheme}://{name}:{named_port or port}", path.strip("/")) if part)
 
 
-def _split(place: str) -> tuple[str, str]:
+def _split_host_port(place: str) -> tuple[str, str]:
     """Return host and port ("" where none is named) of ``host``, ``:port``, ``host:port``, ``[v6]:port`` or ``v6``."""
     try:
         return str(ipaddress.ip_address(place.strip("[]"))), ""

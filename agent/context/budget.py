@@ -13,32 +13,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from agent.context.rendering import block
+from agent.context.rendering import render_item
 from agent.context_items import ContextItem
-from memory import LeftOut, Message, TokenCounter, message_tokens
+from memory import Message, Omitted, TokenCounter, message_tokens
 
-OLDER = 0.9
+TURN_DECAY = 0.9
 """How much each turn of history is worth beside the next newer one."""
-DOUBT = 0.5
+DOUBT_FACTOR = 0.5
 """How much recalled items are worth where they may not be about the prompt."""
-_TURN, _ITEM = 0, 1
-_LEAST = 40
+_TURN_CANDIDATE, _ITEM_CANDIDATE = 0, 1
+_MIN_EXCERPT_TOKENS = 40
 """Tokens below which the beginning of an item is not worth showing."""
-_SENTENCE = re.compile(r"[.!?\u2026\u3002\uff01\uff1f\u061f]+[\"'\u201d\u2019)\]]*(?=\s|$)|\n(?=\n)")
+_SENTENCE_END = re.compile(r"[.!?\u2026\u3002\uff01\uff1f\u061f]+[\"'\u201d\u2019)\]]*(?=\s|$)|\n(?=\n)")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ContextSelection:
     """What is shown; *shortened* items stand in *recalled* or *pinned* as far as whole sentences of them had room."""
 
     pinned: tuple[ContextItem, ...]
     recalled: tuple[ContextItem, ...]
     history: tuple[Message, ...]
-    shortened: tuple[LeftOut, ...] = ()
+    shortened: tuple[Omitted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
+class ItemCosts:
     """What items cost: their *mark* is part of it, *counter* counts."""
 
     mark: str
@@ -46,7 +46,7 @@ class Weighing:
 
     def item(self, item: ContextItem) -> int:
         """Return what *item* costs by itself: no less than beside others, so the sum never exceeds the room."""
-        return self.counter.count(block(item, self.mark) + "\n")
+        return self.counter.count(render_item(item, self.mark) + "\n")
 
     def heading(self, heading: str) -> int:
         """Return what the line above the items costs."""
@@ -57,9 +57,9 @@ class Weighing:
         return item if self.item(item) <= room else self._beginning(item, room)
 
     def _beginning(self, item: ContextItem, room: int) -> ContextItem | None:
-        if room < _LEAST:
+        if room < _MIN_EXCERPT_TOKENS:
             return None
-        ends = [match.end() for match in _SENTENCE.finditer(item.text)]
+        ends = [match.end() for match in _SENTENCE_END.finditer(item.text)]
         low, high, found = 0, len(ends) - 1, None
         while low <= high:
             middle = (low + high) // 2
@@ -72,15 +72,15 @@ class Weighing:
         return found
 
 
-def first_fitting(
-    items: Sequence[ContextItem], room: int, heading: str, weighing: Weighing
-) -> tuple[tuple[ContextItem, ...], tuple[LeftOut, ...], int]:
+def select_fitting_items(
+    items: Sequence[ContextItem], room: int, heading: str, weighing: ItemCosts
+) -> tuple[tuple[ContextItem, ...], tuple[Omitted, ...], int]:
     """Return the items that fit, in their order, those of them that were shortened, and what all cost.
 
     One for which there is no room is passed over; a smaller one after it may still fit.
     """
     kept: list[ContextItem] = []
-    shortened: list[LeftOut] = []
+    shortened: list[Omitted] = []
     spent = 0
     for item in items:
         before = spent + (0 if kept else weighing.heading(heading))
@@ -88,37 +88,37 @@ def first_fitting(
         if shown is None:
             continue
         if shown is not item:
-            shortened.append(_note(item, shown))
+            shortened.append(_shortened_note(item, shown))
         kept.append(shown)
         spent = before + weighing.item(shown)
     return tuple(kept), tuple(shortened), spent
 
 
-def competing(
+def select_within_budget(
     recalled: Sequence[ContextItem],
     history: Sequence[Message],
     room: int,
     *,
     heading: str,
     doubtful: bool,
-    weighing: Weighing,
+    weighing: ItemCosts,
     said_in: Mapping[int, int] | None = None,
-) -> Chosen:
+) -> ContextSelection:
     """Choose from both for *room* tokens; both keep their order.
 
     *said_in* names, by their places, the items that are messages of *history* (``id(message)``): shown there, they
     take no room of their own.
     """
     counter = weighing.counter
-    turns = _turns([message for message in history if message.role != "system"])
+    turns = _split_turns([message for message in history if message.role != "system"])
     system = tuple(message for message in history if message.role == "system")
     ages = {id(message): len(turns) - 1 - place for place, turn in enumerate(turns) for message in turn}
     told_at = {place: ages[message] for place, message in (said_in or {}).items() if message in ages}
-    shown = _Shown(room - sum(message_tokens(message, counter) for message in system), heading, weighing)
+    shown = _BudgetedItems(room - sum(message_tokens(message, counter) for message in system), heading, weighing)
     told = 0
     history_open = True
-    for kind, place in _by_worth(recalled, len(turns), doubtful=doubtful):
-        if kind == _ITEM:
+    for kind, place in _ranked_candidates(recalled, len(turns), doubtful=doubtful):
+        if kind == _ITEM_CANDIDATE:
             shown.add(place, recalled[place], is_told=told_at.get(place, told) < told)
         elif history_open and (cost := sum(message_tokens(one, counter) for one in turns[-1 - place])) <= shown.room:
             shown.room -= cost
@@ -129,16 +129,16 @@ def competing(
             history_open = False
     newest = [message for turn in turns[len(turns) - told :] for message in turn]
     items = tuple(shown.kept[place] for place in sorted(shown.kept))
-    return Chosen((), items, (*system, *newest) if newest else (), tuple(shown.shortened.values()))
+    return ContextSelection((), items, (*system, *newest) if newest else (), tuple(shown.shortened.values()))
 
 
-class _Shown:
+class _BudgetedItems:
     """Items that are shown by their places, and the room that is left: those that a message shows take none."""
 
-    def __init__(self, room: int, heading: str, weighing: Weighing) -> None:
+    def __init__(self, room: int, heading: str, weighing: ItemCosts) -> None:
         self.room = room
         self.kept: dict[int, ContextItem] = {}
-        self.shortened: dict[int, LeftOut] = {}
+        self.shortened: dict[int, Omitted] = {}
         self._paid: dict[int, int] = {}
         self._heading, self._weighing = weighing.heading(heading), weighing
 
@@ -152,7 +152,7 @@ class _Shown:
         if fitting is None:
             return
         if fitting is not item:
-            self.shortened[place] = _note(item, fitting)
+            self.shortened[place] = _shortened_note(item, fitting)
         self.kept[place], self._paid[place] = fitting, self._weighing.item(fitting)
         self.room -= before + self._paid[place]
 
@@ -164,24 +164,24 @@ class _Shown:
             self.shortened.pop(place, None)
 
 
-def _by_worth(recalled: Sequence[ContextItem], turns: int, *, doubtful: bool) -> list[tuple[int, int]]:
+def _ranked_candidates(recalled: Sequence[ContextItem], turns: int, *, doubtful: bool) -> list[tuple[int, int]]:
     """Return items by their places and turns by their ages, the most valuable first."""
     best = max((item.score for item in recalled), default=0.0)
-    doubt = DOUBT if doubtful else 1.0
-    offers = [(_value(item, place, best) * doubt, _ITEM, place) for place, item in enumerate(recalled)]
-    offers += [(OLDER**age, _TURN, age) for age in range(turns)]
+    doubt = DOUBT_FACTOR if doubtful else 1.0
+    offers = [(_item_value(item, place, best) * doubt, _ITEM_CANDIDATE, place) for place, item in enumerate(recalled)]
+    offers += [(TURN_DECAY**age, _TURN_CANDIDATE, age) for age in range(turns)]
     return [(kind, place) for _, kind, place in sorted(offers, key=lambda offer: (-offer[0], offer[1], offer[2]))]
 
 
-def _value(item: ContextItem, place: int, best: float) -> float:
+def _item_value(item: ContextItem, place: int, best: float) -> float:
     return item.score / best if best > 0 else 1 / (1 + place)
 
 
-def _turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
+def _split_turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Cut *messages* at each message of the user: what belongs together is shown together, or not at all."""
     borders = [place for place, message in enumerate(messages) if message.role == "user"] + [len(messages)]
     return [tuple(messages[start:end]) for start, end in pairwise(borders)]
 
 
-def _note(item: ContextItem, shown: ContextItem) -> LeftOut:
-    return LeftOut(item.id, f"shortened to {len(shown.text)} of {len(item.text)} characters", item.id)
+def _shortened_note(item: ContextItem, shown: ContextItem) -> Omitted:
+    return Omitted(item.id, f"shortened to {len(shown.text)} of {len(item.text)} characters", item.id)

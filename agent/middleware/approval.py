@@ -10,20 +10,28 @@ import asyncio
 import inspect
 from dataclasses import replace
 
-from agent.approval import Approval, ApprovalPolicy, ApprovalRequest, Approver, Decision, as_flagged, decision_of
-from agent.errors import ArgumentError, CallRefused
+from agent.approval import (
+    ApprovalDecision,
+    ApprovalPolicy,
+    ApprovalRequest,
+    ApprovalStatus,
+    Approver,
+    approval_as_annotated,
+    to_approval_decision,
+)
+from agent.errors import ArgumentError, ToolCallRefused
 from agent.events import ApprovalDecided, ApprovalRequested
-from agent.middleware.base import Invocation, Proceed
-from agent.tools.base import Authoriser, ToolOutput, Verdict
+from agent.middleware.base import ToolHandler, ToolInvocation
+from agent.tools.base import AuthorizationDecision, Authorizer, ToolOutput
 
 
-class Authorising:
+class AuthorizationMiddleware:
     """Refuses what *authorise* or the tool's own authoriser refuses; the model is told the reason."""
 
-    def __init__(self, authorise: Authoriser | None = None) -> None:
+    def __init__(self, authorise: Authorizer | None = None) -> None:
         self._authorise = authorise
 
-    async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
+    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """As the protocol says."""
         for authorise in (self._authorise, invocation.facets.authorise):
             if authorise is None:
@@ -31,22 +39,22 @@ class Authorising:
             verdict = authorise(invocation.call.arguments, invocation.context)
             if inspect.isawaitable(verdict):
                 verdict = await verdict
-            if not isinstance(verdict, Verdict):
+            if not isinstance(verdict, AuthorizationDecision):
                 raise ArgumentError("authorise", verdict, "an authoriser answers with a Verdict")
             if not verdict.allow:
                 reason = f": {verdict.reason}" if verdict.reason else ""
-                raise CallRefused(f"this call is not allowed{reason}")
+                raise ToolCallRefused(f"this call is not allowed{reason}")
         return await proceed(invocation)
 
 
-_TEXTS = {
-    Approval.REJECTED: "the user did not approve this call; do not try it again unless they ask for it",
-    Approval.UNAVAILABLE: "this call needs approval, and nobody can be asked; go on without it",
-    Approval.TIMED_OUT: "this call needs approval, and nobody answered in time; go on without it",
+_REFUSAL_TEXTS = {
+    ApprovalStatus.REJECTED: "the user did not approve this call; do not try it again unless they ask for it",
+    ApprovalStatus.UNAVAILABLE: "this call needs approval, and nobody can be asked; go on without it",
+    ApprovalStatus.TIMED_OUT: "this call needs approval, and nobody answered in time; go on without it",
 }
 
 
-class Approving:
+class ApprovalMiddleware:
     """Asks for each call that *policy* names; nobody answering within *timeout* seconds is a no.
 
     *approver* is asked, or the run's, or else whoever reads its stream.
@@ -54,27 +62,27 @@ class Approving:
 
     def __init__(
         self,
-        policy: ApprovalPolicy = as_flagged,
+        policy: ApprovalPolicy = approval_as_annotated,
         *,
         approver: Approver | None = None,
         timeout: float | None = None,
     ) -> None:
         self._policy, self._approver, self._timeout = policy, approver, timeout
 
-    async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
+    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """As the protocol says."""
         flagged = invocation.facets.wants_approval(invocation.context.trust)
         if self._policy(invocation.call, flagged):
             decision = await self._asked(invocation)
-            if decision.status is not Approval.APPROVED:
+            if decision.status is not ApprovalStatus.APPROVED:
                 reason = f": {decision.reason}" if decision.reason else ""
-                raise CallRefused(_TEXTS[decision.status] + reason)
+                raise ToolCallRefused(_REFUSAL_TEXTS[decision.status] + reason)
         elif not flagged:
             return await proceed(invocation)
         # Somebody said yes, or the policy did in their name.
         return await proceed(replace(invocation, context=replace(invocation.context, approved=True)))
 
-    async def _asked(self, invocation: Invocation) -> Decision:
+    async def _asked(self, invocation: ToolInvocation) -> ApprovalDecision:
         context = invocation.context
         request = ApprovalRequest(invocation.call, agent=context.agent, description=invocation.tool.spec.description)
         context.scope.emit(ApprovalRequested(request, **context.stamp()))
@@ -86,14 +94,14 @@ class Approving:
         except TimeoutError:
             if not scope.expired():
                 raise
-            decision = Decision(Approval.TIMED_OUT)
+            decision = ApprovalDecision(ApprovalStatus.TIMED_OUT)
         context.scope.emit(ApprovalDecided(invocation.call, decision, **context.stamp()))
         return decision
 
-    async def _answered(self, request: ApprovalRequest, approver: Approver | None, streams: bool) -> Decision:
+    async def _answered(self, request: ApprovalRequest, approver: Approver | None, streams: bool) -> ApprovalDecision:
         if approver is not None:
             try:
-                return decision_of(await approver(request))
+                return to_approval_decision(await approver(request))
             except Exception as error:  # a broken dialogue is no yes
-                return Decision(Approval.UNAVAILABLE, f"{type(error).__name__}: {error}")
-        return await request.decided() if streams else Decision(Approval.UNAVAILABLE)
+                return ApprovalDecision(ApprovalStatus.UNAVAILABLE, f"{type(error).__name__}: {error}")
+        return await request.decided() if streams else ApprovalDecision(ApprovalStatus.UNAVAILABLE)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.errors import ArgumentError, CircuitOpen, RateLimited, StopRun, ToolFailed
-from agent.middleware.base import Invocation, Proceed
+from agent.middleware.base import ToolHandler, ToolInvocation
 from agent.tools.base import ToolOutput
 
 
@@ -42,7 +42,7 @@ class CircuitBreaker:
         self._circuits: dict[str, _Circuit] = {}
         self._lock = threading.Lock()
 
-    async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
+    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """As the protocol says; an open circuit raises ``CircuitOpen``."""
         name = invocation.call.name
         circuit, age = self._entered(name)
@@ -99,7 +99,7 @@ class CircuitBreaker:
             if circuit.age == age:
                 circuit.probing = False
 
-    async def _failed(self, invocation: Invocation, circuit: _Circuit, age: int) -> None:
+    async def _failed(self, invocation: ToolInvocation, circuit: _Circuit, age: int) -> None:
         with self._lock:
             if circuit.age != age:
                 return

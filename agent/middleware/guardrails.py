@@ -9,44 +9,46 @@ import re
 from collections.abc import AsyncGenerator, Callable
 from typing import TypeAlias
 
-from agent.errors import ArgumentError, Refused
-from agent.middleware.base import Stream
-from agent.providers.accumulator import closing
+from agent.errors import ArgumentError, RequestRefused
+from agent.middleware.base import ModelHandler
+from agent.providers.accumulator import closing_stream
 from agent.providers.base import Delta, Request
 from agent.tools.base import ToolContext
-from memory import luhn
+from memory import has_luhn_checksum
 
-Check: TypeAlias = Callable[[str], str | None]
+PromptCheck: TypeAlias = Callable[[str], str | None]
 """Returns why a prompt is refused, in words for the user; None where it is not."""
 
-_INJECTIONS = re.compile(
+_INJECTION = re.compile(
     r"(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:previous|prior|above|earlier|your)\s+"
     r"(?:instructions|rules|prompts?)|<\|(?:im_start|im_end|system|eot_id)\|?>|\[/?INST\]|reveal\s+your\s+system\s+prompt",
     re.IGNORECASE,
 )
-_MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
-_DIGITS = re.compile(r"\d(?:[ -]?\d){12,18}")
+_EMAIL_ADDRESS = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
+_CARD_NUMBER = re.compile(r"\d(?:[ -]?\d){12,18}")
 
 
-class Refusing:
+class PromptGuardrail:
     """Refuses a run whose prompt, the words of the user alone, any of *checks* objects to."""
 
-    def __init__(self, *checks: Check) -> None:
+    def __init__(self, *checks: PromptCheck) -> None:
         if not checks or not all(callable(check) for check in checks):
             raise ArgumentError("checks", checks, "at least one check is needed")
         self._checks = checks
 
-    async def __call__(self, request: Request, context: ToolContext, proceed: Stream) -> AsyncGenerator[Delta, None]:
+    async def __call__(
+        self, request: Request, context: ToolContext, proceed: ModelHandler
+    ) -> AsyncGenerator[Delta, None]:
         """As the protocol says."""
         for check in self._checks:
             if reason := check(request.question):
-                raise Refused(reason)
-        async with closing(proceed(request)) as reply:
+                raise RequestRefused(reason)
+        async with closing_stream(proceed(request)) as reply:
             async for delta in reply:
                 yield delta
 
 
-def too_long(characters: int) -> Check:
+def length_check(characters: int) -> PromptCheck:
     """Refuse prompts above a number of characters."""
     if type(characters) is not int or characters < 1:
         raise ArgumentError("characters", characters, "at least 1 is needed")
@@ -57,14 +59,14 @@ def too_long(characters: int) -> Check:
     return check
 
 
-def injection(text: str) -> str | None:
+def injection_check(text: str) -> str | None:
     """Refuse prompts that order a model to forget its rules, or imitate its format."""
-    return "I cannot set my instructions aside." if _INJECTIONS.search(text) else None
+    return "I cannot set my instructions aside." if _INJECTION.search(text) else None
 
 
-def personal_data(text: str) -> str | None:
+def personal_data_check(text: str) -> str | None:
     """Refuse prompts with a mail address or the number of a payment card."""
-    if _MAIL.search(text):
+    if _EMAIL_ADDRESS.search(text):
         return "Please leave mail addresses out."
-    numbers = (re.sub(r"\D", "", found) for found in _DIGITS.findall(text))
-    return "Please leave card numbers out." if any(map(luhn, numbers)) else None
+    numbers = (re.sub(r"\D", "", found) for found in _CARD_NUMBER.findall(text))
+    return "Please leave card numbers out." if any(map(has_luhn_checksum, numbers)) else None

@@ -6,16 +6,16 @@ import asyncio
 import logging
 import time
 
-from agent.middleware.base import Invocation, Proceed
+from agent.middleware.base import ToolHandler, ToolInvocation
 from agent.tools.base import ToolOutput
 
 _log = logging.getLogger(__name__)
 
 
-class Logging:
+class LoggingMiddleware:
     """Logs calls at debug level, failures at info level; arguments and results may hold secrets and stay out."""
 
-    async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
+    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """As the protocol says."""
         call = invocation.call
         began = time.perf_counter()

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from agent.errors import ArgumentError, RateLimited, StopRun, ToolFailed, ToolTimedOut
-from agent.middleware.base import Invocation, Proceed
+from agent.middleware.base import ToolHandler, ToolInvocation
 from agent.providers.retrying import Backoff
 from agent.tools.base import ToolOutput
 
 
-class Timeout:
+class ToolTimeout:
     """Gives a call up after the tool's own limit, or else after *seconds* (None: never)."""
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -27,7 +27,7 @@ class Timeout:
             raise ArgumentError("tool_timeout", seconds, "a number of seconds above 0 is needed, or None")
         self._seconds = seconds
 
-    async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
+    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """As the protocol says; inside, the context's deadline is no later than the call's own."""
         limit = invocation.tool.timeout if invocation.tool.timeout is not None else self._seconds
         if limit is None:
@@ -64,7 +64,7 @@ class RateLimit:
         self._last: dict[tuple[str, asyncio.AbstractEventLoop], asyncio.Future[None]] = {}
         self._lock = threading.Lock()
 
-    async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
+    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """As the protocol says."""
         name = "" if self._shared else invocation.call.name
         wait = self._taken(name, invocation.context.deadline)
@@ -119,9 +119,9 @@ class Retry:
         rng: Callable[[], float] = random.random,
     ) -> None:
         self._backoff = Backoff(attempts, first, longest, rng)
-        self._passes, self._sleep = passes or _passes, sleep
+        self._passes, self._sleep = passes or _is_retryable, sleep
 
-    async def __call__(self, invocation: Invocation, proceed: Proceed) -> ToolOutput:
+    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """As the protocol says."""
         attempt = 1
         while True:
@@ -145,5 +145,5 @@ class Retry:
         return self._backoff.wait(attempt)
 
 
-def _passes(error: Exception) -> bool:
+def _is_retryable(error: Exception) -> bool:
     return error.transient if isinstance(error, ToolFailed) else True

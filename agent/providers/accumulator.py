@@ -9,14 +9,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.context_items import Citation
+from agent.context_items import AnswerCitation
 from agent.errors import ProviderError, choice
 from agent.providers.base import (
     CitationPiece,
     Delta,
-    KeptAs,
     Provider,
     Request,
+    StoredReply,
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
@@ -33,8 +33,8 @@ class Response:
     message: Message
     stop: StopReason
     usage: Usage = field(default_factory=Usage)
-    citations: tuple[Citation, ...] = ()
-    kept: KeptAs | None = None
+    citations: tuple[AnswerCitation, ...] = ()
+    kept: StoredReply | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", choice(StopReason, self.stop, "stop"))
@@ -51,29 +51,29 @@ def new_call_id() -> str:
 
 
 @dataclass(slots=True)
-class _Call:
+class _PartialCall:
     id: str
     name: str
     arguments: list[str]
 
 
 @dataclass(slots=True)
-class _Thought:
+class _PartialThinking:
     text: list[str]
     signature: str | None = None
     redacted: str | None = None
 
 
-class Collector:
+class ResponseAccumulator:
     """Takes deltas as they come; ``response`` may be asked at any time for what there is so far."""
 
     def __init__(self, ids: Callable[[], str] = new_call_id) -> None:
         self._ids = ids
-        self._parts: list[list[str] | _Thought | _Call] = []
-        self._calls: dict[int, _Call] = {}
+        self._parts: list[list[str] | _PartialThinking | _PartialCall] = []
+        self._calls: dict[int, _PartialCall] = {}
         self._usage = Usage()
-        self._citations: list[Citation] = []
-        self._kept: KeptAs | None = None
+        self._citations: list[AnswerCitation] = []
+        self._kept: StoredReply | None = None
         self.stop: StopReason | None = None
 
     def add(self, delta: Delta) -> None:
@@ -88,7 +88,7 @@ class Collector:
             self._usage = delta.usage
         elif isinstance(delta, CitationPiece):
             self._citations.append(delta.citation)
-        elif isinstance(delta, KeptAs):
+        elif isinstance(delta, StoredReply):
             self._kept = delta
         else:
             self.stop = delta.reason
@@ -113,8 +113,8 @@ class Collector:
 
     def _add_thought(self, piece: ThinkingPiece) -> None:
         last = self._parts[-1] if self._parts else None
-        if piece.redacted is not None or not isinstance(last, _Thought) or _is_closed(last):
-            last = _Thought([])
+        if piece.redacted is not None or not isinstance(last, _PartialThinking) or _is_finished_thinking(last):
+            last = _PartialThinking([])
             self._parts.append(last)
         last.text.append(piece.text)
         last.signature = piece.signature if piece.signature is not None else last.signature
@@ -123,40 +123,42 @@ class Collector:
     def _add_call(self, piece: ToolCallPiece) -> None:
         call = self._calls.get(piece.index)
         if call is None:
-            call = self._calls[piece.index] = _Call(piece.id, "", [])
+            call = self._calls[piece.index] = _PartialCall(piece.id, "", [])
             self._parts.append(call)
         call.id = call.id or piece.id
         call.name = call.name or piece.name
         call.arguments.append(piece.arguments)
 
-    def _block(self, part: list[str] | _Thought | _Call, taken: set[str]) -> Block | None:
+    def _block(self, part: list[str] | _PartialThinking | _PartialCall, taken: set[str]) -> Block | None:
         if isinstance(part, list):
-            return TextBlock(text=_whole("".join(part)))
-        if isinstance(part, _Thought):
-            text = _whole("".join(part.text))
+            return TextBlock(text=_without_surrogates("".join(part)))
+        if isinstance(part, _PartialThinking):
+            text = _without_surrogates("".join(part.text))
             return ThinkingBlock(text=text, signature=part.signature, redacted=part.redacted)
         if not part.id or part.id in taken:
             part.id = self._ids()  # some servers give none, or the same one twice
         taken.add(part.id)
-        return tool_call(part.id, part.name, "".join(part.arguments))
+        return parse_tool_call(part.id, part.name, "".join(part.arguments))
 
 
-def tool_call(id: str, name: str, arguments: str) -> ToolCallBlock:
+def parse_tool_call(id: str, name: str, arguments: str) -> ToolCallBlock:
     """Return a call; *arguments* that are not a JSON object of whole text are kept as they are, in ``invalid``."""
     if not arguments.strip():
-        return ToolCallBlock(id=_whole(id), name=_whole(name))
+        return ToolCallBlock(id=_without_surrogates(id), name=_without_surrogates(name))
     try:
-        parsed: Any = json.loads(arguments, parse_constant=_refused)
+        parsed: Any = json.loads(arguments, parse_constant=_reject_constant)
         json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         parsed = None
     if isinstance(parsed, dict):
-        return ToolCallBlock(id=_whole(id), name=_whole(name), arguments=parsed)
-    return ToolCallBlock(id=_whole(id), name=_whole(name), invalid=_whole(arguments))
+        return ToolCallBlock(id=_without_surrogates(id), name=_without_surrogates(name), arguments=parsed)
+    return ToolCallBlock(
+        id=_without_surrogates(id), name=_without_surrogates(name), invalid=_without_surrogates(arguments)
+    )
 
 
 @asynccontextmanager
-async def closing(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
+async def closing_stream(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
     """Close a reply wherever it is left."""
     try:
         yield deltas
@@ -166,15 +168,17 @@ async def closing(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[D
             await close()
 
 
-def streaming(provider: Provider, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+def open_stream(provider: Provider, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
     """Open a reply and close it, wherever it is left."""
-    return closing(provider.stream(request))
+    return closing_stream(provider.stream(request))
 
 
-async def complete(provider: Provider, request: Request, collector: Collector | None = None) -> Response:
+async def collect_response(
+    provider: Provider, request: Request, collector: ResponseAccumulator | None = None
+) -> Response:
     """Return the whole reply to *request*; where it fails, *collector* has what there was of it."""
-    collector = Collector() if collector is None else collector
-    async with streaming(provider, request) as deltas:
+    collector = ResponseAccumulator() if collector is None else collector
+    async with open_stream(provider, request) as deltas:
         async for delta in deltas:
             collector.add(delta)
     if collector.stop is None:
@@ -182,14 +186,14 @@ async def complete(provider: Provider, request: Request, collector: Collector | 
     return collector.response()
 
 
-def _is_closed(thought: _Thought) -> bool:
+def _is_finished_thinking(thought: _PartialThinking) -> bool:
     return thought.signature is not None or thought.redacted is not None
 
 
-def _whole(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """Return *text* without lone surrogates, which no file and no other server would take."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _refused(constant: str) -> Any:
+def _reject_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")

@@ -18,13 +18,13 @@ from urllib.parse import quote
 
 from agent.errors import ArgumentError
 from agent.providers.base import (
-    SETTINGS,
+    SETTING_NAMES,
     Capabilities,
     Delta,
     ModelInfo,
     ModelSettings,
     Request,
-    Stop,
+    StopPiece,
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
@@ -32,14 +32,14 @@ from agent.providers.base import (
     UsagePiece,
 )
 from agent.providers.http_provider import (
-    Endpoint,
-    EndpointProvider,
-    Reader,
-    bearer,
-    checked_key,
-    count_of,
-    part_of,
-    text_of,
+    HttpProvider,
+    ProviderEndpoint,
+    ReplyReader,
+    bearer_header,
+    checked_api_key,
+    count_or_zero,
+    object_field,
+    text_or_empty,
 )
 from agent.results import StopReason, Usage
 from memory import (
@@ -54,29 +54,29 @@ from memory import (
 )
 from memory.http import HttpClient, ServerEvent
 
-_CHOICES = {"none": "none", "required": "any"}
-_EPHEMERAL = {"type": "ephemeral"}
-LEAST_BUDGET = 1024
+_TOOL_CHOICE_TYPES = {"none": "none", "required": "any"}
+_CACHE_CONTROL = {"type": "ephemeral"}
+MIN_THINKING_BUDGET = 1024
 
 
-def payload(request: Request, model: str, *, max_tokens: int, cache: bool) -> dict[str, Any]:
+def anthropic_payload(request: Request, model: str, *, max_tokens: int, cache: bool) -> dict[str, Any]:
     """Return the body of the request; *max_tokens*, which the format demands, is used where none is set.
 
     *cache* marks the last block, so that the next request is charged less for what it repeats.
     """
-    body: dict[str, Any] = {"model": model, "messages": _messages(request), "stream": True}
+    body: dict[str, Any] = {"model": model, "messages": _message_params(request), "stream": True}
     if system := request.system_words:
         body["system"] = system
     if request.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tools"] = [_tool_param(spec) for spec in request.tools]
         if request.tool_choice != "auto":
-            body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
+            body["tool_choice"] = {"type": _TOOL_CHOICE_TYPES[request.tool_choice]}
     if cache:
-        body["cache_control"] = _EPHEMERAL
-    return {**body, **_settings(request.settings, max_tokens), **request.settings.extra}
+        body["cache_control"] = _CACHE_CONTROL
+    return {**body, **_setting_params(request.settings, max_tokens), **request.settings.extra}
 
 
-def _settings(settings: ModelSettings, max_tokens: int) -> dict[str, Any]:
+def _setting_params(settings: ModelSettings, max_tokens: int) -> dict[str, Any]:
     named: dict[str, Any] = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
@@ -85,8 +85,8 @@ def _settings(settings: ModelSettings, max_tokens: int) -> dict[str, Any]:
         "max_tokens": max_tokens if settings.max_tokens is None else settings.max_tokens,
     }
     if isinstance(settings.thinking, int):
-        if settings.thinking < LEAST_BUDGET:
-            raise ArgumentError("thinking", settings.thinking, f"a budget of at least {LEAST_BUDGET} is needed")
+        if settings.thinking < MIN_THINKING_BUDGET:
+            raise ArgumentError("thinking", settings.thinking, f"a budget of at least {MIN_THINKING_BUDGET} is needed")
         if settings.max_tokens is None:
             named["max_tokens"] = max_tokens + settings.thinking
         elif settings.thinking >= settings.max_tokens:
@@ -102,15 +102,15 @@ def _settings(settings: ModelSettings, max_tokens: int) -> dict[str, Any]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _tool_param(spec: ToolSpec) -> dict[str, Any]:
     return {"name": spec.name, "description": spec.description, "input_schema": dict(spec.parameters)}
 
 
-def _messages(request: Request) -> list[dict[str, Any]]:
+def _message_params(request: Request) -> list[dict[str, Any]]:
     joined: list[dict[str, Any]] = []
     for message in request.conversation:
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = list(_blocks(message))
+        blocks = list(_content_blocks(message))
         if not blocks:
             continue
         if joined and joined[-1]["role"] == role:
@@ -121,29 +121,29 @@ def _messages(request: Request) -> list[dict[str, Any]]:
     return joined
 
 
-def _blocks(message: Message) -> Iterable[dict[str, Any]]:
+def _content_blocks(message: Message) -> Iterable[dict[str, Any]]:
     for block in message.blocks:
-        said = _block(block)
+        said = _content_block(block)
         if said is not None:
             yield said
 
 
-def _block(block: Block) -> dict[str, Any] | None:
+def _content_block(block: Block) -> dict[str, Any] | None:
     if isinstance(block, TextBlock):
         # An empty text is refused by the server, and says nothing.
         return {"type": "text", "text": block.text} if block.text.strip() else None
     if isinstance(block, ImageBlock):
-        return _image(block)
+        return _image_param(block)
     if isinstance(block, DocumentBlock):
-        return _document(block)
+        return _document_param(block)
     if isinstance(block, ThinkingBlock):
-        return _thinking(block)
+        return _thinking_block(block)
     if isinstance(block, ToolCallBlock):
-        return {"type": "tool_use", "id": _id(block.id), "name": block.name, "input": block.arguments}
-    return _result(block)
+        return {"type": "tool_use", "id": _tool_use_id(block.id), "name": block.name, "input": block.arguments}
+    return _tool_result_param(block)
 
 
-def _thinking(block: ThinkingBlock) -> dict[str, Any] | None:
+def _thinking_block(block: ThinkingBlock) -> dict[str, Any] | None:
     if block.redacted is not None:
         return {"type": "redacted_thinking", "data": block.redacted}
     if block.signature is None:
@@ -151,9 +151,9 @@ def _thinking(block: ThinkingBlock) -> dict[str, Any] | None:
     return {"type": "thinking", "thinking": block.text, "signature": block.signature}
 
 
-def _result(block: ToolResultBlock) -> dict[str, Any]:
-    said: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(block.call_id)}
-    content = _result_content(block.content)
+def _tool_result_param(block: ToolResultBlock) -> dict[str, Any]:
+    said: dict[str, Any] = {"type": "tool_result", "tool_use_id": _tool_use_id(block.call_id)}
+    content = _tool_result_content(block.content)
     if content:
         said["content"] = content
     if block.is_error:
@@ -161,34 +161,34 @@ def _result(block: ToolResultBlock) -> dict[str, Any]:
     return said
 
 
-def _id(given: str) -> str:
+def _tool_use_id(given: str) -> str:
     """Return the id of a call as the format takes it; another provider's may have other characters."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", given)
 
 
-def _result_content(content: Sequence[TextBlock | ImageBlock]) -> list[dict[str, Any]]:
-    return [said for block in content if (said := _block(block)) is not None]
+def _tool_result_content(content: Sequence[TextBlock | ImageBlock]) -> list[dict[str, Any]]:
+    return [said for block in content if (said := _content_block(block)) is not None]
 
 
-def _image(block: ImageBlock) -> dict[str, Any]:
-    return {"type": "image", "source": _source(block.media_type, block.data)}
+def _image_param(block: ImageBlock) -> dict[str, Any]:
+    return {"type": "image", "source": _base64_source(block.media_type, block.data)}
 
 
-def _document(block: DocumentBlock) -> dict[str, Any]:
+def _document_param(block: DocumentBlock) -> dict[str, Any]:
     if block.media_type == "text/plain":
         text = block.data.decode("utf-8", "replace")
         source: dict[str, Any] = {"type": "text", "media_type": "text/plain", "data": text}
     else:
-        source = _source(block.media_type, block.data)
+        source = _base64_source(block.media_type, block.data)
     said: dict[str, Any] = {"type": "document", "source": source}
     return {**said, "title": block.name} if block.name else said
 
 
-def _source(media_type: str, data: bytes) -> dict[str, Any]:
+def _base64_source(media_type: str, data: bytes) -> dict[str, Any]:
     return {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode()}
 
 
-_STOPS = {
+_ANTHROPIC_STOP_REASONS = {
     "end_turn": StopReason.STOP,
     "stop_sequence": StopReason.STOP,
     "pause_turn": StopReason.STOP,
@@ -197,13 +197,13 @@ _STOPS = {
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
     "refusal": StopReason.REFUSAL,
 }
-_PASSING = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
+_TRANSIENT_ERROR_TYPES = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
 
 
-class EventReader:
+class AnthropicEventReader:
     """Reads one reply of *endpoint*: ``read`` each event's data, then ``finish``."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ProviderEndpoint) -> None:
         self._endpoint = endpoint
         self._counts: dict[str, Any] = {}
         self._reason: str | None = None
@@ -223,28 +223,28 @@ class EventReader:
         value = self._endpoint.object_of(frame.data)
         kind = value.get("type") or frame.event
         if kind == "error":
-            error = part_of(value, "error") or value
-            raise self._endpoint.complained(error, transient=error.get("type") in _PASSING)
+            error = object_field(value, "error") or value
+            raise self._endpoint.complained(error, transient=error.get("type") in _TRANSIENT_ERROR_TYPES)
         if kind == "message_start":
-            yield from self._usage(part_of(value, "message").get("usage"))
+            yield from self._usage(object_field(value, "message").get("usage"))
         elif kind == "content_block_start":
-            yield from self._started(self._index(value), part_of(value, "content_block"))
+            yield from self._started(self._index(value), object_field(value, "content_block"))
         elif kind == "content_block_delta":
-            yield from self._more(self._index(value), part_of(value, "delta"))
+            yield from self._more(self._index(value), object_field(value, "delta"))
         elif kind == "content_block_stop":
             yield from self._ended(self._index(value))
         elif kind == "message_delta":
-            self._reason = text_of(part_of(value, "delta").get("stop_reason")) or self._reason
+            self._reason = text_or_empty(object_field(value, "delta").get("stop_reason")) or self._reason
             yield from self._usage(value.get("usage"))
         elif kind == "message_stop":
             self._done = True
 
-    def finish(self) -> Stop:
+    def finish(self) -> StopPiece:
         """Return why the reply ended; raise where it broke off."""
         if not self._done or self._reason is None:
             raise self._endpoint.broken("the reply broke off before its end", transient=True)
-        reason = _STOPS.get(self._reason, StopReason.STOP)
-        return Stop(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._has_calls else reason)
+        reason = _ANTHROPIC_STOP_REASONS.get(self._reason, StopReason.STOP)
+        return StopPiece(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._has_calls else reason)
 
     def _index(self, value: dict[str, Any]) -> int:
         index = value.get("index")
@@ -254,30 +254,30 @@ class EventReader:
 
     def _started(self, index: int, block: dict[str, Any]) -> Iterator[Delta]:
         kind = block.get("type")
-        if kind == "text" and (text := text_of(block.get("text"))):
+        if kind == "text" and (text := text_or_empty(block.get("text"))):
             yield TextPiece(text)
         elif kind == "thinking":
-            signature = text_of(block.get("signature")) or None
-            if text_of(block.get("thinking")) or signature:
-                yield ThinkingPiece(text_of(block.get("thinking")), signature)
+            signature = text_or_empty(block.get("signature")) or None
+            if text_or_empty(block.get("thinking")) or signature:
+                yield ThinkingPiece(text_or_empty(block.get("thinking")), signature)
         elif kind == "redacted_thinking":
-            yield ThinkingPiece(redacted=text_of(block.get("data")))
+            yield ThinkingPiece(redacted=text_or_empty(block.get("data")))
         elif kind == "tool_use":
             self._has_calls = True
             given = block.get("input")
             self._given[index] = (json.dumps(given, ensure_ascii=False) if given else "", False)
-            yield ToolCallPiece(index, text_of(block.get("id")), text_of(block.get("name")))
+            yield ToolCallPiece(index, text_or_empty(block.get("id")), text_or_empty(block.get("name")))
 
     def _more(self, index: int, delta: dict[str, Any]) -> Iterator[Delta]:
         kind = delta.get("type")
-        if kind == "text_delta" and (text := text_of(delta.get("text"))):
+        if kind == "text_delta" and (text := text_or_empty(delta.get("text"))):
             yield TextPiece(text)
-        elif kind == "thinking_delta" and (text := text_of(delta.get("thinking"))):
+        elif kind == "thinking_delta" and (text := text_or_empty(delta.get("thinking"))):
             yield ThinkingPiece(text)
-        elif kind == "signature_delta" and (signature := text_of(delta.get("signature"))):
+        elif kind == "signature_delta" and (signature := text_or_empty(delta.get("signature"))):
             yield ThinkingPiece(signature=signature)
         elif kind == "input_json_delta" and index in self._given:
-            text = text_of(delta.get("partial_json"))
+            text = text_or_empty(delta.get("partial_json"))
             if text:
                 self._given[index] = ("", True)
                 yield ToolCallPiece(index, arguments=text)
@@ -293,36 +293,39 @@ class EventReader:
         """Counts are cumulative; what a later event leaves out stays as it was."""
         if isinstance(given, dict):
             self._counts.update({name: value for name, value in given.items() if value is not None})
-            yield UsagePiece(usage_of(self._counts))
+            yield UsagePiece(anthropic_usage(self._counts))
 
 
-def usage_of(given: dict[str, Any]) -> Usage:
+def anthropic_usage(given: dict[str, Any]) -> Usage:
     """Return the counts of a ``usage`` object: its input leaves out what was read from or written to the cache."""
-    read, written = count_of(given.get("cache_read_input_tokens")), count_of(given.get("cache_creation_input_tokens"))
+    read, written = (
+        count_or_zero(given.get("cache_read_input_tokens")),
+        count_or_zero(given.get("cache_creation_input_tokens")),
+    )
     return Usage(
-        input=count_of(given.get("input_tokens")) + read + written,
-        output=count_of(given.get("output_tokens")),
+        input=count_or_zero(given.get("input_tokens")) + read + written,
+        output=count_or_zero(given.get("output_tokens")),
         cache_read=read,
         cache_write=written,
-        reasoning=count_of(part_of(given, "output_tokens_details").get("thinking_tokens")),
+        reasoning=count_or_zero(object_field(given, "output_tokens_details").get("thinking_tokens")),
     )
 
 
-BASE_URL = "https://api.anthropic.com"
-VERSION = "2026-10-21"
-_HINTS = {
+ANTHROPIC_API_URL = "https://api.anthropic.com"
+ANTHROPIC_VERSION = "2026-10-21"
+_ANTHROPIC_HINTS = {
     401: "the key was refused; is ANTHROPIC_API_KEY that of this endpoint?",
     403: "the key may not use this model",
     404: "no such model, or the address is wrong: it has no /v1 at its end",
 }
-_UNKNOWN = frozenset({"min_p", "presence_penalty", "frequency_penalty", "seed"})
-_SAMPLING = frozenset({"temperature", "top_p", "top_k"})
-_SAMPLING_ENDED = "2026-10-21"
+_UNSUPPORTED_SETTINGS = frozenset({"min_p", "presence_penalty", "frequency_penalty", "seed"})
+_SAMPLING_PARAMETERS = frozenset({"temperature", "top_p", "top_k"})
+_FIRST_VERSION_WITHOUT_SAMPLING = "2026-10-21"
 """From this version on the format has no sampling settings, and keys go as bearer tokens."""
-_PAGES = 20
+_MAX_MODEL_PAGES = 20
 
 
-class AnthropicProvider(EndpointProvider):
+class AnthropicProvider(HttpProvider):
     """Streams replies of *model* at *base_url* (without ``/v1``).
 
     *api_key* is sent where given and never shown. *max_tokens*, which the format demands, is the limit of output
@@ -336,48 +339,56 @@ class AnthropicProvider(EndpointProvider):
         model: str,
         *,
         api_key: str | None = None,
-        base_url: str = BASE_URL,
+        base_url: str = ANTHROPIC_API_URL,
         max_tokens: int = 8192,
         cache: bool = False,
-        version: str = VERSION,
+        version: str = ANTHROPIC_VERSION,
         headers: Mapping[str, str] | None = None,
         client: HttpClient | None = None,
     ) -> None:
         if type(max_tokens) is not int or max_tokens < 1:
             raise ArgumentError("max_tokens", max_tokens, "at least 1 is needed")
         if not isinstance(version, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", version):
-            raise ArgumentError("version", version, f"a date such as {VERSION} is needed")
+            raise ArgumentError("version", version, f"a date such as {ANTHROPIC_VERSION} is needed")
         self._max_tokens, self._cache = max_tokens, cache
-        self._samples = version < _SAMPLING_ENDED
-        key = checked_key(api_key)
-        carrying = ({"x-api-key": key} if key else {}) if self._samples else bearer(api_key)
+        self._samples = version < _FIRST_VERSION_WITHOUT_SAMPLING
+        key = checked_api_key(api_key)
+        carrying = ({"x-api-key": key} if key else {}) if self._samples else bearer_header(api_key)
         sent = {**(headers or {}), "anthropic-version": version, **carrying}
-        super().__init__(Endpoint(base_url, name=model, headers=sent, key=key, hints=_HINTS, client=client), model)
+        super().__init__(
+            ProviderEndpoint(base_url, name=model, headers=sent, key=key, hints=_ANTHROPIC_HINTS, client=client), model
+        )
 
     @property
     def capabilities(self) -> Capabilities:
         """What the format can say in this version."""
-        return Capabilities(SETTINGS - _UNKNOWN - (frozenset() if self._samples else _SAMPLING))
+        return Capabilities(
+            SETTING_NAMES - _UNSUPPORTED_SETTINGS - (frozenset() if self._samples else _SAMPLING_PARAMETERS)
+        )
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""
         found: list[ModelInfo] = []
         after = ""
-        for _ in range(_PAGES):
+        for _ in range(_MAX_MODEL_PAGES):
             answer = await self._endpoint.get("/v1/models?limit=1000" + (f"&after_id={quote(after)}" if after else ""))
             listed = answer.get("data") if isinstance(answer, dict) else None
             if not isinstance(listed, list):
                 raise self._endpoint.broken("the list of models has an unknown shape")
             named = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
             found += [
-                ModelInfo(one["id"], text_of(one.get("display_name")), count_of(one.get("max_input_tokens")) or None)
+                ModelInfo(
+                    one["id"],
+                    text_or_empty(one.get("display_name")),
+                    count_or_zero(one.get("max_input_tokens")) or None,
+                )
                 for one in named
             ]
-            after = text_of(answer.get("last_id"))
+            after = text_or_empty(answer.get("last_id"))
             if answer.get("has_more") is not True or not after:
                 break
         return sorted(found, key=lambda one: one.name)
 
-    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], Reader]:
-        body = payload(request, self._model, max_tokens=self._max_tokens, cache=self._cache)
-        return self._endpoint.events("/v1/messages", body), EventReader(self._endpoint)
+    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
+        body = anthropic_payload(request, self._model, max_tokens=self._max_tokens, cache=self._cache)
+        return self._endpoint.events("/v1/messages", body), AnthropicEventReader(self._endpoint)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from agent.context_items import Citation, ContextItem
+from agent.context_items import AnswerCitation, ContextItem
 from agent.errors import ArgumentError, Unsupported, choice
 from agent.results import StopReason, Usage
 from memory import Message
@@ -19,9 +19,9 @@ from memory import Message
 if TYPE_CHECKING:
     from vectorstore import Analyzer
 
-_NUMBERS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty")
-_SAMPLING = (*_NUMBERS, "top_k", "stop", "seed")
-_WHOLE = {"top_k": 0, "max_tokens": 1, "seed": None}
+_FLOAT_SETTINGS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty")
+_SAMPLING_SETTINGS = (*_FLOAT_SETTINGS, "top_k", "stop", "seed")
+_INTEGER_MINIMUMS = {"top_k": 0, "max_tokens": 1, "seed": None}
 
 Thinking: TypeAlias = Literal["off", "adaptive"] | int
 """Whether a model reasons before it answers: not, as it sees fit, or with a budget of so many tokens."""
@@ -51,11 +51,11 @@ class ModelSettings:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in _NUMBERS:
+        for name in _FLOAT_SETTINGS:
             value = getattr(self, name)
-            if value is not None and not _is_number(value):
+            if value is not None and not _is_finite_number(value):
                 raise ArgumentError(name, value, "a finite number is needed")
-        for name, least in _WHOLE.items():
+        for name, least in _INTEGER_MINIMUMS.items():
             value = getattr(self, name)
             if value is not None and (type(value) is not int or (least is not None and value < least)):
                 expected = "a whole number is needed" if least is None else f"at least {least} is needed"
@@ -69,13 +69,13 @@ class ModelSettings:
             raise ArgumentError("stop", self.stop, "a tuple of texts is needed")
 
 
-def _is_number(value: object) -> bool:
+def _is_finite_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def sampling(settings: ModelSettings, **other: str) -> dict[str, Any]:
+def sampling_fields(settings: ModelSettings, **other: str) -> dict[str, Any]:
     """Return what is set of how words are chosen, under the usual names, and of *other* (ours to theirs)."""
-    names = {name: name for name in _SAMPLING} | other
+    names = {name: name for name in _SAMPLING_SETTINGS} | other
     given = {theirs: getattr(settings, ours) for ours, theirs in names.items()}
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value is not None
@@ -166,11 +166,11 @@ class UsagePiece:
 class CitationPiece:
     """The answer rests on this."""
 
-    citation: Citation
+    citation: AnswerCitation
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAs:
+class StoredReply:
     """What history is to keep of this reply in place of its words: *text*, which may be empty, and *note*.
 
     For a reply that only repeats others' words: repeated in history they would be found again as its own.
@@ -181,7 +181,7 @@ class KeptAs:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopPiece:
     """The reply is over; *reason* may be given as its text."""
 
     reason: StopReason
@@ -190,7 +190,7 @@ class Stop:
         object.__setattr__(self, "reason", choice(StopReason, self.reason, "reason"))
 
 
-Delta: TypeAlias = TextPiece | ThinkingPiece | ToolCallPiece | UsagePiece | CitationPiece | KeptAs | Stop
+Delta: TypeAlias = TextPiece | ThinkingPiece | ToolCallPiece | UsagePiece | CitationPiece | StoredReply | StopPiece
 
 
 @runtime_checkable
@@ -198,7 +198,7 @@ class Provider(Protocol):
     """Something that answers.
 
     - Each call is a reply of its own; calls may run at the same time, in any event loop.
-    - Deltas come in the order of the reply; ``Stop`` comes exactly once, after all text and tool calls.
+    - Deltas come in the order of the reply; ``StopPiece`` comes exactly once, after all text and tool calls.
     - What the request asks and the provider cannot do raises before anything is sent.
     - Failures raise ``ProviderError``, in the middle of the stream too; a reply that breaks off raises.
       No error shows a key.
@@ -211,9 +211,9 @@ class Provider(Protocol):
         ...
 
 
-SETTINGS = frozenset(field.name for field in fields(ModelSettings)) - {"extra"}
-THINKING = frozenset({"off", "adaptive", "budget"})
-INPUTS = frozenset({"text", "image", "document"})
+SETTING_NAMES = frozenset(field.name for field in fields(ModelSettings)) - {"extra"}
+THINKING_MODES = frozenset({"off", "adaptive", "budget"})
+INPUT_TYPES = frozenset({"text", "image", "document"})
 TOOL_CHOICES = frozenset({"auto", "none", "required"})
 
 
@@ -222,9 +222,9 @@ class Capabilities:
     """What a provider honours: *settings* by their names in ``ModelSettings``, ways of *thinking* ("off",
     "adaptive", "budget"), kinds of *inputs* (block types), *tools* at all, and how they can be chosen."""
 
-    settings: frozenset[str] = SETTINGS
-    thinking: frozenset[str] = THINKING
-    inputs: frozenset[str] = INPUTS
+    settings: frozenset[str] = SETTING_NAMES
+    thinking: frozenset[str] = THINKING_MODES
+    inputs: frozenset[str] = INPUT_TYPES
     tools: bool = True
     tool_choices: frozenset[str] = TOOL_CHOICES
 
@@ -244,7 +244,7 @@ class ModelInfo:
 
 
 @runtime_checkable
-class Describing(Protocol):
+class DescribedProvider(Protocol):
     """A provider that says what it can do; one that does not is taken to do everything."""
 
     @property
@@ -255,13 +255,13 @@ class Describing(Protocol):
 
 def capabilities_of(provider: object) -> Capabilities | None:
     """Return what *provider* says of itself; None where it says nothing."""
-    return provider.capabilities if isinstance(provider, Describing) else None
+    return provider.capabilities if isinstance(provider, DescribedProvider) else None
 
 
 def check_request(request: Request, can: Capabilities, provider: str) -> None:
     """Raise ``Unsupported`` for the first thing that *request* asks and *provider* cannot do."""
     settings = request.settings
-    for name in sorted(SETTINGS - can.settings):
+    for name in sorted(SETTING_NAMES - can.settings):
         if getattr(settings, name) is not None:
             raise Unsupported(provider, name, getattr(settings, name))
     if settings.thinking is not None:
@@ -274,5 +274,5 @@ def check_request(request: Request, can: Capabilities, provider: str) -> None:
         raise Unsupported(provider, "tool_choice", request.tool_choice)
     for message in request.messages:
         for block in message.blocks:
-            if block.type in INPUTS and block.type not in can.inputs:
+            if block.type in INPUT_TYPES and block.type not in can.inputs:
                 raise Unsupported(provider, "input", block.type)

@@ -20,24 +20,24 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from agent.context_items import Citation, ContextItem, cited
+from agent.context_items import AnswerCitation, ContextItem, cite_item
 from agent.errors import ArgumentError
-from agent.providers.base import CitationPiece, Delta, KeptAs, Request, Stop, TextPiece
+from agent.providers.base import CitationPiece, Delta, Request, StopPiece, StoredReply, TextPiece
 from agent.results import StopReason
 from memory import Passage, cite
 from vectorstore import Analyzer
 
 # Question marks: Latin, full width, Arabic, doubled, Greek.
-_MARK = re.compile("[?\uff1f\u061f\u2047\u037e](?=[\\s\"'\u201d\u2019\u00bb)\\]]|$)")
-_OPENING = re.compile(
+_QUESTION_MARK = re.compile("[?\uff1f\u061f\u2047\u037e](?=[\\s\"'\u201d\u2019\u00bb)\\]]|$)")
+_LEADING_WORDS = re.compile(
     r"(?:[\W_]+|(?:and|but|so|then|ok|okay|well|hey|hi|hello|please|now|also|mneme)\b(?!'))*", re.IGNORECASE
 )
-_ASKED_ABOUT = (
+_QUESTION_SUBJECTS = (
     r"i|you|he|she|it|we|they|there|this|that|these|those|the|my|your|our|his|her|their|any\w*|some\w*|every\w*|all"
 )
-_BEGINS = re.compile(
+_QUESTION_START = re.compile(
     r"(?:who|whom|whose|what|when|where|why|which|how)(?:'s|'re|'d|'ll)?\b"
-    rf"|(?:do|does|did|is|are|was|were|am|can|could|will|would|should|shall|has|have|had)\s+(?:{_ASKED_ABOUT})\b"
+    rf"|(?:do|does|did|is|are|was|were|am|can|could|will|would|should|shall|has|have|had)\s+(?:{_QUESTION_SUBJECTS})\b"
     r"|(?:tell|remind|show)\s+me\b(?!\s+to\b)|(?:list|find|search|summari[sz]e|explain|describe|quote)\s"
     r"|(?:wer|wen|wem|wessen|wann|wohin|woher|warum|wieso|weshalb|welche[rsnm]?)\b"
     r"|(?:qui|quoi|quand|où|pourquoi|combien|quels?|quelles?|est-ce)\b"
@@ -45,31 +45,31 @@ _BEGINS = re.compile(
     r"|(?:quando|dove|perché|quanto|quale|quali|quem|onde|qual|quais)\b",
     re.IGNORECASE,
 )
-_STATES = re.compile(r"(?:when|where|how|what)\b.*,|(?:list|find|quote)\s.*\b(?:is|was|are|were)\b", re.IGNORECASE)
+_STATEMENT = re.compile(r"(?:when|where|how|what)\b.*,|(?:list|find|quote)\s.*\b(?:is|was|are|were)\b", re.IGNORECASE)
 
 
 def is_question(text: str) -> bool:
     """Whether *text* asks something: a question mark that ends a sentence, or words that begin a question."""
     bare = text.strip()
-    if _MARK.search(bare):
+    if _QUESTION_MARK.search(bare):
         return True
-    opened = bare[len(_OPENING.match(bare)[0]) :]  # type: ignore[index]  # it matches the empty text too
+    opened = bare[len(_LEADING_WORDS.match(bare)[0]) :]  # type: ignore[index]  # it matches the empty text too
     # "When I was young, we lived in Porto." and "What a day!" begin like questions and state something.
-    return bool(_BEGINS.match(opened)) and not opened.endswith("!") and not _STATES.match(opened)
+    return bool(_QUESTION_START.match(opened)) and not opened.endswith("!") and not _STATEMENT.match(opened)
 
 
-NOTHING = "Nothing here is about this."
-DOUBTFUL = "Nothing here seems to be about this; the nearest is:"
-OTHER = "Something like it was said, but by or about someone else:"
-_SHOWN = 200
-_BESIDE = 0.8
+NOTHING_FOUND_TEXT = "Nothing here is about this."
+DOUBTFUL_TEXT = "Nothing here seems to be about this; the nearest is:"
+OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
+_ECHO_LENGTH = 200
+_CERTAIN_SCORE_SHARE = 0.8
 """Share of the best one's score from which a memory is quoted beside it without a word of the question."""
-_NEAR = 1 / 3
+_NEAREST_TERM_SHARE = 1 / 3
 """Share of the question's telling words that a memory must hold to be shown as the nearest one, in doubt."""
-_FEW = 20
+_SMALL_MEMORY = 20
 """Among so few memories the nearest one is always shown, in doubt: a look at it costs less than what it would miss."""
-_MARKS = ("?", "\uff1f", "\u061f")
-Terms: TypeAlias = Callable[[str], Sequence[str]]
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
+TermFunction: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class QuotingProvider:
@@ -96,84 +96,88 @@ class QuotingProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """As the protocol says."""
-        question = (request.question or _last_words(request)).strip()
+        question = (request.question or _last_user_text(request)).strip()
         if request.remembers and not is_question(question):
-            yield TextPiece(_acknowledged(question))
-            yield KeptAs(note="acknowledged")
+            yield TextPiece(_acknowledgement(question))
+            yield StoredReply(note="acknowledged")
         else:
             quotes = self._chosen(question, request)
             if quotes and request.abstain is not None:
-                yield TextPiece((OTHER if request.abstain == "other" else DOUBTFUL) + "\n")
+                yield TextPiece((OTHER_SPEAKER_TEXT if request.abstain == "other" else DOUBTFUL_TEXT) + "\n")
             for place, quote in enumerate(quotes):
-                yield TextPiece(("\n" if place else "") + _line(quote, request))
+                yield TextPiece(("\n" if place else "") + _quote_line(quote, request))
                 yield CitationPiece(quote)
             if not quotes:
-                yield TextPiece(NOTHING)
-            yield KeptAs(note="quoted" if quotes else "nothing found")
-        yield Stop(StopReason.STOP)
+                yield TextPiece(NOTHING_FOUND_TEXT)
+            yield StoredReply(note="quoted" if quotes else "nothing found")
+        yield StopPiece(StopReason.STOP)
 
-    def _chosen(self, question: str, request: Request) -> list[Citation]:
+    def _chosen(self, question: str, request: Request) -> list[AnswerCitation]:
         """Return what is quoted, best first; in doubt the best one, and only if it may be about the question."""
         terms = (request.analyzer or self._analyzer).terms
-        asked, wanted = _folded(question), set(terms(question))
-        items = [item for item in request.context if _folded(item.text) != asked]
-        told = [item for item in items if not _asks(item)]
+        asked, wanted = _comparable_text(question), set(terms(question))
+        items = [item for item in request.context if _comparable_text(item.text) != asked]
+        told = [item for item in items if not _is_stored_question(item)]
         best = told or items
         if not best:
             return []
         if request.abstain == "nothing":
-            few = request.searched is not None and request.searched <= _FEW
-            best = best[:1] if few or len(_held(wanted, best[0], terms)) >= _NEAR * max(len(wanted), 1) else []
+            few = request.searched is not None and request.searched <= _SMALL_MEMORY
+            best = (
+                best[:1]
+                if few or len(_shared_terms(wanted, best[0], terms)) >= _NEAREST_TERM_SHARE * max(len(wanted), 1)
+                else []
+            )
         top = max((item.score for item in best), default=0.0)
         floor = top * self._share if top > 0 else top
-        beside = top * _BESIDE if top > 0 else top
+        beside = top * _CERTAIN_SCORE_SHARE if top > 0 else top
         # What shares no telling word with the question and scored well below the best is there for want of better.
         near = [one for one in best if one.score >= floor]
-        likely = [one for one in near if one.score >= beside or not wanted or _held(wanted, one, terms)]
+        likely = [one for one in near if one.score >= beside or not wanted or _shared_terms(wanted, one, terms)]
         chosen = sorted(likely, key=lambda one: -one.score)[: self._quotes]
         quotes = [quote for item in chosen if (quote := self._quoted(question, item, terms)).quote]
         # Numbered as they are shown: whoever reads the answer sees no other numbers.
         return [replace(quote, number=number) for number, quote in enumerate(quotes, start=1)]
 
-    def _quoted(self, question: str, item: ContextItem, terms: Terms) -> Citation:
+    def _quoted(self, question: str, item: ContextItem, terms: TermFunction) -> AnswerCitation:
         """Return the part of *item* that is about *question*; a short memory whole."""
         if item.lane == "conversation" and len(item.text) <= self._limit:
-            return cited(item)
+            return cite_item(item)
         passage = Passage(id=item.id, text=item.text, document=item.source)
         found = cite(question, [passage], terms=terms, limit=self._limit)
-        return cited(item, found[0].start, found[0].end)
+        return cite_item(item, found[0].start, found[0].end)
 
 
-def _line(quote: Citation, request: Request) -> str:
+def _quote_line(quote: AnswerCitation, request: Request) -> str:
     """Return a quote as it is shown: its words on one line, its number, and who said it, where that is not clear."""
     words = " ".join(quote.quote.split())
     where = f" ({quote.where})" if request.abstain == "other" and quote.speaker else ""
     return f"“{words}” [{quote.number}]{where}"
 
 
-def _acknowledged(statement: str) -> str:
+def _acknowledgement(statement: str) -> str:
     words = " ".join(statement.split())
-    shown = words if len(words) <= _SHOWN else words[: _SHOWN - 1].rstrip() + "…"
+    shown = words if len(words) <= _ECHO_LENGTH else words[: _ECHO_LENGTH - 1].rstrip() + "…"
     return f"Noted: “{shown}”"
 
 
-def _asks(item: ContextItem) -> bool:
+def _is_stored_question(item: ContextItem) -> bool:
     """Whether *item* is a question that was asked once: it answers nothing."""
     if item.lane != "conversation":
         return False
-    marked = any(mark in item.text for mark in _MARKS)
-    return item.text.rstrip().endswith(_MARKS) if marked else is_question(item.text)
+    marked = any(mark in item.text for mark in _QUESTION_MARKS)
+    return item.text.rstrip().endswith(_QUESTION_MARKS) if marked else is_question(item.text)
 
 
-def _held(wanted: set[str], item: ContextItem, terms: Terms) -> set[str]:
+def _shared_terms(wanted: set[str], item: ContextItem, terms: TermFunction) -> set[str]:
     """Return the telling words of the question that *item* holds."""
     return wanted.intersection(terms(item.text))
 
 
-def _folded(text: str) -> str:
+def _comparable_text(text: str) -> str:
     return " ".join("".join(character if character.isalnum() else " " for character in text.casefold()).split())
 
 
-def _last_words(request: Request) -> str:
+def _last_user_text(request: Request) -> str:
     users: Sequence[str] = [message.text for message in request.messages if message.role == "user"]
     return users[-1] if users else ""

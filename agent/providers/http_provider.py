@@ -15,22 +15,22 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from agent.errors import ArgumentError, ContextOverflow, ProviderError
-from agent.providers.base import Capabilities, Delta, Request, Stop, check_request
+from agent.providers.base import Capabilities, Delta, Request, StopPiece, check_request
 from memory import HttpConnectError, HttpError, HttpTimeout, is_loopback
 from memory.http import HttpClient, ServerEvent
 
-_SHOWN = 300
-_SHORTEST_KEY = 4
-_TOO_LONG = re.compile(
+_COMPLAINT_LENGTH = 300
+_MIN_KEY_LENGTH = 4
+_CONTEXT_OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|context (?:length|window|size)|prompt is too long|"
     r"maximum (?:context|prompt)|too many (?:input )?tokens|input is too long|request_too_large",
     re.IGNORECASE,
 )
 """How servers say that a request does not fit; there is no status of its own for it."""
-_REFUSING = frozenset({400, 413, 422, 500})
+_OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 
 
-class Endpoint:
+class ProviderEndpoint:
     """An address with its headers, asked through one HTTP client; closing leaves a client that was given open.
 
     *name* stands in errors; *key* is hidden in them; *hints* say in words what a status means there.
@@ -46,7 +46,7 @@ class Endpoint:
         hints: Mapping[int, str] | None = None,
         client: HttpClient | None = None,
     ) -> None:
-        self.url = checked_base(base_url)
+        self.url = checked_base_url(base_url)
         self.name = name
         self.key = key or ""
         self._headers = dict(headers)
@@ -74,8 +74,8 @@ class Endpoint:
             yield
         except HttpError as error:
             hint = self._hints.get(error.status or 0)
-            problem = hidden(f"{error} ({hint})" if hint else str(error), self.key)
-            if error.status in _REFUSING and _TOO_LONG.search(str(error)):
+            problem = redact_key(f"{error} ({hint})" if hint else str(error), self.key)
+            if error.status in _OVERFLOW_STATUSES and _CONTEXT_OVERFLOW.search(str(error)):
                 raise ContextOverflow(problem, provider=self.name, status=error.status) from error
             raise ProviderError(
                 problem,
@@ -94,11 +94,11 @@ class Endpoint:
         said = error.get("message") if isinstance(error, dict) else error
         kind = error.get("type") or error.get("code") if isinstance(error, dict) else None
         line = " ".join((said if isinstance(said, str) else "no reason given").split())
-        line = hidden(line, self.key)
-        line = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+        line = redact_key(line, self.key)
+        line = line if len(line) <= _COMPLAINT_LENGTH else line[: _COMPLAINT_LENGTH - 1] + "…"
         known = f"{line} {kind}" if isinstance(kind, str) else line
         problem = f"failed in the middle of the reply: {line}"
-        if _TOO_LONG.search(known):
+        if _CONTEXT_OVERFLOW.search(known):
             return ContextOverflow(problem, provider=self.name)
         return ProviderError(problem, provider=self.name, transient=transient)
 
@@ -118,16 +118,16 @@ class Endpoint:
             await self._client.aclose()
 
     def __repr__(self) -> str:
-        return repr(shown(self.url))
+        return repr(redacted_url(self.url))
 
 
-def bearer(api_key: str | None) -> dict[str, str]:
+def bearer_header(api_key: str | None) -> dict[str, str]:
     """Return the header that carries *api_key*; none without one."""
-    key = checked_key(api_key)
+    key = checked_api_key(api_key)
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def checked_key(api_key: str | None) -> str:
+def checked_api_key(api_key: str | None) -> str:
     """Return *api_key* as it is sent ("" for None); one that no header can carry raises, and is not shown."""
     if api_key is None:
         return ""
@@ -136,14 +136,14 @@ def checked_key(api_key: str | None) -> str:
     return api_key.strip()
 
 
-def checked_model(model: str) -> str:
+def checked_model_name(model: str) -> str:
     """Return *model*, if it is a name."""
     if not isinstance(model, str) or not model.strip():
         raise ArgumentError("model", model, "the name of a model is needed; list_models says which there are")
     return model
 
 
-def checked_base(base_url: str) -> str:
+def checked_base_url(base_url: str) -> str:
     """Return *base_url* without a trailing slash, if it is an http address."""
     expected = "an address such as http://localhost:8080/v1 is needed"
     if not isinstance(base_url, str):
@@ -154,11 +154,11 @@ def checked_base(base_url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise ArgumentError("base_url", shown(base_url), expected)
+        raise ArgumentError("base_url", redacted_url(base_url), expected)
     return base_url.rstrip("/")
 
 
-def shown(url: str) -> str:
+def redacted_url(url: str) -> str:
     """Return *url* without what may carry a key."""
     try:
         parts = urlsplit(url)
@@ -168,28 +168,28 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
-def hidden(text: str, key: str) -> str:
+def redact_key(text: str, key: str) -> str:
     """Return *text* without *key*; a placeholder of a few letters ("x", "no") is none, and is in every sentence."""
-    return text.replace(key, "[hidden]") if len(key) >= _SHORTEST_KEY else text
+    return text.replace(key, "[hidden]") if len(key) >= _MIN_KEY_LENGTH else text
 
 
-def text_of(value: Any) -> str:
+def text_or_empty(value: Any) -> str:
     """Return *value* if it is text, else nothing."""
     return value if isinstance(value, str) else ""
 
 
-def count_of(value: Any) -> int:
+def count_or_zero(value: Any) -> int:
     """Return *value* if it is a number of tokens, else 0."""
     return value if type(value) is int and value > 0 else 0
 
 
-def part_of(value: Any, name: str) -> dict[str, Any]:
+def object_field(value: Any, name: str) -> dict[str, Any]:
     """Return the object *name* of the object *value*; an empty one where there is none."""
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 
 
-class Reader(Protocol):
+class ReplyReader(Protocol):
     """Reads one reply, frame by frame: *done* once the server has said that nothing more comes."""
 
     @property
@@ -201,17 +201,17 @@ class Reader(Protocol):
         """Yield what one frame says; raise ``ProviderError`` where it is an error or cannot be read."""
         ...
 
-    def finish(self) -> Stop:
+    def finish(self) -> StopPiece:
         """Return why the reply ended; raise where it broke off."""
         ...
 
 
-class EndpointProvider(ABC):
+class HttpProvider(ABC):
     """A provider that asks *model* at *endpoint*."""
 
-    def __init__(self, endpoint: Endpoint, model: str) -> None:
+    def __init__(self, endpoint: ProviderEndpoint, model: str) -> None:
         self._endpoint = endpoint
-        self._model = checked_model(model)
+        self._model = checked_model_name(model)
 
     @property
     def remote(self) -> bool:
@@ -229,7 +229,7 @@ class EndpointProvider(ABC):
         """What the format can say."""
 
     @abstractmethod
-    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], Reader]:
+    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
         """Return the frames of the answer to *request*, and what reads them."""
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:

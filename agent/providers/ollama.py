@@ -15,37 +15,45 @@ from typing import Any
 
 from agent.errors import Unsupported
 from agent.providers.base import (
-    SETTINGS,
+    SETTING_NAMES,
     TOOL_CHOICES,
     Capabilities,
     Delta,
     ModelInfo,
     ModelSettings,
     Request,
-    Stop,
+    StopPiece,
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
     ToolSpec,
     UsagePiece,
-    sampling,
+    sampling_fields,
 )
-from agent.providers.http_provider import Endpoint, EndpointProvider, Reader, bearer, count_of, part_of, text_of
+from agent.providers.http_provider import (
+    HttpProvider,
+    ProviderEndpoint,
+    ReplyReader,
+    bearer_header,
+    count_or_zero,
+    object_field,
+    text_or_empty,
+)
 from agent.results import StopReason, Usage
 from memory import Block, DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from memory.http import HttpClient
 
 
-def payload(request: Request, model: str) -> dict[str, Any]:
+def ollama_payload(request: Request, model: str) -> dict[str, Any]:
     """Return the body of the request."""
-    body: dict[str, Any] = {"model": model, "messages": list(_messages(request)), "stream": True}
+    body: dict[str, Any] = {"model": model, "messages": list(_ollama_messages(request)), "stream": True}
     if request.tools and request.tool_choice != "none":
-        body["tools"] = [_tool(spec) for spec in request.tools]
-    return {**body, **_settings(request.settings), **request.settings.extra}
+        body["tools"] = [_tool_definition(spec) for spec in request.tools]
+    return {**body, **_option_fields(request.settings), **request.settings.extra}
 
 
-def _settings(settings: ModelSettings) -> dict[str, Any]:
-    options = sampling(settings, max_tokens="num_predict")
+def _option_fields(settings: ModelSettings) -> dict[str, Any]:
+    options = sampling_fields(settings, max_tokens="num_predict")
     given: dict[str, Any] = {"options": options} if options else {}
     if settings.response_schema is not None:
         given["format"] = dict(settings.response_schema)
@@ -56,25 +64,25 @@ def _settings(settings: ModelSettings) -> dict[str, Any]:
     return given
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _tool_definition(spec: ToolSpec) -> dict[str, Any]:
     function = {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
     return {"type": "function", "function": function}
 
 
-def _messages(request: Request) -> Iterable[dict[str, Any]]:
+def _ollama_messages(request: Request) -> Iterable[dict[str, Any]]:
     if system := request.system_words:
         yield {"role": "system", "content": system}
     for message in request.conversation:
         if message.role == "tool":
             for result in message.tool_results:
-                yield _result(result)
+                yield _ollama_tool_message(result)
         elif message.role == "assistant":
-            yield _assistant(message)
+            yield _ollama_assistant_message(message)
         else:
-            yield {"role": message.role, "content": _text(message.blocks), **_images(message.blocks)}
+            yield {"role": message.role, "content": _blocks_text(message.blocks), **_image_fields(message.blocks)}
 
 
-def _assistant(message: Message) -> dict[str, Any]:
+def _ollama_assistant_message(message: Message) -> dict[str, Any]:
     said: dict[str, Any] = {"role": "assistant", "content": message.text}
     thoughts = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
     if thoughts and message.tool_calls:
@@ -86,16 +94,16 @@ def _assistant(message: Message) -> dict[str, Any]:
     return said
 
 
-def _result(result: ToolResultBlock) -> dict[str, Any]:
+def _ollama_tool_message(result: ToolResultBlock) -> dict[str, Any]:
     content = f"Error: {result.text}" if result.is_error else result.text
-    return {"role": "tool", "content": content, "tool_name": result.name, **_images(result.content)}
+    return {"role": "tool", "content": content, "tool_name": result.name, **_image_fields(result.content)}
 
 
-def _text(blocks: Sequence[Block]) -> str:
-    return "\n\n".join(part for block in blocks if (part := _said(block)))
+def _blocks_text(blocks: Sequence[Block]) -> str:
+    return "\n\n".join(part for block in blocks if (part := _block_text(block)))
 
 
-def _said(block: Block) -> str:
+def _block_text(block: Block) -> str:
     if isinstance(block, TextBlock):
         return block.text
     if isinstance(block, DocumentBlock):
@@ -106,18 +114,22 @@ def _said(block: Block) -> str:
     return ""
 
 
-def _images(blocks: Sequence[Block]) -> dict[str, Any]:
+def _image_fields(blocks: Sequence[Block]) -> dict[str, Any]:
     images = [base64.b64encode(block.data).decode() for block in blocks if isinstance(block, ImageBlock)]
     return {"images": images} if images else {}
 
 
-_STOPS = {"length": StopReason.MAX_TOKENS, "content_filter": StopReason.CONTENT_FILTER, "refusal": StopReason.REFUSAL}
+_OLLAMA_STOP_REASONS = {
+    "length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.CONTENT_FILTER,
+    "refusal": StopReason.REFUSAL,
+}
 
 
-class LineReader:
+class OllamaLineReader:
     """Reads one reply of *endpoint*: ``read`` each line, then ``finish``."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ProviderEndpoint) -> None:
         self._endpoint = endpoint
         self._reason: str | None = None
         self._done = False
@@ -133,10 +145,10 @@ class LineReader:
         value = self._endpoint.object_of(frame)
         if value.get("error"):
             raise self._endpoint.complained(value["error"])
-        message = part_of(value, "message")
-        if thought := text_of(message.get("thinking")):
+        message = object_field(value, "message")
+        if thought := text_or_empty(message.get("thinking")):
             yield ThinkingPiece(thought)
-        if text := text_of(message.get("content")):
+        if text := text_or_empty(message.get("content")):
             yield TextPiece(text)
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
@@ -144,35 +156,35 @@ class LineReader:
                 yield self._call(call)
         if value.get("done") is True:
             self._done = True
-            self._reason = text_of(value.get("done_reason"))
-            yield UsagePiece(usage_of(value))
+            self._reason = text_or_empty(value.get("done_reason"))
+            yield UsagePiece(ollama_usage(value))
 
-    def finish(self) -> Stop:
+    def finish(self) -> StopPiece:
         """Return why the reply ended; raise where it broke off."""
         if not self._done:
             raise self._endpoint.broken("the reply broke off before its end", transient=True)
-        reason = _STOPS.get(self._reason or "", StopReason.STOP)
-        return Stop(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._calls else reason)
+        reason = _OLLAMA_STOP_REASONS.get(self._reason or "", StopReason.STOP)
+        return StopPiece(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._calls else reason)
 
     def _call(self, call: dict[str, Any]) -> ToolCallPiece:
         """Calls come whole, one after the other; an index that the server gives is not unique, so ours count."""
-        function = part_of(call, "function")
+        function = object_field(call, "function")
         arguments = function.get("arguments")
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
         index, self._calls = self._calls, self._calls + 1
-        return ToolCallPiece(index, text_of(call.get("id")), text_of(function.get("name")), text)
+        return ToolCallPiece(index, text_or_empty(call.get("id")), text_or_empty(function.get("name")), text)
 
 
-def usage_of(given: dict[str, Any]) -> Usage:
+def ollama_usage(given: dict[str, Any]) -> Usage:
     """Return the counts of the last line; the format tells neither caching nor reasoning."""
-    return Usage(input=count_of(given.get("prompt_eval_count")), output=count_of(given.get("eval_count")))
+    return Usage(input=count_or_zero(given.get("prompt_eval_count")), output=count_or_zero(given.get("eval_count")))
 
 
-BASE_URL = "http://127.0.0.1:11434"
-_HINTS = {404: "no such model there; `ollama pull` fetches it"}
+OLLAMA_API_URL = "http://127.0.0.1:11434"
+_OLLAMA_HINTS = {404: "no such model there; `ollama pull` fetches it"}
 
 
-class OllamaProvider(EndpointProvider):
+class OllamaProvider(HttpProvider):
     """Streams replies of *model* at *base_url* (without ``/v1``).
 
     *api_key* is for a server behind a guard; Ollama itself wants none. *headers* are added to each request. A
@@ -183,19 +195,21 @@ class OllamaProvider(EndpointProvider):
         self,
         model: str,
         *,
-        base_url: str = BASE_URL,
+        base_url: str = OLLAMA_API_URL,
         api_key: str | None = None,
         headers: Mapping[str, str] | None = None,
         client: HttpClient | None = None,
     ) -> None:
-        sent = {**(headers or {}), **bearer(api_key)}
-        super().__init__(Endpoint(base_url, name=model, headers=sent, key=api_key, hints=_HINTS, client=client), model)
+        sent = {**(headers or {}), **bearer_header(api_key)}
+        super().__init__(
+            ProviderEndpoint(base_url, name=model, headers=sent, key=api_key, hints=_OLLAMA_HINTS, client=client), model
+        )
 
     @property
     def capabilities(self) -> Capabilities:
         """What the format can say."""
         choices = TOOL_CHOICES - {"required"}
-        return Capabilities(SETTINGS, thinking=frozenset({"off", "adaptive"}), tool_choices=choices)
+        return Capabilities(SETTING_NAMES, thinking=frozenset({"off", "adaptive"}), tool_choices=choices)
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that are installed, sorted by name."""
@@ -203,8 +217,10 @@ class OllamaProvider(EndpointProvider):
         listed = answer.get("models") if isinstance(answer, dict) else None
         if not isinstance(listed, list):
             raise self._endpoint.broken("the list of models has an unknown shape")
-        names = [text_of(one.get("name")) or text_of(one.get("model")) for one in listed if isinstance(one, dict)]
+        names = [
+            text_or_empty(one.get("name")) or text_or_empty(one.get("model")) for one in listed if isinstance(one, dict)
+        ]
         return [ModelInfo(name) for name in sorted(filter(None, names))]
 
-    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], Reader]:
-        return self._endpoint.lines("/api/chat", payload(request, self._model)), LineReader(self._endpoint)
+    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
+        return self._endpoint.lines("/api/chat", ollama_payload(request, self._model)), OllamaLineReader(self._endpoint)

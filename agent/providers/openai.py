@@ -16,29 +16,29 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from agent.providers.base import (
-    SETTINGS,
+    SETTING_NAMES,
     Capabilities,
     Delta,
     ModelInfo,
     ModelSettings,
     Request,
-    Stop,
+    StopPiece,
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
     ToolSpec,
     UsagePiece,
-    sampling,
+    sampling_fields,
 )
 from agent.providers.http_provider import (
-    Endpoint,
-    EndpointProvider,
-    Reader,
-    bearer,
-    checked_base,
-    count_of,
-    part_of,
-    shown,
+    HttpProvider,
+    ProviderEndpoint,
+    ReplyReader,
+    bearer_header,
+    checked_base_url,
+    count_or_zero,
+    object_field,
+    redacted_url,
 )
 from agent.results import StopReason, Usage
 from memory import (
@@ -52,27 +52,27 @@ from memory import (
 )
 from memory.http import HttpClient, ServerEvent
 
-_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
+_VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
-def payload(request: Request, model: str, *, limit_field: str, reasoning_field: str | None) -> dict[str, Any]:
+def openai_payload(request: Request, model: str, *, limit_field: str, reasoning_field: str | None) -> dict[str, Any]:
     """Return the body of the request; *limit_field* is what the server calls the limit of output tokens."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": _joined(_messages(request, reasoning_field)),
+        "messages": _join_user_messages(_chat_messages(request, reasoning_field)),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
     if request.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tools"] = [_function_definition(spec) for spec in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = request.tool_choice
-    body.update(_settings(request.settings, limit_field))
+    body.update(_completion_settings(request.settings, limit_field))
     return body
 
 
-def _settings(settings: ModelSettings, limit_field: str) -> dict[str, Any]:
-    given = sampling(settings, max_tokens=limit_field, effort="reasoning_effort")
+def _completion_settings(settings: ModelSettings, limit_field: str) -> dict[str, Any]:
+    given = sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
     if settings.thinking == "off":
         given["reasoning_effort"] = "none"
     if settings.response_schema is not None:
@@ -81,45 +81,48 @@ def _settings(settings: ModelSettings, limit_field: str) -> dict[str, Any]:
     return {**given, **settings.extra}
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _function_definition(spec: ToolSpec) -> dict[str, Any]:
     function = {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
     return {"type": "function", "function": function}
 
 
-def _messages(request: Request, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
+def _chat_messages(request: Request, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
     if system := request.system_words:
         yield {"role": "system", "content": system}
     for message in request.conversation:
         if message.role == "tool":
-            yield from _results(message.tool_results)
+            yield from _tool_messages(message.tool_results)
         elif message.role == "assistant":
-            yield _assistant(message, reasoning_field)
+            yield _assistant_message(message, reasoning_field)
         else:
-            yield {"role": message.role, "content": _content(message.blocks), **_name(message)}
+            yield {"role": message.role, "content": _message_content(message.blocks), **_name_field(message)}
 
 
-def _joined(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _join_user_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return *messages* with neighbours of the user joined, as pictures of a tool's result and a prompt may be."""
     joined: list[dict[str, Any]] = []
     for message in messages:
         if joined and message["role"] == joined[-1]["role"] == "user":
-            joined[-1] = {**joined[-1], "content": [*_parts(joined[-1]["content"]), *_parts(message["content"])]}
+            joined[-1] = {
+                **joined[-1],
+                "content": [*_as_content_parts(joined[-1]["content"]), *_as_content_parts(message["content"])],
+            }
         else:
             joined.append(message)
     return joined
 
 
-def _parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [_text(content)] if isinstance(content, str) else content
+def _as_content_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [_text_part(content)] if isinstance(content, str) else content
 
 
-def _name(message: Message) -> dict[str, str]:
-    if message.role == "user" and message.name and _NAME.fullmatch(message.name):
+def _name_field(message: Message) -> dict[str, str]:
+    if message.role == "user" and message.name and _VALID_USER_NAME.fullmatch(message.name):
         return {"name": message.name}
     return {}
 
 
-def _assistant(message: Message, reasoning_field: str | None) -> dict[str, Any]:
+def _assistant_message(message: Message, reasoning_field: str | None) -> dict[str, Any]:
     said: dict[str, Any] = {"role": "assistant", "content": message.text}
     if reasoning_field is not None:
         thoughts = [block.text for block in message.blocks if isinstance(block, ThinkingBlock)]
@@ -127,17 +130,17 @@ def _assistant(message: Message, reasoning_field: str | None) -> dict[str, Any]:
             said[reasoning_field] = "".join(thoughts)
     if message.tool_calls:
         said["content"] = message.text or None
-        said["tool_calls"] = [_call(call) for call in message.tool_calls]
+        said["tool_calls"] = [_function_call(call) for call in message.tool_calls]
     return said
 
 
-def _call(call: ToolCallBlock) -> dict[str, Any]:
+def _function_call(call: ToolCallBlock) -> dict[str, Any]:
     # Servers read the arguments again, and some fail on what is not JSON; the tool's answer tells what was wrong.
     arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _results(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any]]:
+def _tool_messages(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any]]:
     images: list[dict[str, Any]] = []
     for result in results:
         shown = [block for block in result.content if isinstance(block, ImageBlock)]
@@ -145,8 +148,8 @@ def _results(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any]]:
         if shown:
             note = f"({len(shown)} image{'s' if len(shown) > 1 else ''}, shown below)"
             text = f"{text}\n{note}" if text else note
-            images.append(_text(f"Images from {result.name or result.call_id}:"))
-            images.extend(_image(block) for block in shown)
+            images.append(_text_part(f"Images from {result.name or result.call_id}:"))
+            images.extend(_image_part(block) for block in shown)
         yield {
             "role": "tool",
             "tool_call_id": result.call_id,
@@ -156,35 +159,35 @@ def _results(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any]]:
         yield {"role": "user", "content": images}
 
 
-def _content(blocks: Sequence[Any]) -> str | list[dict[str, Any]]:
+def _message_content(blocks: Sequence[Any]) -> str | list[dict[str, Any]]:
     """Return blocks as one text where that is possible, which every server understands, else as parts."""
-    parts = [_part(block) for block in blocks]
+    parts = [_content_part(block) for block in blocks]
     if all(part["type"] == "text" for part in parts):
         return "\n\n".join(part["text"] for part in parts)
     return parts
 
 
-def _part(block: Any) -> dict[str, Any]:
+def _content_part(block: Any) -> dict[str, Any]:
     if isinstance(block, ImageBlock):
-        return _image(block)
+        return _image_part(block)
     if isinstance(block, DocumentBlock):
-        return _document(block)
+        return _document_part(block)
     assert isinstance(block, TextBlock)
-    return _text(block.text)
+    return _text_part(block.text)
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _image(block: ImageBlock) -> dict[str, Any]:
+def _image_part(block: ImageBlock) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": _data_url(block.media_type, block.data)}}
 
 
-def _document(block: DocumentBlock) -> dict[str, Any]:
+def _document_part(block: DocumentBlock) -> dict[str, Any]:
     if block.media_type == "text/plain":
         text = block.data.decode("utf-8", "replace")
-        return _text(f"{block.name}:\n{text}" if block.name else text)
+        return _text_part(f"{block.name}:\n{text}" if block.name else text)
     file = {"filename": block.name or "document.pdf", "file_data": _data_url(block.media_type, block.data)}
     return {"type": "file", "file": file}
 
@@ -193,7 +196,7 @@ def _data_url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
-_STOPS = {
+_OPENAI_STOP_REASONS = {
     "stop": StopReason.STOP,
     "length": StopReason.MAX_TOKENS,
     "tool_calls": StopReason.TOOL_CALLS,
@@ -203,10 +206,10 @@ _STOPS = {
 }
 
 
-class ChunkReader:
+class OpenAIChunkReader:
     """Reads one reply of *endpoint*: ``read`` each event's data, then ``finish``."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ProviderEndpoint) -> None:
         self._endpoint = endpoint
         self._reason: str | None = None
         self._done = False
@@ -231,30 +234,30 @@ class ChunkReader:
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             yield from self._choice(choices[0])
         if isinstance(chunk.get("usage"), dict):
-            yield UsagePiece(usage_of(chunk["usage"]))
+            yield UsagePiece(openai_usage(chunk["usage"]))
 
-    def finish(self) -> Stop:
+    def finish(self) -> StopPiece:
         """Return why the reply ended; raise where it broke off."""
         if self._reason is None and not self._done:
             raise self._endpoint.broken("the reply broke off before its end", transient=True)
         if self._refused:
-            return Stop(StopReason.REFUSAL)
-        reason = _STOPS.get(self._reason or "", StopReason.STOP)
+            return StopPiece(StopReason.REFUSAL)
+        reason = _OPENAI_STOP_REASONS.get(self._reason or "", StopReason.STOP)
         if reason is StopReason.STOP and self._last_index >= 0:
             reason = StopReason.TOOL_CALLS  # some servers say "stop" after tool calls
-        return Stop(reason)
+        return StopPiece(reason)
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[Delta]:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             delta = choice.get("message") if isinstance(choice.get("message"), dict) else {}
         assert isinstance(delta, dict)
-        thought = _joined_text(delta.get("reasoning_content")) or _joined_text(delta.get("reasoning"))
+        thought = _delta_text(delta.get("reasoning_content")) or _delta_text(delta.get("reasoning"))
         if thought:
             yield ThinkingPiece(thought)
-        if text := _joined_text(delta.get("content")):
+        if text := _delta_text(delta.get("content")):
             yield TextPiece(text)
-        if refusal := _joined_text(delta.get("refusal")):
+        if refusal := _delta_text(delta.get("refusal")):
             self._refused = True
             yield TextPiece(refusal)
         calls = delta.get("tool_calls")
@@ -265,18 +268,18 @@ class ChunkReader:
             self._reason = choice["finish_reason"]
 
     def _call(self, call: dict[str, Any]) -> ToolCallPiece:
-        function = part_of(call, "function")
+        function = object_field(call, "function")
         arguments = function.get("arguments")
         if isinstance(arguments, (dict, list)):
             arguments = json.dumps(arguments, ensure_ascii=False)  # some servers send the object itself
         index = self._index(call)
         return ToolCallPiece(
-            index, _joined_text(call.get("id")), _joined_text(function.get("name")), _joined_text(arguments)
+            index, _delta_text(call.get("id")), _delta_text(function.get("name")), _delta_text(arguments)
         )
 
     def _index(self, call: dict[str, Any]) -> int:
         """Return which call of the reply a piece belongs to; where the server does not say, its id does."""
-        given, id = call.get("index"), _joined_text(call.get("id"))
+        given, id = call.get("index"), _delta_text(call.get("id"))
         if type(given) is int:
             index = given
         elif id:
@@ -287,35 +290,35 @@ class ChunkReader:
         return index
 
 
-def usage_of(given: dict[str, Any]) -> Usage:
+def openai_usage(given: dict[str, Any]) -> Usage:
     """Return the counts of a ``usage`` object; what is missing is 0."""
-    read, written = part_of(given, "prompt_tokens_details"), part_of(given, "completion_tokens_details")
+    read, written = object_field(given, "prompt_tokens_details"), object_field(given, "completion_tokens_details")
     return Usage(
-        input=count_of(given.get("prompt_tokens")),
-        output=count_of(given.get("completion_tokens")),
-        cache_read=count_of(read.get("cached_tokens")),
-        cache_write=count_of(read.get("cache_write_tokens")),
-        reasoning=count_of(written.get("reasoning_tokens")),
+        input=count_or_zero(given.get("prompt_tokens")),
+        output=count_or_zero(given.get("completion_tokens")),
+        cache_read=count_or_zero(read.get("cached_tokens")),
+        cache_write=count_or_zero(read.get("cache_write_tokens")),
+        reasoning=count_or_zero(written.get("reasoning_tokens")),
     )
 
 
-def _joined_text(value: Any) -> str:
+def _delta_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):  # some servers send the content in typed parts
-        return "".join(_joined_text(part.get("text")) for part in value if isinstance(part, dict))
+        return "".join(_delta_text(part.get("text")) for part in value if isinstance(part, dict))
     return ""
 
 
-_HINTS = {
+_OPENAI_HINTS = {
     401: "the key was refused; is OPENAI_API_KEY that of this endpoint?",
     403: "the key may not use this model",
     404: "no such model, or the address lacks its /v1",
 }
-_NOT_OPENAI = frozenset({"top_k", "min_p"})
+_UNSUPPORTED_BY_OPENAI = frozenset({"top_k", "min_p"})
 
 
-class OpenAICompatibleProvider(EndpointProvider):
+class OpenAICompatibleProvider(HttpProvider):
     """Streams replies of *model* at *base_url* (which usually ends in ``/v1``).
 
     *api_key* is sent where given and never shown. *headers* are added to each request. *reasoning_field* names the
@@ -335,8 +338,10 @@ class OpenAICompatibleProvider(EndpointProvider):
         reasoning_field: Literal["reasoning_content", "reasoning"] | None = None,
         limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
     ) -> None:
-        sent = {**(headers or {}), **bearer(api_key)}
-        super().__init__(Endpoint(base_url, name=model, headers=sent, key=api_key, hints=_HINTS, client=client), model)
+        sent = {**(headers or {}), **bearer_header(api_key)}
+        super().__init__(
+            ProviderEndpoint(base_url, name=model, headers=sent, key=api_key, hints=_OPENAI_HINTS, client=client), model
+        )
         self._is_openai = _is_openai(self._endpoint.url)
         self._reasoning_field = reasoning_field
         self._limit_field = limit_field or ("max_completion_tokens" if self._is_openai else "max_tokens")
@@ -344,7 +349,9 @@ class OpenAICompatibleProvider(EndpointProvider):
     @property
     def capabilities(self) -> Capabilities:
         """What the format can say; OpenAI itself takes fewer settings than servers that follow it."""
-        return Capabilities(SETTINGS - _NOT_OPENAI if self._is_openai else SETTINGS, thinking=frozenset({"off"}))
+        return Capabilities(
+            SETTING_NAMES - _UNSUPPORTED_BY_OPENAI if self._is_openai else SETTING_NAMES, thinking=frozenset({"off"})
+        )
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""
@@ -353,16 +360,20 @@ class OpenAICompatibleProvider(EndpointProvider):
         if not isinstance(listed, list):
             raise self._endpoint.broken("the list of models has an unknown shape")
         named = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
-        return sorted((ModelInfo(one["id"], context=_context(one)) for one in named), key=lambda one: one.name)
+        return sorted((ModelInfo(one["id"], context=_context_length(one)) for one in named), key=lambda one: one.name)
 
-    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], Reader]:
-        body = payload(request, self._model, limit_field=self._limit_field, reasoning_field=self._reasoning_field)
-        return self._endpoint.events("/chat/completions", body), ChunkReader(self._endpoint)
+    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
+        body = openai_payload(
+            request, self._model, limit_field=self._limit_field, reasoning_field=self._reasoning_field
+        )
+        return self._endpoint.events("/chat/completions", body), OpenAIChunkReader(self._endpoint)
 
 
 async def list_models(base_url: str, *, api_key: str | None = None, client: HttpClient | None = None) -> list[str]:
     """Return the names of the models that the endpoint has, sorted."""
-    provider = OpenAICompatibleProvider(base_url, shown(checked_base(base_url)), api_key=api_key, client=client)
+    provider = OpenAICompatibleProvider(
+        base_url, redacted_url(checked_base_url(base_url)), api_key=api_key, client=client
+    )
     try:
         return [model.name for model in await provider.models()]
     finally:
@@ -374,8 +385,10 @@ def _is_openai(url: str) -> bool:
     return host == "openai.com" or host.endswith(".openai.com")
 
 
-def _context(listed: dict[str, Any]) -> int | None:
+def _context_length(listed: dict[str, Any]) -> int | None:
     """Return the length of a model's window under the names that servers use; OpenAI itself does not tell."""
     names = ("context_length", "context_window", "max_model_len")
-    known = [count_of(listed.get(name)) for name in names] + [count_of(part_of(listed, "meta").get("n_ctx_train"))]
+    known = [count_or_zero(listed.get(name)) for name in names] + [
+        count_or_zero(object_field(listed, "meta").get("n_ctx_train"))
+    ]
     return next((count for count in known if count), None)

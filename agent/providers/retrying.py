@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.errors import ArgumentError, ProviderError
-from agent.providers.accumulator import streaming
+from agent.providers.accumulator import open_stream
 from agent.providers.base import Capabilities, Delta, Provider, Request, UsagePiece, capabilities_of
 from agent.results import Usage
 from memory import is_remote
@@ -68,7 +68,7 @@ class RetryingProvider:
             raise ArgumentError("longest_named", longest_named, "a number of seconds of at least 0 is needed")
         self._provider, self._named = provider, longest_named
         self._backoff = Backoff(attempts, first, longest, rng)
-        self._passes, self._sleep = passes or _is_transient, sleep
+        self._passes, self._sleep = passes or _is_transient_failure, sleep
 
     @property
     def remote(self) -> bool:
@@ -88,7 +88,7 @@ class RetryingProvider:
             latest = Usage()
             begun = False
             try:
-                async with streaming(self._provider, request) as deltas:
+                async with open_stream(self._provider, request) as deltas:
                     async for delta in deltas:
                         if isinstance(delta, UsagePiece):
                             latest = delta.usage
@@ -127,5 +127,5 @@ class RetryingProvider:
         return f"RetryingProvider({self._provider!r}, attempts={self._backoff.attempts})"
 
 
-def _is_transient(error: Exception) -> bool:
+def _is_transient_failure(error: Exception) -> bool:
     return isinstance(error, ProviderError) and error.transient

@@ -2,7 +2,7 @@
 
 from agent.testing.provider_contract import ProviderContract
 from agent.testing.scripted import Reply, ScriptedProvider, call, mark_in, shown_items
-from agent.testing.servers import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Seen, WireServer
+from agent.testing.servers import AnthropicServer, OllamaServer, OpenAIServer, RawReply, RecordedRequest, ScriptedServer
 
 __all__ = [
     "AnthropicServer",
@@ -10,10 +10,10 @@ __all__ = [
     "OpenAIServer",
     "ProviderContract",
     "RawReply",
+    "RecordedRequest",
     "Reply",
     "ScriptedProvider",
-    "Seen",
-    "WireServer",
+    "ScriptedServer",
     "call",
     "mark_in",
     "shown_items",

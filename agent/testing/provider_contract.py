@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from agent.errors import ProviderError, Unsupported
-from agent.providers.accumulator import Response, complete, streaming
+from agent.providers.accumulator import Response, collect_response, open_stream
 from agent.providers.base import (
     Delta,
     ModelSettings,
     Provider,
     Request,
-    Stop,
+    StopPiece,
     TextPiece,
     ThinkingPiece,
     ToolSpec,
@@ -34,7 +34,7 @@ from agent.results import StopReason, Usage
 from agent.testing.scripted import Reply, call
 from memory import Message, ThinkingBlock, ToolCallBlock, ToolResultBlock
 
-_ADD = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+_ADD_TOOL = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 
 
 class ProviderContract:
@@ -69,7 +69,7 @@ class ProviderContract:
 
     def test_a_stop_comes_exactly_once_and_after_the_text(self) -> None:
         deltas = self._streamed(Reply("One two three"))
-        places = [place for place, delta in enumerate(deltas) if isinstance(delta, Stop)]
+        places = [place for place, delta in enumerate(deltas) if isinstance(delta, StopPiece)]
         assert len(places) == 1
         assert not any(isinstance(delta, TextPiece) for delta in deltas[places[0] :])
 
@@ -115,34 +115,34 @@ class ProviderContract:
 
         async def read() -> None:
             with self.serving(Reply("Half an", error=ProviderError("overloaded"))) as provider:
-                async with streaming(provider, _request()) as deltas:
+                async with open_stream(provider, _greeting_request()) as deltas:
                     async for delta in deltas:
                         said.extend([delta.text] if isinstance(delta, TextPiece) else [])
 
-        error = _raised(read())
+        error = _raised_error(read())
         assert isinstance(error, ProviderError)
         assert "".join(said) == "Half an"
 
     def test_a_stream_left_early_leaves_the_provider_usable(self) -> None:
         async def read() -> str:
             with self.serving(Reply("x" * 2000), Reply("second")) as provider:
-                async with streaming(provider, _request()) as deltas:
+                async with open_stream(provider, _greeting_request()) as deltas:
                     await anext(deltas)
-                return (await complete(provider, _request())).text
+                return (await collect_response(provider, _greeting_request())).text
 
         assert asyncio.run(read()) == "second"
 
     def test_replies_can_be_read_at_the_same_time(self) -> None:
         async def read() -> list[str]:
             with self.serving(*(Reply("same words") for _ in range(5))) as provider:
-                responses = await asyncio.gather(*(complete(provider, _request()) for _ in range(5)))
+                responses = await asyncio.gather(*(collect_response(provider, _greeting_request()) for _ in range(5)))
                 return [response.text for response in responses]
 
         assert asyncio.run(read()) == ["same words"] * 5
 
     def test_event_loops_one_after_the_other_are_served(self) -> None:
         with self.serving(Reply("first"), Reply("second")) as provider:
-            texts = [asyncio.run(complete(provider, _request())).text for _ in range(2)]
+            texts = [asyncio.run(collect_response(provider, _greeting_request())).text for _ in range(2)]
         assert texts == ["first", "second"]
 
     def test_a_whole_conversation_with_tools_can_be_sent(self) -> None:
@@ -152,11 +152,11 @@ class ProviderContract:
             Message.assistant([ThinkingBlock(text="easy", signature="s"), asked]),
             Message.tool([ToolResultBlock(call_id=asked.id, name="add", is_error=True)]),
         )
-        request = Request(messages, system="Be brief.", tools=(_ADD,), settings=ModelSettings(max_tokens=50))
+        request = Request(messages, system="Be brief.", tools=(_ADD_TOOL,), settings=ModelSettings(max_tokens=50))
 
         async def read() -> Response:
             with self.serving(Reply("2")) as provider:
-                return await complete(provider, request)
+                return await collect_response(provider, request)
 
         assert asyncio.run(read()).text == "2"
 
@@ -169,7 +169,7 @@ class ProviderContract:
 
             async def read(request: Request = request) -> Response:
                 with self.serving(Reply("fine")) as provider:
-                    return await complete(provider, request)
+                    return await collect_response(provider, request)
 
             if can is None or name in can.settings:
                 assert asyncio.run(read()).text == "fine"
@@ -181,7 +181,7 @@ class ProviderContract:
     def _streamed(self, reply: Reply) -> list[Delta]:
         async def read() -> list[Delta]:
             with self.serving(reply) as provider:
-                async with streaming(provider, _request()) as deltas:
+                async with open_stream(provider, _greeting_request()) as deltas:
                     return [delta async for delta in deltas]
 
         return asyncio.run(read())
@@ -189,16 +189,16 @@ class ProviderContract:
     def _completed(self, reply: Reply) -> Response:
         async def read() -> Response:
             with self.serving(reply) as provider:
-                return await complete(provider, _request())
+                return await collect_response(provider, _greeting_request())
 
         return asyncio.run(read())
 
 
-def _request(messages: Sequence[Message] = (Message.user("Hello"),)) -> Request:
+def _greeting_request(messages: Sequence[Message] = (Message.user("Hello"),)) -> Request:
     return Request(tuple(messages))
 
 
-def _raised(work: Any) -> BaseException | None:
+def _raised_error(work: Any) -> BaseException | None:
     try:
         asyncio.run(work)
     except ProviderError as error:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from agent.context.rendering import ShownItem, read_back
+from agent.context.rendering import RenderedItem, parse_items
 from agent.errors import choice
 from agent.providers.base import (
     Delta,
     Request,
-    Stop,
+    StopPiece,
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
@@ -63,18 +63,18 @@ class Reply:
     @property
     def pieces(self) -> list[str]:
         """The text as it is streamed."""
-        return pieces(self.text, self.piece)
+        return text_pieces(self.text, self.piece)
 
 
-_numbers = itertools.count(1)
+_call_numbers = itertools.count(1)
 
 
 def call(name: str, /, **arguments: Any) -> ToolCallBlock:
     """Return a call of the tool *name*, with an id of its own."""
-    return ToolCallBlock(id=f"call-{next(_numbers)}", name=name, arguments=arguments)
+    return ToolCallBlock(id=f"call-{next(_call_numbers)}", name=name, arguments=arguments)
 
 
-def pieces(text: str, size: int) -> list[str]:
+def text_pieces(text: str, size: int) -> list[str]:
     """Return *text* cut into pieces of *size* characters."""
     return [text[start : start + size] for start in range(0, len(text), size)]
 
@@ -96,7 +96,7 @@ class ScriptedProvider:
         if reply.before is not None:
             await reply.before()
         if reply.thinking or reply.signature:
-            for piece in pieces(reply.thinking, reply.piece):
+            for piece in text_pieces(reply.thinking, reply.piece):
                 yield ThinkingPiece(piece)
             yield ThinkingPiece(signature=reply.signature)
         for data in reply.redacted:
@@ -105,12 +105,12 @@ class ScriptedProvider:
             yield TextPiece(piece)
         for index, asked in enumerate(reply.calls):
             yield ToolCallPiece(index, asked.id, asked.name)
-            for piece in pieces(arguments_of(asked), max(reply.piece, 1) * 4):
+            for piece in text_pieces(arguments_text(asked), max(reply.piece, 1) * 4):
                 yield ToolCallPiece(index, arguments=piece)
         yield UsagePiece(reply.usage)
         if reply.error is not None:
             raise reply.error
-        yield Stop(reply.reason)
+        yield StopPiece(reply.reason)
 
     def check(self) -> None:
         """Raise if a request came that was not expected, or a reply was never asked for."""
@@ -148,21 +148,21 @@ class ScriptedProvider:
         return self._unexpected
 
 
-def arguments_of(asked: ToolCallBlock) -> str:
+def arguments_text(asked: ToolCallBlock) -> str:
     """Return a call's arguments as a model writes them."""
     return asked.invalid if asked.invalid is not None else json.dumps(asked.arguments)
 
 
-_MARK = re.compile("Text between a line «begin ([0-9a-f]{16}) item N")
+_MARK_IN_RULES = re.compile("Text between a line «begin ([0-9a-f]{16}) item N")
 
 
 def mark_in(request: Request) -> str:
     """Return the mark that the system prompt of *request* names; empty where it names none."""
-    found = _MARK.findall(request.system)
+    found = _MARK_IN_RULES.findall(request.system)
     return str(found[-1]) if found else ""
 
 
-def shown_items(request: Request) -> list[ShownItem]:
+def shown_items(request: Request) -> list[RenderedItem]:
     """Return the memories and passages that *request* shows as such, in their order.
 
     Items anywhere but in the words of the user's role would be a fault: they raise ``AssertionError``.
@@ -170,11 +170,11 @@ def shown_items(request: Request) -> list[ShownItem]:
     mark = mark_in(request)
     if not mark:
         return []
-    shown: list[ShownItem] = []
+    shown: list[RenderedItem] = []
     for message in request.messages:
         texts = [message.text, *(result.text for result in message.tool_results)]
         if message.role == "user":
-            shown += read_back(texts[0], mark)
+            shown += parse_items(texts[0], mark)
         elif any(mark in text for text in texts):
             raise AssertionError(f"the mark of recalled items stands in a message of the role {message.role}")
     return shown

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agent.results import StopReason
-from agent.testing.scripted import Reply, arguments_of, pieces
+from agent.testing.scripted import Reply, arguments_text, text_pieces
 from memory import ToolCallBlock
 
 
@@ -36,7 +36,7 @@ class RawReply:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RecordedRequest:
     """A request that came: *path*, *headers* with small-letter names, and the JSON *body*."""
 
     path: str
@@ -44,7 +44,7 @@ class Seen:
     body: Any
 
 
-class WireServer:
+class ScriptedServer:
     """Answers requests with *replies* in order, and lists *models*.
 
     A request too many gets status 500, which a client may try again; ``requests`` are those that came.
@@ -59,7 +59,7 @@ class WireServer:
         self._models = list(models)
         self._lock = threading.Lock()
         self.stopping = threading.Event()
-        self.requests: list[Seen] = []
+        self.requests: list[RecordedRequest] = []
         self.connections = 0
         self.left = threading.Event()
         self.left.set()
@@ -78,7 +78,7 @@ class WireServer:
         return {"object": "list", "data": [{"id": name, "object": "model"} for name in models]}
 
     def __enter__(self) -> Self:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_RequestHandler, self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
@@ -92,7 +92,7 @@ class WireServer:
         self._server.server_close()
         self._thread.join()
 
-    def answer(self, seen: Seen) -> RawReply:
+    def answer(self, seen: RecordedRequest) -> RawReply:
         """Note a request and return what to answer."""
         with self._lock:
             self.requests.append(seen)
@@ -110,8 +110,8 @@ class WireServer:
             self.left.clear() if self.connections else self.left.set()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    def __init__(self, owner: WireServer, *args: Any) -> None:
+class _RequestHandler(BaseHTTPRequestHandler):
+    def __init__(self, owner: ScriptedServer, *args: Any) -> None:
         self._owner = owner
         super().__init__(*args)
 
@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: requests are kept in ``requests``."""
 
     def _answer(self, body: Any) -> None:
-        seen = Seen(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+        seen = RecordedRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
         raw = self._owner.answer(seen)
         try:
             self.send_response(raw.status)
@@ -160,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # the client left in the middle, as clients may
 
 
-_REASONS = {
+_OPENAI_FINISH_REASONS = {
     StopReason.STOP: "stop",
     StopReason.TOOL_CALLS: "tool_calls",
     StopReason.MAX_TOKENS: "length",
@@ -169,7 +169,7 @@ _REASONS = {
 }
 
 
-class OpenAIServer(WireServer):
+class OpenAIServer(ScriptedServer):
     """Answers ``/v1/chat/completions`` with *replies* in order, ``/v1/models`` with *models*."""
 
     @property
@@ -179,26 +179,28 @@ class OpenAIServer(WireServer):
 
     def encoded(self, reply: Reply) -> Iterator[bytes]:
         """Yield *reply* as server-sent events."""
-        yield from map(_event, chunks(reply))
+        yield from map(_server_sent_event, completion_chunks(reply))
 
 
-def chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
+def completion_chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
     """Yield the chunks of a streamed completion that says *reply*."""
-    yield _chunk({"role": "assistant", "content": ""})
-    for piece in pieces(reply.thinking, reply.piece):
-        yield _chunk({"reasoning_content": piece})
+    yield _completion_chunk({"role": "assistant", "content": ""})
+    for piece in text_pieces(reply.thinking, reply.piece):
+        yield _completion_chunk({"reasoning_content": piece})
     field = "refusal" if reply.stop is StopReason.REFUSAL else "content"
     for piece in reply.pieces:
-        yield _chunk({field: piece})
+        yield _completion_chunk({field: piece})
     for index, asked in enumerate(reply.calls):
         function = {"name": asked.name, "arguments": ""}
-        yield _chunk({"tool_calls": [{"index": index, "id": asked.id, "type": "function", "function": function}]})
-        for piece in pieces(arguments_of(asked), 5):
-            yield _chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        yield _completion_chunk(
+            {"tool_calls": [{"index": index, "id": asked.id, "type": "function", "function": function}]}
+        )
+        for piece in text_pieces(arguments_text(asked), 5):
+            yield _completion_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     if reply.error is not None:
         yield {"error": {"message": str(reply.error), "type": "server_error"}}
         return
-    yield _chunk({}, _REASONS[reply.reason])
+    yield _completion_chunk({}, _OPENAI_FINISH_REASONS[reply.reason])
     usage = reply.usage
     counts = {
         "prompt_tokens": usage.input,
@@ -210,12 +212,12 @@ def chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
     yield "[DONE]"
 
 
-def _chunk(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+def _completion_chunk(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "scripted", "choices": [choice]}
 
 
-def _event(chunk: dict[str, Any] | str) -> bytes:
+def _server_sent_event(chunk: dict[str, Any] | str) -> bytes:
     data = chunk if isinstance(chunk, str) else json.dumps(chunk)
     return f"data: {data}\n\n".encode()
 
@@ -228,12 +230,12 @@ _ANTHROPIC_FINISH_REASONS = {
 }
 
 
-class AnthropicServer(WireServer):
+class AnthropicServer(ScriptedServer):
     """Answers ``/v1/messages`` with *replies* in order, ``/v1/models`` with *models*."""
 
     def encoded(self, reply: Reply) -> Iterator[bytes]:
         """Yield *reply* as server-sent events."""
-        for event in events(reply):
+        for event in message_events(reply):
             yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
     def listed(self, models: Sequence[str]) -> Any:
@@ -242,7 +244,7 @@ class AnthropicServer(WireServer):
         return {"data": data, "has_more": False, "first_id": None, "last_id": None}
 
 
-def events(reply: Reply) -> Iterator[dict[str, Any]]:
+def message_events(reply: Reply) -> Iterator[dict[str, Any]]:
     """Yield the events of a streamed message that says *reply*."""
     usage = reply.usage
     read = {
@@ -263,7 +265,7 @@ def events(reply: Reply) -> Iterator[dict[str, Any]]:
     }
     yield {"type": "message_start", "message": message}
     yield {"type": "ping"}
-    for index, (start, deltas) in enumerate(_blocks(reply)):
+    for index, (start, deltas) in enumerate(_streamed_blocks(reply)):
         yield {"type": "content_block_start", "index": index, "content_block": start}
         for delta in deltas:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
@@ -277,11 +279,11 @@ def events(reply: Reply) -> Iterator[dict[str, Any]]:
     yield {"type": "message_stop"}
 
 
-def _blocks(reply: Reply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _streamed_blocks(reply: Reply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Yield each block as it starts, and its deltas."""
     if reply.thinking or reply.signature:
         thoughts: list[dict[str, Any]] = [
-            {"type": "thinking_delta", "thinking": piece} for piece in pieces(reply.thinking, reply.piece)
+            {"type": "thinking_delta", "thinking": piece} for piece in text_pieces(reply.thinking, reply.piece)
         ]
         if reply.signature:
             thoughts.append({"type": "signature_delta", "signature": reply.signature})
@@ -292,12 +294,12 @@ def _blocks(reply: Reply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]
         said = [{"type": "text_delta", "text": piece} for piece in reply.pieces]
         yield {"type": "text", "text": ""}, said
     for asked in reply.calls:
-        text = arguments_of(asked) if asked.arguments or asked.invalid is not None else ""
-        given = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(text, 5)]]
+        text = arguments_text(asked) if asked.arguments or asked.invalid is not None else ""
+        given = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *text_pieces(text, 5)]]
         yield {"type": "tool_use", "id": asked.id, "name": asked.name, "input": {}}, given
 
 
-class OllamaServer(WireServer):
+class OllamaServer(ScriptedServer):
     """Answers ``/api/chat`` with *replies* in order, ``/api/tags`` with *models*."""
 
     content_type = "application/x-ndjson"
@@ -305,7 +307,7 @@ class OllamaServer(WireServer):
 
     def encoded(self, reply: Reply) -> Iterator[bytes]:
         """Yield *reply* as JSON lines."""
-        for line in lines(reply):
+        for line in chat_lines(reply):
             yield json.dumps(line).encode() + b"\n"
 
     def listed(self, models: Sequence[str]) -> Any:
@@ -313,23 +315,23 @@ class OllamaServer(WireServer):
         return {"models": [{"name": name, "model": name, "size": 1} for name in models]}
 
 
-def lines(reply: Reply) -> Iterator[dict[str, Any]]:
+def chat_lines(reply: Reply) -> Iterator[dict[str, Any]]:
     """Yield the lines of a streamed chat that says *reply*."""
-    for piece in pieces(reply.thinking, reply.piece):
-        yield _line({"content": "", "thinking": piece})
+    for piece in text_pieces(reply.thinking, reply.piece):
+        yield _chat_line({"content": "", "thinking": piece})
     for piece in reply.pieces:
-        yield _line({"content": piece})
+        yield _chat_line({"content": piece})
     for asked in reply.calls:
-        yield _line({"content": "", "tool_calls": [_call(asked)]})
+        yield _chat_line({"content": "", "tool_calls": [_chat_tool_call(asked)]})
     if reply.error is not None:
         yield {"error": str(reply.error)}
         return
     reason = "length" if reply.reason is StopReason.MAX_TOKENS else "stop"
     counts = {"prompt_eval_count": reply.usage.input, "eval_count": reply.usage.output}
-    yield {**_line({"content": ""}), "done": True, "done_reason": reason, "total_duration": 1, **counts}
+    yield {**_chat_line({"content": ""}), "done": True, "done_reason": reason, "total_duration": 1, **counts}
 
 
-def _line(message: dict[str, Any]) -> dict[str, Any]:
+def _chat_line(message: dict[str, Any]) -> dict[str, Any]:
     return {
         "model": "scripted",
         "created_at": "2026-01-01T00:00:00Z",
@@ -338,6 +340,6 @@ def _line(message: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _call(asked: ToolCallBlock) -> dict[str, Any]:
+def _chat_tool_call(asked: ToolCallBlock) -> dict[str, Any]:
     arguments: Any = asked.arguments if asked.invalid is None else asked.invalid
     return {"id": asked.id, "function": {"index": 0, "name": asked.name, "arguments": arguments}}

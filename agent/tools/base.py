@@ -13,14 +13,14 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from agent.approval import Approver
 from agent.errors import ArgumentError, choice
 from agent.events import Event
-from agent.hooks import Watch
+from agent.hooks import HookDispatcher
 from agent.providers.base import ToolSpec
-from agent.trust import Reading
-from agent.usage import Ledger
+from agent.trust import TrustTracker
+from agent.usage import UsageLedger
 from memory import ImageBlock, TextBlock, Trust
 
 
-def _unheard(event: Event) -> None:
+def _ignore_event(event: Event) -> None:
     """Nobody listens to events."""
 
 
@@ -31,14 +31,14 @@ class RunScope:
     first, *timer* gives the seconds since the run began, *reading* knows whose words were read, *mark*
     is that of the recalled memories, which no result of a tool may show."""
 
-    ledger: Ledger = field(default_factory=Ledger)
-    watch: Watch = field(default_factory=Watch)
-    emit: Callable[[Event], None] = _unheard
+    ledger: UsageLedger = field(default_factory=UsageLedger)
+    watch: HookDispatcher = field(default_factory=HookDispatcher)
+    emit: Callable[[Event], None] = _ignore_event
     approver: Approver | None = None
     streams: bool = False
     lineage: tuple[object, ...] = ()
     timer: Callable[[], float] = float
-    reading: Reading = field(default_factory=Reading)
+    reading: TrustTracker = field(default_factory=TrustTracker)
     mark: str = ""
 
 
@@ -97,26 +97,28 @@ class Tool(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuthorizationDecision:
     """Whether a call is allowed; a refusal's *reason* is told to the model."""
 
     allow: bool
     reason: str = ""
 
 
-Authoriser: TypeAlias = Callable[[Mapping[str, Any], ToolContext], Verdict | Awaitable[Verdict]]
+Authorizer: TypeAlias = Callable[
+    [Mapping[str, Any], ToolContext], AuthorizationDecision | Awaitable[AuthorizationDecision]
+]
 """Judges a call by its arguments and its context, before anybody is asked for approval."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facets:
+class ToolAnnotations:
     """*needs_approval*: a person must agree to each call. *authorise* judges each call first. *skip_synthesis*: the
     result is the answer, the model need not say it again. *idempotent*: repeating a call that failed does no harm.
     *approval_below*: a person must agree where the run has read words that are trusted less than this. *trust*: whose
     word its results are. *recalls*: they show what is remembered already, and are not remembered again."""
 
     needs_approval: bool = False
-    authorise: Authoriser | None = None
+    authorise: Authorizer | None = None
     skip_synthesis: bool = False
     idempotent: bool = False
     approval_below: Trust | None = None
@@ -139,13 +141,13 @@ class Facets:
         return self.needs_approval or (self.approval_below is not None and trust.rank > self.approval_below.rank)
 
 
-def facets_of(tool: object) -> Facets:
+def annotations_of(tool: object) -> ToolAnnotations:
     """Return the facets of *tool*; a tool without any has none of them."""
     found = getattr(tool, "facets", None)
-    return found if isinstance(found, Facets) else Facets()
+    return found if isinstance(found, ToolAnnotations) else ToolAnnotations()
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_VALID_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Toolset:
@@ -154,7 +156,7 @@ class Toolset:
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         for tool in tools:
-            name = checked_name(tool)
+            name = checked_tool_name(tool)
             if name in self._tools:
                 raise ArgumentError("tools", name, "each tool needs a name of its own")
             self._tools[name] = tool
@@ -170,7 +172,7 @@ class Toolset:
 
     def replacing(self, tool: Tool) -> Toolset:
         """Return the same tools with *tool* in the place of the one of its name, or at the end."""
-        return Toolset({**self._tools, checked_name(tool): tool}.values())
+        return Toolset({**self._tools, checked_tool_name(tool): tool}.values())
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
@@ -179,11 +181,11 @@ class Toolset:
         return len(self._tools)
 
 
-def checked_name(tool: object) -> str:
+def checked_tool_name(tool: object) -> str:
     """Return the name of *tool*, if it is a tool and every provider takes the name."""
     if not isinstance(tool, Tool):
         raise ArgumentError("tools", tool, "tools are needed; @tool makes one of a function")
     name = tool.spec.name
-    if not _NAME.fullmatch(name):
+    if not _VALID_TOOL_NAME.fullmatch(name):
         raise ArgumentError("tool name", name, "1 to 64 letters, digits, _ or - are needed")
     return name

@@ -19,14 +19,14 @@ from agent.errors import ToolFailed
 from agent.tools.function import FunctionTool
 from memory import Clock, system_clock
 
-_LONGEST = 500
-_LARGEST_EXPONENT = 10_000
-_LARGEST_BITS = 20_000
-_DEEPEST = 60
+_MAX_EXPRESSION_LENGTH = 500
+_MAX_EXPONENT = 10_000
+_MAX_RESULT_BITS = 20_000
+_MAX_NESTING = 60
 
 Number = int | float
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_BINARY_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -34,8 +34,8 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
-_NAMES = {"pi": math.pi, "e": math.e}
+_UNARY_OPERATORS: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+_CONSTANTS = {"pi": math.pi, "e": math.e}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "acos": math.acos,
@@ -67,11 +67,11 @@ def calculate(
     expression: Annotated[str, Field(min_length=1, description="Such as (3 + 4) * sqrt(2); ** is the power.")],
 ) -> str:
     """Compute an arithmetic expression exactly as it is written."""
-    if len(expression) > _LONGEST:
-        raise ToolFailed(f"the expression is longer than {_LONGEST} characters")
+    if len(expression) > _MAX_EXPRESSION_LENGTH:
+        raise ToolFailed(f"the expression is longer than {_MAX_EXPRESSION_LENGTH} characters")
     try:
         tree = ast.parse(expression.strip().replace("^", "**"), mode="eval")
-        value = _value(tree.body, 0)
+        value = _evaluate_node(tree.body, 0)
     except (SyntaxError, RecursionError, MemoryError, ValueError, TypeError) as error:
         raise ToolFailed(f"this cannot be computed: {error}") from error
     except ZeroDivisionError as error:
@@ -83,41 +83,41 @@ def calculate(
     return str(value)
 
 
-def _value(node: ast.expr, depth: int) -> Number:
-    if depth > _DEEPEST:
+def _evaluate_node(node: ast.expr, depth: int) -> Number:
+    if depth > _MAX_NESTING:
         raise ToolFailed("the expression is nested too deeply")
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return _bounded(node.value)
-    if isinstance(node, ast.Name) and node.id in _NAMES:
-        return _NAMES[node.id]
-    if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
-        return _bounded(_UNARY[type(node.op)](_value(node.operand, depth + 1)))
+        return _checked_number(node.value)
+    if isinstance(node, ast.Name) and node.id in _CONSTANTS:
+        return _CONSTANTS[node.id]
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY_OPERATORS:
+        return _checked_number(_UNARY_OPERATORS[type(node.op)](_evaluate_node(node.operand, depth + 1)))
     if isinstance(node, ast.BinOp):
-        left, right = _value(node.left, depth + 1), _value(node.right, depth + 1)
+        left, right = _evaluate_node(node.left, depth + 1), _evaluate_node(node.right, depth + 1)
         if isinstance(node.op, ast.Pow):
             return _power(left, right)
-        if type(node.op) in _BINARY:
-            return _bounded(_BINARY[type(node.op)](left, right))
+        if type(node.op) in _BINARY_OPERATORS:
+            return _checked_number(_BINARY_OPERATORS[type(node.op)](left, right))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         function = _FUNCTIONS.get(node.func.id)
         if function is not None:
-            return _bounded(function(*(_value(argument, depth + 1) for argument in node.args)))
-    known = ", ".join([*_FUNCTIONS, *_NAMES])
+            return _checked_number(function(*(_evaluate_node(argument, depth + 1) for argument in node.args)))
+    known = ", ".join([*_FUNCTIONS, *_CONSTANTS])
     raise ToolFailed(f"{ast.unparse(node)[:80]!r} is no arithmetic; there are + - * / // % ** and {known}")
 
 
 def _power(base: Number, exponent: Number) -> Number:
     """Return the power, if it can be computed in reasonable time."""
     whole = isinstance(base, int) and isinstance(exponent, int)
-    if whole and (abs(exponent) > _LARGEST_EXPONENT or int(abs(base)).bit_length() * abs(exponent) > _LARGEST_BITS):
+    if whole and (abs(exponent) > _MAX_EXPONENT or int(abs(base)).bit_length() * abs(exponent) > _MAX_RESULT_BITS):
         raise ToolFailed("the result is too large")
-    return _bounded(base**exponent)
+    return _checked_number(base**exponent)
 
 
-def _bounded(value: Any) -> Number:
+def _checked_number(value: Any) -> Number:
     if isinstance(value, complex):
         raise ToolFailed("the result is not a real number")
-    if isinstance(value, int) and value.bit_length() > _LARGEST_BITS:
+    if isinstance(value, int) and value.bit_length() > _MAX_RESULT_BITS:
         raise ToolFailed("the result is too large")
     result: Number = value
     return result
@@ -125,10 +125,10 @@ def _bounded(value: Any) -> Number:
 
 def clock(now: Clock = system_clock) -> FunctionTool:
     """Return a tool that tells date and time; *now* is where they come from."""
-    return FunctionTool(_telling(now), name="current_time", idempotent=True)
+    return FunctionTool(_current_time_function(now), name="current_time", idempotent=True)
 
 
-def _telling(now: Clock) -> Callable[..., str]:
+def _current_time_function(now: Clock) -> Callable[..., str]:
     def current_time(
         zone: Annotated[str, Field(description="Time zone such as Europe/Lisbon; empty for UTC.")] = "",
     ) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.errors import ArgumentError
 from agent.providers.base import ToolSpec
-from agent.tools.base import Facets, Tool, ToolContext, ToolOutput, facets_of
+from agent.tools.base import Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
 from memory import TextBlock, Trust
 
 
@@ -22,13 +22,13 @@ class ChainedTool:
         if len(tools) < 2 or not all(isinstance(one, Tool) for one in tools):
             raise ArgumentError("tools", tools, "at least two tools are needed")
         self._tools = tools
-        self._taking = [_only_parameter(one) for one in tools[1:]]
+        self._taking = [_single_parameter(one) for one in tools[1:]]
         self._spec = ToolSpec(name, description, tools[0].spec.parameters)
         self._timeout = timeout
-        every = [facets_of(one) for one in tools]
+        every = [annotations_of(one) for one in tools]
         if any(facets.authorise is not None for facets in every[1:]):
             raise ArgumentError("tools", tools, "only the first tool of a chain may have an authoriser")
-        self._facets = Facets(
+        self._facets = ToolAnnotations(
             # What a later tool is given is a tool's word, which is what it may want a yes for.
             needs_approval=any(one.needs_approval for one in every)
             or any(later.wants_approval(earlier.trust) for earlier, later in combinations(every, 2)),
@@ -51,7 +51,7 @@ class ChainedTool:
         return self._timeout
 
     @property
-    def facets(self) -> Facets:
+    def facets(self) -> ToolAnnotations:
         """What it says of itself."""
         return self._facets
 
@@ -59,12 +59,12 @@ class ChainedTool:
         """As the protocol says."""
         output = await self._tools[0].call(arguments, context)
         for before, tool, parameter in zip(self._tools, self._tools[1:], self._taking, strict=False):
-            context = replace(context, trust=Trust.least((context.trust, facets_of(before).trust)))
-            output = await tool.call({parameter: _text(output)}, context)
+            context = replace(context, trust=Trust.least((context.trust, annotations_of(before).trust)))
+            output = await tool.call({parameter: _output_text(output)}, context)
         return output
 
 
-def _only_parameter(tool: Tool) -> str:
+def _single_parameter(tool: Tool) -> str:
     """Return the name of the one parameter that *tool* needs, or of its only one."""
     schema = tool.spec.parameters
     required: Sequence[str] = schema.get("required") or list(schema.get("properties", {}))
@@ -73,7 +73,7 @@ def _only_parameter(tool: Tool) -> str:
     return required[0]
 
 
-def _text(output: ToolOutput) -> str:
+def _output_text(output: ToolOutput) -> str:
     if isinstance(output, str):
         return output
     return "\n".join(block.text for block in output if isinstance(block, TextBlock))

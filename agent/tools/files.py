@@ -22,10 +22,10 @@ from agent.errors import ArgumentError, ToolFailed
 from agent.tools.function import FunctionTool
 from memory import Trust
 
-_BY_STEPS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+_OPENS_RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 
 
-class Root:
+class SandboxedFolder:
     """The folder *path*, which must be there. Paths into it are relative, with ``/`` between their parts."""
 
     def __init__(self, path: str | Path, *, max_bytes: int = 2_000_000) -> None:
@@ -56,7 +56,7 @@ class Root:
 
     def write(self, path: str, content: bytes, *, append: bool = False) -> None:
         """Write *content* to the file *path*, in a folder that is there, whole or not at all; *append* adds to it."""
-        *folder, name = _parts(path)
+        *folder, name = _path_parts(path)
         if append:
             with suppress(FileNotFoundError):
                 content = self._content(path) + content
@@ -69,7 +69,7 @@ class Root:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            _rename(beside.rpartition("/")[2], name, parent, self._path.joinpath(*folder))
+            _replace_file(beside.rpartition("/")[2], name, parent, self._path.joinpath(*folder))
 
     def names(self, *, limit: int = 1000) -> list[str]:
         """Return the plain files inside, sorted, at most *limit*; links and hidden ones are passed over."""
@@ -87,10 +87,10 @@ class Root:
     @contextmanager
     def _opened(self, path: str, flags: int) -> Iterator[tuple[int, int | None]]:
         """Yield the open file and, where the system opens by steps, its open folder."""
-        parts = _parts(path)
+        parts = _path_parts(path)
         opened: list[int] = []
         try:
-            if _BY_STEPS:
+            if _OPENS_RELATIVE:
                 opened.append(os.open(self._path, os.O_RDONLY | os.O_DIRECTORY))
                 for part in parts[:-1]:
                     opened.append(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1]))
@@ -105,20 +105,20 @@ class Root:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise ToolFailed(f"{path} cannot be opened: {_reason(error)}") from error
+            raise ToolFailed(f"{path} cannot be opened: {_os_error_reason(error)}") from error
         finally:
             for descriptor in opened:
                 os.close(descriptor)
 
 
-def _rename(old: str, new: str, parent: int | None, folder: Path) -> None:
+def _replace_file(old: str, new: str, parent: int | None, folder: Path) -> None:
     if parent is None:
         (folder / old).replace(folder / new)
     else:
         os.rename(old, new, src_dir_fd=parent, dst_dir_fd=parent)
 
 
-def _parts(path: str) -> tuple[str, ...]:
+def _path_parts(path: str) -> tuple[str, ...]:
     """Return the parts of a relative path, if it stays inside wherever it starts, on any system."""
     parts = PurePosixPath(path).parts
     windows = PureWindowsPath(path)
@@ -129,12 +129,12 @@ def _parts(path: str) -> tuple[str, ...]:
     return parts
 
 
-def _reason(error: OSError) -> str:
+def _os_error_reason(error: OSError) -> str:
     names = {"ENOENT": "no such file", "ELOOP": "links are not followed", "ENOTDIR": "no such folder"}
     return names.get(errno.errorcode.get(error.errno or 0, ""), error.strerror or type(error).__name__)
 
 
-_LINES = 400
+_MAX_LINES = 400
 
 FilePath = Annotated[str, Field(min_length=1, max_length=500, description="Path inside the folder, from list_files.")]
 NoteName = Annotated[
@@ -145,20 +145,20 @@ NoteName = Annotated[
 def file_tools(root: str | Path, *, max_bytes: int = 2_000_000) -> tuple[FunctionTool, ...]:
     """Return ``list_files`` and ``read_file`` over the folder *root*. Links, hidden files and other places are not
     read, nor files above *max_bytes*."""
-    tools = _FileTools(Root(root, max_bytes=max_bytes))
+    tools = _FileTools(SandboxedFolder(root, max_bytes=max_bytes))
     functions: tuple[Callable[..., Any], ...] = (tools.list_files, tools.read_file)
     return tuple(FunctionTool(function, idempotent=True, trust=Trust.DOCUMENT) for function in functions)
 
 
 def note_tools(root: str | Path, *, max_bytes: int = 200_000) -> tuple[FunctionTool, ...]:
     """Return ``list_notes``, ``read_note`` and ``write_note`` over the folder *root*, each note a Markdown file."""
-    tools = _NoteTools(Root(root, max_bytes=max_bytes))
+    tools = _NoteTools(SandboxedFolder(root, max_bytes=max_bytes))
     reading: tuple[Callable[..., Any], ...] = (tools.list_notes, tools.read_note)
     return (*(FunctionTool(function, idempotent=True) for function in reading), FunctionTool(tools.write_note))
 
 
 class _FileTools:
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: SandboxedFolder) -> None:
         self._root = root
 
     def list_files(self) -> str:
@@ -169,7 +169,7 @@ class _FileTools:
         self,
         path: FilePath,
         start: Annotated[int, Field(ge=1, description="First line to read, from 1.")] = 1,
-        lines: Annotated[int, Field(ge=1, le=_LINES, description="How many lines at most.")] = _LINES,
+        lines: Annotated[int, Field(ge=1, le=_MAX_LINES, description="How many lines at most.")] = _MAX_LINES,
     ) -> str:
         """Read lines of a text file."""
         if any(part.startswith(".") for part in Path(path).parts):
@@ -187,7 +187,7 @@ class _FileTools:
 
 
 class _NoteTools:
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: SandboxedFolder) -> None:
         self._root = root
 
     def list_notes(self) -> str:

@@ -23,11 +23,11 @@ import pydantic_core
 
 from agent.errors import ArgumentError
 from agent.providers.base import ToolSpec
-from agent.tools.base import Authoriser, Facets, ToolContext, ToolOutput
-from agent.tools.schema import Parameters
-from memory import ImageBlock, TextBlock, Trust, in_thread
+from agent.tools.base import Authorizer, ToolAnnotations, ToolContext, ToolOutput
+from agent.tools.schema import FunctionParameters
+from memory import ImageBlock, TextBlock, Trust, run_in_thread
 
-_DONE = "done"
+_EMPTY_OUTPUT = "done"
 
 
 class FunctionTool:
@@ -41,7 +41,7 @@ class FunctionTool:
         description: str | None = None,
         timeout: float | None = None,
         needs_approval: bool = False,
-        authorise: Authoriser | None = None,
+        authorise: Authorizer | None = None,
         skip_synthesis: bool = False,
         idempotent: bool = False,
         approval_below: Trust | None = None,
@@ -53,9 +53,11 @@ class FunctionTool:
         if timeout is not None and not timeout > 0:
             raise ArgumentError("timeout", timeout, "a number of seconds above 0 is needed, or None")
         self._function = function
-        self._parameters = Parameters(function)
+        self._parameters = FunctionParameters(function)
         self._timeout = timeout
-        self._facets = Facets(needs_approval, authorise, skip_synthesis, idempotent, approval_below, trust, recalls)
+        self._facets = ToolAnnotations(
+            needs_approval, authorise, skip_synthesis, idempotent, approval_below, trust, recalls
+        )
         said = self._parameters.description if description is None else description
         shown = name if name is not None else getattr(function, "__name__", type(function).__name__)
         self._spec = ToolSpec(shown, said, self._parameters.schema)
@@ -73,7 +75,7 @@ class FunctionTool:
         return self._timeout
 
     @property
-    def facets(self) -> Facets:
+    def facets(self) -> ToolAnnotations:
         """What it says of itself beside its schema."""
         return self._facets
 
@@ -83,10 +85,10 @@ class FunctionTool:
         if self._is_async:
             value = await self._function(**checked)
         else:
-            value = await in_thread(lambda: self._function(**checked), name="mneme-tool")
+            value = await run_in_thread(lambda: self._function(**checked), name="mneme-tool")
             if inspect.isawaitable(value):
                 value = await value
-        return output_of(value)
+        return to_tool_output(value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself."""
@@ -107,7 +109,7 @@ def tool(
     description: str | None = None,
     timeout: float | None = None,
     needs_approval: bool = False,
-    authorise: Authoriser | None = None,
+    authorise: Authorizer | None = None,
     skip_synthesis: bool = False,
     idempotent: bool = False,
     approval_below: Trust | None = None,
@@ -121,7 +123,7 @@ def tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, plainly (``@tool``) or with options (``@tool(timeout=5, needs_approval=True)``).
 
-    The options are those of ``FunctionTool``; what the last seven mean is told by ``Facets``.
+    The options are those of ``FunctionTool``; what the last seven mean is told by ``ToolAnnotations``.
     """
 
     def made(given: Callable[..., Any]) -> FunctionTool:
@@ -130,10 +132,10 @@ def tool(
     return made if function is None else made(function)
 
 
-def output_of(value: Any) -> ToolOutput:
+def to_tool_output(value: Any) -> ToolOutput:
     """Return what a function gave as a tool's output: text and blocks as they are, all else as JSON."""
     if value is None:
-        return _DONE
+        return _EMPTY_OUTPUT
     if isinstance(value, str):
         return value
     if isinstance(value, (TextBlock, ImageBlock)):

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from agent.context.rendering import rendered
-from agent.context_items import passage_item
+from agent.context.rendering import render_items
+from agent.context_items import item_from_passage
 from agent.tools.function import FunctionTool
 from memory import KnowledgeBase, Trust
 
-_LISTED = 200
+_MAX_DOCUMENTS = 200
 
 
 def knowledge_tools(knowledge: KnowledgeBase, *, prefix: str = "") -> tuple[FunctionTool, ...]:
@@ -40,15 +40,15 @@ class _KnowledgeTools:
     ) -> str:
         """Search the documents; returns passages as data, each with its source, page and section."""
         passages = await self._knowledge.retrieve(question, limit)
-        items = [replace(passage_item(one), number=place) for place, one in enumerate(passages, start=1)]
+        items = [replace(item_from_passage(one), number=place) for place, one in enumerate(passages, start=1)]
         if not items:
             return "No document has anything about this."
         note = "none of these may be about it" if passages.abstain is not None else f"{len(items)} found"
-        return rendered(items, f"Passages ({note})")
+        return render_items(items, f"Passages ({note})")
 
     async def list_documents(self) -> str:
         """List the documents that can be searched."""
         documents = await self._knowledge.documents()
-        lines = [f"{one.source} ({one.title})" if one.title else one.source for one in documents[:_LISTED]]
-        more = [f"… and {len(documents) - _LISTED} more"] if len(documents) > _LISTED else []
+        lines = [f"{one.source} ({one.title})" if one.title else one.source for one in documents[:_MAX_DOCUMENTS]]
+        more = [f"… and {len(documents) - _MAX_DOCUMENTS} more"] if len(documents) > _MAX_DOCUMENTS else []
         return "\n".join([*lines, *more]) or "There are no documents."

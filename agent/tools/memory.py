@@ -14,30 +14,30 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from agent.context.memory_reader import NOT_SENSITIVE
-from agent.context.rendering import rendered
-from agent.context_items import item_of
+from agent.context.memory_reader import NOT_SENSITIVE_FILTER
+from agent.context.rendering import render_items
+from agent.context_items import item_from_hit
 from agent.errors import ArgumentError, ToolFailed
 from agent.tools.base import ToolContext
 from agent.tools.function import FunctionTool
 from memory import Actor, Hit, LongTermMemory, Memory, MemoryLayerError, Outcome, Trust
 
-DEFAULT = ("search_memory", "get_memory", "remember")
-READING = ("search_memory", "get_memory")
-ALL = (*DEFAULT, "correct_memory", "forget_memory")
-Writer: TypeAlias = Literal["assistant", "tool", "document"]
-_WRITERS: dict[Trust, Writer] = {Trust.TOOL: "tool", Trust.DOCUMENT: "document"}
-_MODELS = frozenset({"assistant", *_WRITERS.values()})
-_CHANGING = frozenset({"correct_memory", "forget_memory"})
+DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
+READING_MEMORY_TOOLS = ("search_memory", "get_memory")
+ALL_MEMORY_TOOLS = (*DEFAULT_MEMORY_TOOLS, "correct_memory", "forget_memory")
+ModelActor: TypeAlias = Literal["assistant", "tool", "document"]
+_ACTORS_BY_TRUST: dict[Trust, ModelActor] = {Trust.TOOL: "tool", Trust.DOCUMENT: "document"}
+_MODEL_ACTORS = frozenset({"assistant", *_ACTORS_BY_TRUST.values()})
+_CHANGING_TOOLS = frozenset({"correct_memory", "forget_memory"})
 
-Ids = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
+MemoryIds = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
 
 
 def memory_tools(
     memory: LongTermMemory,
     *,
     namespace: str = "",
-    include: Iterable[str] = DEFAULT,
+    include: Iterable[str] = DEFAULT_MEMORY_TOOLS,
     users_words: bool = False,
     ask: bool = False,
     sensitive: bool = False,
@@ -59,7 +59,7 @@ def memory_tools(
     wanted = list(include)
     for name in wanted:
         if name not in functions:
-            raise ArgumentError("include", name, f"names among {', '.join(ALL)} are needed")
+            raise ArgumentError("include", name, f"names among {', '.join(ALL_MEMORY_TOOLS)} are needed")
     below = Trust.USER if ask else Trust.ASSISTANT  # a model's word is never the user's, so it always asks
     # What they show is told to be read item by item, so their results have no trust of their own.
     return tuple(
@@ -67,7 +67,7 @@ def memory_tools(
             functions[name],
             trust=Trust.USER,
             recalls=True,
-            approval_below=below if name in _CHANGING else None,
+            approval_below=below if name in _CHANGING_TOOLS else None,
         )
         for name in wanted
     )
@@ -87,19 +87,19 @@ class _MemoryTools:
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
     ) -> str:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
-        where = None if self._sensitive else NOT_SENSITIVE
+        where = None if self._sensitive else NOT_SENSITIVE_FILTER
         found = await self._memory.recall(question, limit, namespace=self._namespace, where=where)
         if not found:
             return "Nothing is remembered about this."
         note = "none of these may be about it" if found.abstain is not None else f"{len(found)} found"
-        return _shown(list(found), f"Memories ({note})", context)
+        return _render_hits(list(found), f"Memories ({note})", context)
 
-    async def get_memory(self, ids: Ids, context: ToolContext) -> str:
+    async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Read memories whole, by their ids."""
         found = [one for one in await self._memory.get(ids, namespace=self._namespace) if one is not None]
         memories = [one for one in found if self._sensitive or not one.sensitive]
         gone = [id for id in ids if id not in {one.id for one in memories}]
-        text = _shown([Hit(one, 0.0) for one in memories], "Memories", context)
+        text = _render_hits([Hit(one, 0.0) for one in memories], "Memories", context)
         missing = f"No memory has the id {', '.join(gone)}." if gone else ""
         return "\n".join(part for part in (text, missing) if part)
 
@@ -115,8 +115,8 @@ class _MemoryTools:
             kind="note",
             tags=tuple(tags or ()),
             session=context.session or None,
-            trust=Trust(_actor(context)),
-            actor=_actor(context),
+            trust=Trust(_actor_of_call(context)),
+            actor=_actor_of_call(context),
         )
         try:
             report = await self._memory.remember(note, namespace=self._namespace)
@@ -136,17 +136,17 @@ class _MemoryTools:
         approved_by = await self._allowed([id], context)
         try:
             report = await self._memory.correct(
-                id, text, namespace=self._namespace, actor=_actor(context), approved_by=approved_by
+                id, text, namespace=self._namespace, actor=_actor_of_call(context), approved_by=approved_by
             )
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
         return f"Corrected {report.id}."
 
-    async def forget_memory(self, ids: Ids, context: ToolContext) -> str:
+    async def forget_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
         approved_by = await self._allowed(ids, context)
         forget = partial(
-            self._memory.forget, ids, namespace=self._namespace, actor=_actor(context), approved_by=approved_by
+            self._memory.forget, ids, namespace=self._namespace, actor=_actor_of_call(context), approved_by=approved_by
         )
         try:
             listed = await forget(dry_run=True)
@@ -166,7 +166,7 @@ class _MemoryTools:
         """
         if context.trust.rank > Trust.ASSISTANT.rank and not context.approved:
             raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")
-        if not all(map(_is_own, await self._found(ids))):
+        if not all(map(_is_written_by_model, await self._found(ids))):
             return "user"
         return "assistant" if context.approved else None
 
@@ -176,25 +176,25 @@ class _MemoryTools:
         for id, one in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
             if one is None:
                 raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
-            if not (_is_own(one) or self._users_words):
+            if not (_is_written_by_model(one) or self._users_words):
                 which = f"{id}, {of}," if of else id
                 raise ToolFailed(f"{which} is not a note of yours; only the user can change or remove it")
             found.append(one)
         return found
 
 
-def _actor(context: ToolContext) -> Writer:
+def _actor_of_call(context: ToolContext) -> ModelActor:
     """Return who writes: the least trusted that the run has read, the model itself at most."""
-    return _WRITERS.get(context.trust, "assistant")
+    return _ACTORS_BY_TRUST.get(context.trust, "assistant")
 
 
-def _is_own(memory: Memory) -> bool:
+def _is_written_by_model(memory: Memory) -> bool:
     """Whether a model wrote it; passages of documents are nobody's to change here."""
     is_passage = memory.source is not None and memory.source.document is not None
-    return memory.actor in _MODELS and memory.trust is not Trust.USER and not is_passage
+    return memory.actor in _MODEL_ACTORS and memory.trust is not Trust.USER and not is_passage
 
 
-def _shown(hits: Sequence[Hit], heading: str, context: ToolContext) -> str:
+def _render_hits(hits: Sequence[Hit], heading: str, context: ToolContext) -> str:
     context.scope.reading.read(*(hit.memory.trust for hit in hits))
-    items = [item_of(hit, place) for place, hit in enumerate(hits, start=1)]
-    return rendered([replace(item, score=0.0) for item in items], heading)
+    items = [item_from_hit(hit, place) for place, hit in enumerate(hits, start=1)]
+    return render_items([replace(item, score=0.0) for item in items], heading)

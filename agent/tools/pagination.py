@@ -12,10 +12,10 @@ from agent.tools.base import ToolContext, ToolOutput
 from agent.tools.function import FunctionTool
 from memory import TextBlock, Trust
 
-READ_MORE = "read_more"
+READ_MORE_TOOL = "read_more"
 
 
-class ResultPages:
+class ResultPagination:
     """Cuts results after *limit* characters. With *kept* above 0 the last *kept* long results can be read on by the
     tool ``read_more``, within the session that they belong to; ``tools`` holds it."""
 
@@ -26,7 +26,7 @@ class ResultPages:
             raise ArgumentError("kept", kept, "0 or more is needed")
         self._limit, self._most = limit, kept
         self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self.tools = (FunctionTool(self._read_more, name=READ_MORE, trust=Trust.DOCUMENT),) if kept else ()
+        self.tools = (FunctionTool(self._read_more, name=READ_MORE_TOOL, trust=Trust.DOCUMENT),) if kept else ()
 
     def cut(self, output: ToolOutput, context: ToolContext) -> ToolOutput:
         """Return *output* as the model is to read it now."""
@@ -64,5 +64,5 @@ class ResultPages:
         if not self._most:
             note += "; the rest was left out"
         elif page < pages:
-            note += f'; read on with {READ_MORE}(result="{name}", page={page + 1})'
+            note += f'; read on with {READ_MORE_TOOL}(result="{name}", page={page + 1})'
         return f"{text[start : start + self._limit]}\n{note})"

@@ -20,38 +20,38 @@ from pydantic.json_schema import GenerateJsonSchema
 from agent.errors import ArgumentError, ToolFailed
 from agent.tools.base import ToolContext
 
-_SECTION = re.compile(
+_SECTION_HEADING = re.compile(
     r"^(?:args|arguments|parameters|params|returns?|raises|yields?|examples?|notes?|attributes)\s*:?\s*$", re.I
 )
-_ARGUMENTS = re.compile(r"^(?:args|arguments|parameters|params)\s*:?\s*$", re.IGNORECASE)
-_GOOGLE = re.compile(r"^(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-_NUMPY = re.compile(r"^(\*{0,2}\w+)\s*(?::\s*.*)?$")
-_SPHINX = re.compile(r"^:param(?:\s+[^:]+?)??\s+(\w+)\s*:\s*(.*)$")
-_FIELD = re.compile(r"^:\w+[^:]*:")
+_ARGUMENTS_HEADING = re.compile(r"^(?:args|arguments|parameters|params)\s*:?\s*$", re.IGNORECASE)
+_GOOGLE_ENTRY = re.compile(r"^(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+_NUMPY_ENTRY = re.compile(r"^(\*{0,2}\w+)\s*(?::\s*.*)?$")
+_SPHINX_PARAMETER = re.compile(r"^:param(?:\s+[^:]+?)??\s+(\w+)\s*:\s*(.*)$")
+_SPHINX_FIELD = re.compile(r"^:\w+[^:]*:")
 
 
-def described(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """Return the description of *function* and those of its parameters."""
     lines = (inspect.getdoc(function) or "").splitlines()
     for start, line in enumerate(lines):
-        if _SECTION.match(line) or _FIELD.match(line):
-            return _joined(lines[:start]), _parameters(lines[start:])
-    return _joined(lines), {}
+        if _SECTION_HEADING.match(line) or _SPHINX_FIELD.match(line):
+            return _join_lines(lines[:start]), _parameter_texts(lines[start:])
+    return _join_lines(lines), {}
 
 
-def _parameters(lines: list[str]) -> dict[str, str]:
-    found = _sphinx(lines)
+def _parameter_texts(lines: list[str]) -> dict[str, str]:
+    found = _sphinx_parameters(lines)
     for start, line in enumerate(lines):
-        if not _ARGUMENTS.match(line):
+        if not _ARGUMENTS_HEADING.match(line):
             continue
         body = lines[start + 1 :]
         if body and set(body[0].strip()) == {"-"}:
-            return found | _entries(body[1:], _NUMPY, indented=False)
-        return found | _entries(body, _GOOGLE, indented=True)
+            return found | _section_entries(body[1:], _NUMPY_ENTRY, indented=False)
+        return found | _section_entries(body, _GOOGLE_ENTRY, indented=True)
     return found
 
 
-def _entries(lines: list[str], pattern: re.Pattern[str], *, indented: bool) -> dict[str, str]:
+def _section_entries(lines: list[str], pattern: re.Pattern[str], *, indented: bool) -> dict[str, str]:
     """Return name and text of each entry of a section; deeper lines go on with the entry above them."""
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
@@ -61,45 +61,45 @@ def _entries(lines: list[str], pattern: re.Pattern[str], *, indented: bool) -> d
             continue
         depth = len(line) - len(line.lstrip())
         margin = depth if margin is None else margin
-        if _SECTION.match(line) or depth < margin or (indented and depth == 0):
+        if _SECTION_HEADING.match(line) or depth < margin or (indented and depth == 0):
             break
         match = pattern.match(line.strip()) if depth == margin else None
         if match:
-            current = found[match[1].lstrip("*")] = [match[2]] if pattern is _GOOGLE else []
+            current = found[match[1].lstrip("*")] = [match[2]] if pattern is _GOOGLE_ENTRY else []
         elif current is not None:
             current.append(line.strip())
-    return {name: _joined(parts) for name, parts in found.items()}
+    return {name: _join_lines(parts) for name, parts in found.items()}
 
 
-def _sphinx(lines: list[str]) -> dict[str, str]:
+def _sphinx_parameters(lines: list[str]) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in lines:
-        if match := _SPHINX.match(line):
+        if match := _SPHINX_PARAMETER.match(line):
             current = found[match[1]] = [match[2]]
-        elif _FIELD.match(line) or not line.strip():
+        elif _SPHINX_FIELD.match(line) or not line.strip():
             current = None
         elif current is not None:
             current.append(line.strip())
-    return {name: _joined(parts) for name, parts in found.items()}
+    return {name: _join_lines(parts) for name, parts in found.items()}
 
 
-def _joined(lines: Iterable[str]) -> str:
+def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(lines).strip()
 
 
-_PROBLEMS_SHOWN = 8
-_VALUE_SHOWN = 60
+_ARGUMENT_PROBLEM_LIMIT = 8
+_VALUE_LENGTH = 60
 
 
-class _Untitled(GenerateJsonSchema):
+class _UntitledSchema(GenerateJsonSchema):
     """Leaves out the titles, which repeat the names and cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
-class Parameters:
+class FunctionParameters:
     """The parameters of *function*: their ``schema``, and ``checked`` arguments for calling it.
 
     A parameter annotated ``ToolContext`` is filled in with the call's and not shown to the model. Types are strict:
@@ -107,11 +107,11 @@ class Parameters:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.description, texts = described(function)
+        self.description, texts = parse_docstring(function)
         self._context: str | None = None
         self._model = self._modelled(function, texts)
         try:
-            schema = self._model.model_json_schema(schema_generator=_Untitled)
+            schema = self._model.model_json_schema(schema_generator=_UntitledSchema)
         except PydanticUserError as error:
             raise ArgumentError("function", function, f"its parameters have no JSON schema ({error})") from error
         schema.pop("title", None)
@@ -143,7 +143,7 @@ class Parameters:
                 self._context = name
                 continue
             # Own field names, so that a parameter may be called "schema" or "_x" without hiding a method.
-            fields[f"parameter_{len(fields)}"] = (hints[name], _field(name, parameter, hints[name], texts))
+            fields[f"parameter_{len(fields)}"] = (hints[name], _parameter_field(name, parameter, hints[name], texts))
         config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
         try:
             return create_model("Arguments", __config__=config, **fields)
@@ -152,19 +152,19 @@ class Parameters:
 
     def _complaint(self, error: ValidationError) -> str:
         lines = []
-        for problem in error.errors(include_url=False)[:_PROBLEMS_SHOWN]:
+        for problem in error.errors(include_url=False)[:_ARGUMENT_PROBLEM_LIMIT]:
             name = ".".join(str(part) for part in problem["loc"]) or "arguments"
             if problem["type"] == "extra_forbidden":
                 lines.append(f"{name}: there is no such parameter")
             elif problem["type"] == "missing":
                 lines.append(f"{name}: is missing")
             else:
-                lines.append(f"{name}: {problem['msg']}, got {_shown(problem['input'])}")
+                lines.append(f"{name}: {problem['msg']}, got {_short_repr(problem['input'])}")
         expected = json.dumps(self.schema.get("properties", {}), ensure_ascii=False)
         return "arguments refused: " + "; ".join(lines) + f". Parameters: {expected}"
 
 
-def _field(name: str, parameter: inspect.Parameter, hint: Any, texts: Mapping[str, str]) -> FieldInfo:
+def _parameter_field(name: str, parameter: inspect.Parameter, hint: Any, texts: Mapping[str, str]) -> FieldInfo:
     default: Any = ... if parameter.default is parameter.empty else parameter.default
     if isinstance(default, FieldInfo):
         default.alias = default.validation_alias = default.serialization_alias = name
@@ -177,6 +177,6 @@ def _field(name: str, parameter: inspect.Parameter, hint: Any, texts: Mapping[st
     return field
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _VALUE_SHOWN else text[: _VALUE_SHOWN - 1] + "…"
+    return text if len(text) <= _VALUE_LENGTH else text[: _VALUE_LENGTH - 1] + "…"

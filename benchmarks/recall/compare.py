@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.recall.report import table
 from benchmarks.recall.results import AnswerRow, Results
 from benchmarks.recall.summary import WITH_INTERVALS, differences
-from memory import Interval, bootstrap
+from memory import ConfidenceInterval, bootstrap
 
 
 def compared(
@@ -73,5 +73,5 @@ def _cells(ours: list[AnswerRow], theirs: list[AnswerRow], *, by_corpus: bool, s
     return [str(count), *cells, str(better), str(worse)]
 
 
-def _marked(found: Interval) -> str:
+def _marked(found: ConfidenceInterval) -> str:
     return f"{found}{' *' if found.told else ''}"

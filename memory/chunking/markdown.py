@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from semantic_text_splitter import MarkdownSplitter
 
-from memory.chunking.protocol import DEFAULT_SIZE, Chunk, Measure
-from memory.chunking.text import Span, has_words, overlapped, splitter
+from memory.chunking.protocol import DEFAULT_SIZE, Chunk, ChunkSize
+from memory.chunking.text import TextSpan, add_overlap, has_words, make_splitter
 from memory.tokens.counter import TokenCounter
 
-LONGEST_TITLE = 200
+MAX_TITLE_LENGTH = 200
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_ATX_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
 _OTHER_BLOCK = re.compile(r"[ \t]*$|    |\t| {0,3}(?:[>|#]|[-*+][ \t]|\d+[.)][ \t]|[-*_=]+[ \t]*$)")
@@ -35,18 +35,18 @@ class Heading:
     path: tuple[str, ...]
 
 
-def headings(text: str) -> list[Heading]:
+def find_headings(text: str) -> list[Heading]:
     """Return the headings of *text* in order: ``#`` lines and underlined lines, outside of fenced code."""
     found: list[Heading] = []
     above: list[tuple[int, str]] = []
     for start, end, level, title in _raw_headings(text):
         above = [(other, name) for other, name in above if other < level]
-        above.append((level, _shown(title)))
+        above.append((level, _plain_title(title)))
         found.append(Heading(start, end, tuple(name for _, name in above if name)))
     return found
 
 
-def path_at(found: Sequence[Heading], text: str, start: int, end: int) -> tuple[str, ...]:
+def heading_path(found: Sequence[Heading], text: str, start: int, end: int) -> tuple[str, ...]:
     """Return the path above the first words of ``text[start:end]`` that are not a heading themselves."""
     index = bisect_right(found, start, key=lambda heading: heading.start) - 1
     position = start if index < 0 else max(start, found[index].end)
@@ -62,15 +62,15 @@ def _raw_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
     front = _FRONT_MATTER.match(text)
     fence = ""
     paragraph: list[tuple[int, str]] = []  # the lines so far of a paragraph that an underline could turn
-    for start, end, line in _lines(text, front.end() if front is not None else 0):
+    for start, end, line in _line_spans(text, front.end() if front is not None else 0):
         marker = _FENCE.match(line)
         if fence:
             if marker is not None and marker[1].startswith(fence) and not marker[2].strip():
                 fence = ""
         elif marker is not None and not (marker[1][0] == "`" and "`" in marker[2]):
             fence, paragraph = marker[1], []
-        elif (atx := _ATX.match(line)) is not None:
-            yield start, end, len(atx[1]), _without_closing(atx[2] or "")
+        elif (atx := _ATX_HEADING.match(line)) is not None:
+            yield start, end, len(atx[1]), _strip_closing_marks(atx[2] or "")
             paragraph = []
         elif len(paragraph) == 1 and (underline := _UNDERLINE.match(line)) is not None:
             yield paragraph[0][0], end, 1 if underline[1][0] == "=" else 2, paragraph[0][1]
@@ -81,23 +81,23 @@ def _raw_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
             paragraph = [*paragraph[:1], (start, line)]
 
 
-def _lines(text: str, position: int) -> Iterator[tuple[int, int, str]]:
+def _line_spans(text: str, position: int) -> Iterator[tuple[int, int, str]]:
     while position < len(text):
         end = text.find("\n", position) + 1 or len(text)
         yield position, end, text[position:end].rstrip("\r\n")
         position = end
 
 
-def _without_closing(title: str) -> str:
+def _strip_closing_marks(title: str) -> str:
     """Return the title of a ``## title ##`` line without the closing marks."""
     title = title.rstrip()
     opened = title.rstrip("#")
     return opened if not opened or opened[-1] in " \t" else title
 
 
-def _shown(title: str) -> str:
+def _plain_title(title: str) -> str:
     """Return *title* as a citation shows it: one bounded line without the marks of links, code and bold."""
-    plain = _LINK.sub(r"\1", title.strip()[:LONGEST_TITLE])
+    plain = _LINK.sub(r"\1", title.strip()[:MAX_TITLE_LENGTH])
     return " ".join(plain.replace("`", "").replace("**", "").split())
 
 
@@ -119,8 +119,8 @@ class MarkdownChunker:
     """
 
     def __init__(self, size: int = DEFAULT_SIZE, *, overlap: int = 0, counter: TokenCounter | None = None) -> None:
-        self._measure = Measure(size, overlap, counter)
-        self._cut = splitter(MarkdownSplitter, self._measure)
+        self._measure = ChunkSize(size, overlap, counter)
+        self._cut = make_splitter(MarkdownSplitter, self._measure)
 
     @property
     def fingerprint(self) -> str:
@@ -129,23 +129,23 @@ class MarkdownChunker:
 
     def chunk(self, text: str) -> list[Chunk]:
         """As the protocol says."""
-        found = headings(text)
+        found = find_headings(text)
         chunks = []
-        for section in _sections(text, found):
+        for section in _split_sections(text, found):
             for start, end in self._spans(text, section):
-                chunks.append(Chunk(text[start:end], start, end, path_at(found, text, start, end)))
+                chunks.append(Chunk(text[start:end], start, end, heading_path(found, text, start, end)))
         return chunks
 
-    def _spans(self, text: str, section: _Section) -> list[Span]:
+    def _spans(self, text: str, section: _Section) -> list[TextSpan]:
         start, end = section.start, section.end
         whole = text[start:end].strip()
         if whole and self._measure.length(whole) <= self._measure.size:
             at = text.index(whole, start)
             return [(at, at + len(whole))]
         spans = self._under_headings(text, section) or self._cut(text, start, end, self._room(0))
-        return overlapped(text, spans, self._measure)
+        return add_overlap(text, spans, self._measure)
 
-    def _under_headings(self, text: str, section: _Section) -> list[Span]:
+    def _under_headings(self, text: str, section: _Section) -> list[TextSpan]:
         """Cut the body so that the headings fit before its first piece; nothing if they leave no room."""
         reserved = self._measure.length(text[section.start : section.body])
         room = self._room(reserved)
@@ -164,7 +164,7 @@ class MarkdownChunker:
         return f"MarkdownChunker({self.fingerprint!r})"
 
 
-def _sections(text: str, found: Sequence[Heading]) -> Iterator[_Section]:
+def _split_sections(text: str, found: Sequence[Heading]) -> Iterator[_Section]:
     """Cut *text* at its headings; headings with nothing below them join the section that follows."""
     bounds = [heading.start for heading in found] + [len(text)]
     bodies = [(0, 0, bounds[0])]

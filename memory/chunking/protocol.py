@@ -44,7 +44,7 @@ class Chunker(Protocol):
         ...
 
 
-def with_pages(chunks: Sequence[Chunk], pages: Sequence[tuple[int, int]]) -> list[Chunk]:
+def number_pages(chunks: Sequence[Chunk], pages: Sequence[tuple[int, int]]) -> list[Chunk]:
     """Return *chunks* with the number of the page on which each begins; *pages* are (start, end) in order."""
     if any(start > end for start, end in pages) or any(a[1] > b[0] for a, b in pairwise(pages)):
         raise ArgumentError("pages", pages, "(start, end) of each page in order, not overlapping, is needed")
@@ -68,7 +68,7 @@ SMALLEST_TOKEN_SIZE = 16
 _CHARACTERS_PER_TOKEN = 12
 
 
-class Measure:
+class ChunkSize:
     """A size, an overlap, and how both are counted."""
 
     def __init__(self, size: int, overlap: int, counter: TokenCounter | None) -> None:

@@ -13,45 +13,45 @@ from typing import TypeAlias
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-from memory.chunking.protocol import DEFAULT_SIZE, Chunk, Measure
+from memory.chunking.protocol import DEFAULT_SIZE, Chunk, ChunkSize
 from memory.tokens.counter import TokenCounter
 
-Span: TypeAlias = tuple[int, int]
-Cut: TypeAlias = Callable[[str, int, int, int], list[Span]]
+TextSpan: TypeAlias = tuple[int, int]
+SplitFunction: TypeAlias = Callable[[str, int, int, int], list[TextSpan]]
 """(text, start, end, capacity) -> spans inside start..end, none larger than capacity, none blank."""
 
-Length: TypeAlias = Callable[[str], int]
-Within: TypeAlias = Callable[[int, int, int], list[Span]]
+LengthFunction: TypeAlias = Callable[[str], int]
+ResplitFunction: TypeAlias = Callable[[int, int, int], list[TextSpan]]
 
-SCRAP = 8
+SCRAP_DIVISOR = 8
 """A piece smaller than this part of what a chunk holds is a scrap."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[\u3002\uff01\uff1f])(?=\S)|\n\s*\n(?=\S)")
 _WORD = re.compile(r"(?<=\s)\S")
-_SAYING = re.compile(r"[^\W_]")
+_WORD_CHARACTER = re.compile(r"[^\W_]")
 _BORDERS = ("\n\n", "\n", ". ", " ")
-_LONGEST_BLOCK = 50_000
+_MAX_BLOCK = 50_000
 
 
-def splitter(kind: type[MarkdownSplitter] | type[TextSplitter], measure: Measure) -> Cut:
+def make_splitter(kind: type[MarkdownSplitter] | type[TextSplitter], measure: ChunkSize) -> SplitFunction:
     """Return the cut of a semantic-text-splitter class, whose offsets count characters."""
     counter = measure.counter
 
-    def pieces(text: str, start: int, end: int, capacity: int) -> list[Span]:
+    def pieces(text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
         made = kind(capacity) if counter is None else kind.from_callback(counter.count, capacity)
         found = made.chunk_indices(text[start:end])
         return [(start + at, start + at + len(piece)) for at, piece in found if piece.strip()]
 
-    def cut(text: str, start: int, end: int, capacity: int) -> list[Span]:
-        spans: list[Span] = []
-        for block in _blocks(text, start, end, measure.characters(capacity)):
+    def cut(text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
+        spans: list[TextSpan] = []
+        for block in _split_blocks(text, start, end, measure.characters(capacity)):
             spans += pieces(text, *block, capacity)
-        return _without_scraps(text, spans, capacity, measure.length, partial(pieces, text))
+        return _merge_scraps(text, spans, capacity, measure.length, partial(pieces, text))
 
     return cut
 
 
-def overlapped(text: str, spans: Sequence[Span], measure: Measure) -> list[Span]:
+def add_overlap(text: str, spans: Sequence[TextSpan], measure: ChunkSize) -> list[TextSpan]:
     """Begin each span but the first a little earlier: at a sentence, else a word, of the one before it.
 
     The overlap and the whole stay within their sizes; where nothing fits, there is no overlap.
@@ -61,18 +61,18 @@ def overlapped(text: str, spans: Sequence[Span], measure: Measure) -> list[Span]
     extended = list(spans[:1])
     for (before, _), (start, end) in pairwise(spans):
         earliest = max(before, start - measure.characters(measure.overlap))
-        extended.append((_earlier(text, earliest, start, end, measure), end))
+        extended.append((_overlap_start(text, earliest, start, end, measure), end))
     return extended
 
 
 def has_words(text: str, start: int, end: int) -> bool:
     """Whether ``text[start:end]`` says anything: rules and bare punctuation do not."""
-    return _SAYING.search(text, start, end) is not None
+    return _WORD_CHARACTER.search(text, start, end) is not None
 
 
-def _blocks(text: str, start: int, end: int, capacity: int) -> Iterator[Span]:
+def _split_blocks(text: str, start: int, end: int, capacity: int) -> Iterator[TextSpan]:
     """Cut a long stretch at its coarsest border: the splitter takes time with the square of a paragraph."""
-    longest = max(_LONGEST_BLOCK, 20 * capacity)
+    longest = max(_MAX_BLOCK, 20 * capacity)
     while end - start > longest:
         latest = start + longest
         earliest = latest - longest // 4
@@ -83,16 +83,18 @@ def _blocks(text: str, start: int, end: int, capacity: int) -> Iterator[Span]:
     yield start, end
 
 
-def _without_scraps(text: str, spans: Sequence[Span], capacity: int, length: Length, cut: Within) -> list[Span]:
+def _merge_scraps(
+    text: str, spans: Sequence[TextSpan], capacity: int, length: LengthFunction, cut: ResplitFunction
+) -> list[TextSpan]:
     """Join spans that say next to nothing to the one before; where that is full, share its text out anew."""
 
     def size(start: int, end: int) -> int:
         return length(text[start:end])
 
     def scrap(start: int, end: int) -> bool:
-        return size(start, end) * SCRAP < capacity or not has_words(text, start, end)
+        return size(start, end) * SCRAP_DIVISOR < capacity or not has_words(text, start, end)
 
-    kept: list[Span] = []
+    kept: list[TextSpan] = []
     for start, end in spans:
         if not kept or not (scrap(start, end) or scrap(*kept[-1])):
             kept.append((start, end))
@@ -107,7 +109,7 @@ def _without_scraps(text: str, spans: Sequence[Span], capacity: int, length: Len
     return kept
 
 
-def _earlier(text: str, earliest: int, start: int, end: int, measure: Measure) -> int:
+def _overlap_start(text: str, earliest: int, start: int, end: int, measure: ChunkSize) -> int:
     """Return the first sentence, else the first word, from *earliest* on where the span may begin."""
     region = text[earliest:start]
     for pattern in (_SENTENCE, _WORD):
@@ -127,8 +129,8 @@ class TextChunker:
     """
 
     def __init__(self, size: int = DEFAULT_SIZE, *, overlap: int = 0, counter: TokenCounter | None = None) -> None:
-        self._measure = Measure(size, overlap, counter)
-        self._cut = splitter(TextSplitter, self._measure)
+        self._measure = ChunkSize(size, overlap, counter)
+        self._cut = make_splitter(TextSplitter, self._measure)
 
     @property
     def fingerprint(self) -> str:
@@ -138,7 +140,7 @@ class TextChunker:
     def chunk(self, text: str) -> list[Chunk]:
         """As the protocol says."""
         spans = self._cut(text, 0, len(text), self._measure.size - self._measure.overlap)
-        return [Chunk(text[start:end], start, end) for start, end in overlapped(text, spans, self._measure)]
+        return [Chunk(text[start:end], start, end) for start, end in add_overlap(text, spans, self._measure)]
 
     def __repr__(self) -> str:
         return f"TextChunker({self.fingerprint!r})"

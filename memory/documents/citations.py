@@ -13,18 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory.documents.document import Passage
-from memory.documents.sentence_splitter import sentences
+from memory.documents.sentence_splitter import split_sentences
 
 QUOTE_LIMIT = 400
 """Characters that a quote may have."""
-_WORTH_ADDING = 0.15
+_MIN_QUOTE_GAIN = 0.15
 """A neighbouring sentence joins the quote when it covers this share of the question anew."""
 _WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"\s+")
 _FENCED = re.compile(r"^(```|~~~).*?(?:^\1\s*$|\Z)", re.MULTILINE | re.DOTALL)
-_CODE = 0.4
+_CODE_WEIGHT = 0.4
 """What a word counts in fenced code: a sentence that says it is the better quote."""
-_STEM = 5
+_STEM_LENGTH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,13 @@ def best_quote(
     nothing else; what is fenced as code counts less than prose.
     """
     total = sum(wanted.values())
-    spans = [piece for span in sentences(text) for piece in _pieces(text, span, limit)]
+    spans = [piece for span in split_sentences(text) for piece in _split_span(text, span, limit)]
     if not spans:
         return 0, 0, 0.0
     fences = [match.span() for match in _FENCED.finditer(text)]
     prose = [span for span in spans if not text.startswith("#", span[0])] or spans
     held = [frozenset(terms(text[start:end])) & wanted.keys() for start, end in prose]
-    worth = [_CODE if _meets(span, fences) else 1.0 for span in prose]
+    worth = [_CODE_WEIGHT if _overlaps_any(span, fences) else 1.0 for span in prose]
     scores = [part * sum(wanted[term] for term in found) for part, found in zip(worth, held, strict=True)]
     first = last = max(range(len(prose)), key=lambda place: (scores[place], -place))
     covered = set(held[first])
@@ -129,7 +129,7 @@ def _best_neighbour(
     limit: int,
 ) -> int | None:
     """Return which span beside *first* to *last* is worth adding, if one is; of equal ones the later."""
-    worth = _WORTH_ADDING * sum(wanted.values())
+    worth = _MIN_QUOTE_GAIN * sum(wanted.values())
     best, chosen = 0.0, None
     for place in (last + 1, first - 1):
         if not 0 <= place < len(spans):
@@ -141,16 +141,16 @@ def _best_neighbour(
     return chosen
 
 
-def _meets(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+def _overlaps_any(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
     return any(span[0] < end and start < span[1] for start, end in others)
 
 
 def plain_terms(text: str) -> list[str]:
     """Return the words of *text* in small letters, long ones cut to their beginning; for any language."""
-    return [word[:_STEM] for word in _WORD.findall(text.casefold()) if len(word) > 2]
+    return [word[:_STEM_LENGTH] for word in _WORD.findall(text.casefold()) if len(word) > 2]
 
 
-def _pieces(text: str, span: tuple[int, int], limit: int) -> list[tuple[int, int]]:
+def _split_span(text: str, span: tuple[int, int], limit: int) -> list[tuple[int, int]]:
     """Return *span* cut at blanks into pieces of at most *limit* characters."""
     start, end = span
     pieces = []

@@ -6,9 +6,9 @@ from collections.abc import Collection as Names
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.documents.document_ids import mark
-from memory.documents.manifest import Manifest, recovered
-from memory.documents.manifest_component import keep_documents
+from memory.documents.document_ids import document_mark
+from memory.documents.manifest import DocumentManifest, recover_manifest
+from memory.documents.manifest_component import attach_documents
 from memory.long_term import LongTermMemory
 from memory.models import Memory
 from memory.partitions import DOCUMENTS, store_namespace
@@ -16,14 +16,14 @@ from vectorstore import LifecycleStore, UnsupportedError, VectorStore, lifecycle
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class DocumentCollection:
     """What reading, writing and searching documents share. *lane* is the collection's store namespace."""
 
     memory: LongTermMemory
     namespace: str
     name: str
     lane: str
-    manifest: Manifest
+    manifest: DocumentManifest
 
     def lifecycle(self, operation: str) -> LifecycleStore:
         """Return the store if it can replace a document whole, else refuse by name."""
@@ -40,7 +40,7 @@ class Collection:
 
     def mark_of(self, location: str) -> str:
         """Return the mark of *location* among the tombstones."""
-        return mark(self.memory.tombstones.key, "location", self.lane, location)
+        return document_mark(self.memory.tombstones.key, "location", self.lane, location)
 
     def forgotten(self, memories: Sequence[Memory]) -> Names[str]:
         """Return the ids of those *memories* that were forgotten, by themselves or by their very words."""
@@ -50,21 +50,21 @@ class Collection:
         return found | words
 
 
-def open_collection(memory: LongTermMemory, name: str, namespace: str) -> Collection:
+def open_collection(memory: LongTermMemory, name: str, namespace: str) -> DocumentCollection:
     """Return the collection called *name* of the user's *namespace*; a new one is empty.
 
     Its records are in the memory's file, or, where the store has none, read back from its chunks.
     """
     lane = store_namespace(namespace, DOCUMENTS, name)
-    keep_documents(memory)
-    return Collection(memory, namespace, name, lane, _manifest(memory.store, lane))
+    attach_documents(memory)
+    return DocumentCollection(memory, namespace, name, lane, _open_manifest(memory.store, lane))
 
 
-def _manifest(store: VectorStore, lane: str) -> Manifest:
+def _open_manifest(store: VectorStore, lane: str) -> DocumentManifest:
     lasting = lifecycle_of(store)
     database = None if lasting is None else lasting.database
     if database is None:
-        return recovered(store, lane)
+        return recover_manifest(store, lane)
     from memory.documents.manifest import SqliteManifest
 
     return SqliteManifest(database, lane)

@@ -16,11 +16,11 @@ from typing import TypeAlias
 
 from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport
 from memory.documents.loaders.base import Loader, read_file
-from memory.documents.loaders.registry import Loaders
+from memory.documents.loaders.registry import LoaderRegistry
 from memory.errors import ArgumentError, LoadError
 from vectorstore import MissingExtra
 
-JUNK = frozenset(
+IGNORED_FOLDERS = frozenset(
     {"node_modules", "bower_components", "__pycache__", "venv", "site-packages", "__MACOSX", "$RECYCLE.BIN"}
     | {"System Volume Information", "lost+found"}
 )
@@ -30,7 +30,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DocumentFile:
     """A file to read: *location* is its real, absolute path, *name* its path below *root* with slashes."""
 
     location: Path
@@ -41,7 +41,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedPath:
     """A path that is left out, and why."""
 
     name: str
@@ -51,13 +51,13 @@ class Skipped:
 def check_paths(paths: Paths) -> list[Path]:
     """Return the *paths* as given, all of which exist; else nothing is begun."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    checked = [_checked(given) for given in several]
+    checked = [_checked_path(given) for given in several]
     if not checked:
         raise ArgumentError("paths", [], "at least one file or folder is needed")
     return checked
 
 
-def _checked(given: object) -> Path:
+def _checked_path(given: object) -> Path:
     name = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(name, str) or not name or "\0" in name:
         raise ArgumentError("paths", given, "a path of a file or folder is needed")
@@ -71,39 +71,41 @@ def _checked(given: object) -> Path:
     return path
 
 
-def discover(paths: Sequence[Path], loaders: Loaders) -> Iterator[Found | Skipped]:
+def discover_files(paths: Sequence[Path], loaders: LoaderRegistry) -> Iterator[DocumentFile | SkippedPath]:
     """Yield what *paths* hold, folders sorted by name, each file once however often it is named."""
     seen: set[Path] = set()
     for path in paths:
         real = path.resolve()
-        items = _walk(real, loaders) if real.is_dir() else [_given(path.name or real.name, real, loaders)]
+        items = _walk_folder(real, loaders) if real.is_dir() else [_given_file(path.name or real.name, real, loaders)]
         for item in items:
-            if isinstance(item, Skipped):
+            if isinstance(item, SkippedPath):
                 yield item
             elif item.location not in seen:
                 seen.add(item.location)
                 yield item
 
 
-def _given(name: str, real: Path, loaders: Loaders) -> Found | Skipped:
-    return _file(real, name, real.parent, loaders, given=True)
+def _given_file(name: str, real: Path, loaders: LoaderRegistry) -> DocumentFile | SkippedPath:
+    return _classify_file(real, name, real.parent, loaders, given=True)
 
 
-def _file(real: Path, name: str, root: Path, loaders: Loaders, *, given: bool = False) -> Found | Skipped:
+def _classify_file(
+    real: Path, name: str, root: Path, loaders: LoaderRegistry, *, given: bool = False
+) -> DocumentFile | SkippedPath:
     try:
         name.encode()
     except UnicodeEncodeError:
-        return Skipped(name.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
-    kind = _kind(real)
+        return SkippedPath(name.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
+    kind = _path_kind(real)
     if kind != "file":
-        return Skipped(name, f"{kind}, not a regular file")
+        return SkippedPath(name, f"{kind}, not a regular file")
     loader = loaders.choose(name, given=given)
-    return Skipped(name, loader) if isinstance(loader, str) else Found(real, name, root, loader, given)
+    return SkippedPath(name, loader) if isinstance(loader, str) else DocumentFile(real, name, root, loader, given)
 
 
-def _walk(root: Path, loaders: Loaders) -> list[Found | Skipped]:
+def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | SkippedPath]:
     """Return everything below *root*, sorted; links are judged when it is known what is there by itself."""
-    items: list[Found | Skipped] = []
+    items: list[DocumentFile | SkippedPath] = []
     links: list[tuple[Path, str]] = []
     folders = [root]
     while folders:
@@ -112,54 +114,56 @@ def _walk(root: Path, loaders: Loaders) -> list[Found | Skipped]:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
-            items.append(Skipped(_name(folder, root) + "/", f"cannot be listed ({error.strerror})"))
+            items.append(SkippedPath(_relative_name(folder, root) + "/", f"cannot be listed ({error.strerror})"))
             continue
         for entry in entries:
             path = Path(entry.path)
-            name = _name(path, root)
+            name = _relative_name(path, root)
             is_folder = entry.is_dir(follow_symlinks=False)
-            if reason := _junk(entry.name, is_folder=is_folder):
-                items.append(Skipped(name + "/" * is_folder, reason))
+            if reason := _ignored_reason(entry.name, is_folder=is_folder):
+                items.append(SkippedPath(name + "/" * is_folder, reason))
             elif entry.is_symlink():
                 links.append((path, name))
             elif is_folder:
                 folders.append(path)
             else:
-                items.append(_file(path, name, root, loaders))
-    there = {item.location for item in items if isinstance(item, Found)}
+                items.append(_classify_file(path, name, root, loaders))
+    there = {item.location for item in items if isinstance(item, DocumentFile)}
     for path, name in links:
-        items.extend(_link(path, name, root, loaders, there))
+        items.extend(_classify_link(path, name, root, loaders, there))
     return sorted(items, key=lambda item: item.name)
 
 
-def _link(path: Path, name: str, root: Path, loaders: Loaders, there: set[Path]) -> list[Found | Skipped]:
+def _classify_link(
+    path: Path, name: str, root: Path, loaders: LoaderRegistry, there: set[Path]
+) -> list[DocumentFile | SkippedPath]:
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError):  # dangling, or a circle
-        return [Skipped(name, "a link that leads nowhere")]
+        return [SkippedPath(name, "a link that leads nowhere")]
     if not real.is_relative_to(root):
-        return [Skipped(name, "a link that leaves the folder")]
+        return [SkippedPath(name, "a link that leaves the folder")]
     if real.is_dir():
-        return [Skipped(name, "a link to a folder")]
+        return [SkippedPath(name, "a link to a folder")]
     if real in there:
-        return [Skipped(name, "a link to a file that is read itself")]
+        return [SkippedPath(name, "a link to a file that is read itself")]
     there.add(real)
-    return [_file(real, name, root, loaders)]
+    return [_classify_file(real, name, root, loaders)]
 
 
-def _junk(name: str, *, is_folder: bool) -> str:
+def _ignored_reason(name: str, *, is_folder: bool) -> str:
     if name.startswith("."):
         return "hidden"
-    if is_folder and (name in JUNK or name.endswith(".egg-info")):
+    if is_folder and (name in IGNORED_FOLDERS or name.endswith(".egg-info")):
         return "a folder that tools fill"
     return ""
 
 
-def _name(path: Path, root: Path) -> str:
+def _relative_name(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix()
 
 
-def _kind(path: Path) -> str:
+def _path_kind(path: Path) -> str:
     try:
         mode = path.lstat().st_mode
     except OSError as error:
@@ -174,14 +178,14 @@ def _kind(path: Path) -> str:
     return next((kind for test, kind in tests if test(mode)), "a device")
 
 
-def unreadable(paths: Paths) -> IngestReport | None:
+def report_unreadable(paths: Paths) -> IngestReport | None:
     """Return why nothing of *paths* can be read, a line for each file; None as soon as one file can be.
 
     A path that does not exist raises ``ArgumentError``.
     """
     lines = []
-    for item in discover(check_paths(paths), Loaders()):
-        if isinstance(item, Skipped):
+    for item in discover_files(check_paths(paths), LoaderRegistry()):
+        if isinstance(item, SkippedPath):
             lines.append(IngestLine(item.name, IngestAction.SKIPPED, item.reason))
             continue
         try:

@@ -16,7 +16,7 @@ from typing import Any, Literal, overload
 
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.results import Found, Hit, LeftOut
+from memory.results import Hit, Omitted, RecallResult
 
 PAGE_BREAKS = "page_breaks"
 """Metadata of a chunk that runs over pages: [offset in the chunk, number of the page that begins there], …"""
@@ -108,12 +108,12 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Passages(Sequence[Passage]):
-    """What a retrieval gives: passages, best first; the rest means what it means in ``Found``."""
+    """What a retrieval gives: passages, best first; the rest means what it means in ``RecallResult``."""
 
     passages: tuple[Passage, ...]
     confidence: float = 0.0
     abstain: Literal["nothing", "other"] | None = None
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Omitted, ...] = ()
     notes: tuple[str, ...] = ()
 
     @overload
@@ -132,7 +132,7 @@ class Passages(Sequence[Passage]):
         return iter(self.passages)
 
 
-def passages_of(hits: Found | Sequence[Hit]) -> tuple[Passage, ...]:
+def passages_of(hits: RecallResult | Sequence[Hit]) -> tuple[Passage, ...]:
     """Return the passages among *hits*, in their order; what comes from no document is passed over."""
     found = (passage_of(hit.memory, score=hit.score, parts=hit.parts) for hit in hits)
     return tuple(passage for passage in found if passage is not None)

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
-from memory.documents.discovery import Found
-from memory.documents.manifest import Manifest, Record
+from memory.documents.discovery import DocumentFile
+from memory.documents.manifest import DocumentManifest, DocumentRecord
 
 _ID_BYTES = 10
 _MARK_BYTES = 20
@@ -28,18 +28,18 @@ def chunk_ids(key: bytes, collection: str, source: str, texts: Iterable[str]) ->
     times: Counter[str] = Counter()
     ids = []
     for text in texts:
-        digest = _hash(key, b"chunk", (collection, source, text, str(times[text])), _ID_BYTES)
+        digest = _keyed_hash(key, b"chunk", (collection, source, text, str(times[text])), _ID_BYTES)
         times[text] += 1
         ids.append("c" + base64.b32encode(digest).decode("ascii").lower())
     return ids
 
 
-def mark(key: bytes, kind: str, *parts: str) -> str:
+def document_mark(key: bytes, kind: str, *parts: str) -> str:
     """Return the mark of *parts* under the key: equal for equal parts of one kind, else it says nothing."""
-    return _hash(key, kind.encode(), parts, _MARK_BYTES).hex()
+    return _keyed_hash(key, kind.encode(), parts, _MARK_BYTES).hex()
 
 
-def _hash(key: bytes, kind: bytes, parts: Iterable[str], size: int) -> bytes:
+def _keyed_hash(key: bytes, kind: bytes, parts: Iterable[str], size: int) -> bytes:
     digest = blake2b(key=key[:64], digest_size=size, person=kind[:16])
     for part in parts:
         data = part.encode()
@@ -48,7 +48,9 @@ def _hash(key: bytes, kind: bytes, parts: Iterable[str], size: int) -> bytes:
     return digest.digest()
 
 
-def name_for(found: Found, manifest: Manifest, claimed: Mapping[str, str]) -> tuple[str, Record | None]:
+def resolve_source(
+    found: DocumentFile, manifest: DocumentManifest, claimed: Mapping[str, str]
+) -> tuple[str, DocumentRecord | None]:
     """Return the source of the document at *found*, and its record if it has one.
 
     *claimed* maps names given in this run to their locations; they are not given twice.
@@ -57,16 +59,16 @@ def name_for(found: Found, manifest: Manifest, claimed: Mapping[str, str]) -> tu
     record = manifest.at(location)
     if record is not None:
         return record.source, record
-    for name in _candidates(found):
+    for name in _candidate_names(found):
         if claimed.get(name, location) != location:
             continue
         record = manifest.get(name)
-        if record is None or not record.location or vanished(record.location):
+        if record is None or not record.location or is_file_gone(record.location):
             return name, record
     return location, manifest.get(location)
 
 
-def vanished(location: str) -> bool:
+def is_file_gone(location: str) -> bool:
     """Say whether the file that was read at *location* is certainly not there any more."""
     try:
         Path(location).lstat()
@@ -77,7 +79,7 @@ def vanished(location: str) -> bool:
     return False
 
 
-def _candidates(found: Found) -> Iterator[str]:
+def _candidate_names(found: DocumentFile) -> Iterator[str]:
     name = found.name
     yield name
     for folder in (found.root, *found.root.parents):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory.documents.collection import Collection
-from memory.documents.ingest_plan import Draft, Plan, entries_of, plan
+from memory.documents.collection import DocumentCollection
+from memory.documents.ingest_plan import DocumentDraft, DocumentPlan, plan_document, planned_entries
 from memory.documents.ingest_report import IngestAction, IngestLine
-from memory.documents.manifest import Record
-from memory.timestamps import aware
-from memory.write.embedding_service import Embedded
+from memory.documents.manifest import DocumentRecord
+from memory.timestamps import to_aware
+from memory.write.embedding_service import EmbeddingResult
 from vectorstore import Entry, RevisionConflict, Vector
 
 
-class Stale(Exception):
+class StalePlan(Exception):
     """Somebody else has written the document since the plan was made."""
 
 
@@ -22,19 +22,19 @@ class Stale(Exception):
 class EmbeddedPlan:
     """A plan, and the vectors of its texts in their order."""
 
-    plan: Plan
-    embedded: Embedded
+    plan: DocumentPlan
+    embedded: EmbeddingResult
 
 
-def plan_for(collection: Collection, draft: Draft, *, again: bool) -> Plan:
+def plan_draft(collection: DocumentCollection, draft: DocumentDraft, *, again: bool) -> DocumentPlan:
     """Return the writes that *draft* needs as things stand."""
     ids = [memory.id for memory in draft.memories]
     entries = collection.memory.store.get(ids, namespace=collection.lane)
     existing = {entry.id: entry for entry in entries if entry is not None}
-    return plan(draft, existing, () if again else collection.forgotten(draft.memories))
+    return plan_document(draft, existing, () if again else collection.forgotten(draft.memories))
 
 
-def write(collection: Collection, works: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
+def write_plans(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
     """Write all *works* in one transaction; return their lines, None where the plan had become stale."""
     store = collection.lifecycle("ingest")
     lines: list[IngestLine | None] = []
@@ -42,13 +42,13 @@ def write(collection: Collection, works: Sequence[EmbeddedPlan]) -> list[IngestL
         for work in works:
             try:
                 with store.transaction():
-                    lines.append(_write(collection, work))
-            except (Stale, RevisionConflict):
+                    lines.append(_write_plan(collection, work))
+            except (StalePlan, RevisionConflict):
                 lines.append(None)
     return lines
 
 
-def retire(collection: Collection, record: Record, *, ban: bool) -> int | None:
+def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ban: bool) -> int | None:
     """Erase a document's chunks and its record; return how many there were, None if it was written meanwhile.
 
     *ban* keeps an ingest from taking it in again by itself.
@@ -59,62 +59,64 @@ def retire(collection: Collection, record: Record, *, ban: bool) -> int | None:
         if collection.manifest.get(record.source) != record:
             return None
         memory.embedding.forget([one.text for one in store.get(record.chunks, namespace=collection.lane) if one])
-        erased = _erased(collection, record.chunks)
+        erased = _erase_chunks(collection, record.chunks)
         if ban:
             memory.tombstones.add(
-                collection.lane, [collection.mark_of(record.location)], aware(memory.clock(), memory.zone)
+                collection.lane, [collection.mark_of(record.location)], to_aware(memory.clock(), memory.zone)
             )
         collection.manifest.remove(record.source)
     return erased
 
 
-def _write(collection: Collection, work: EmbeddedPlan) -> IngestLine:
+def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLine:
     plan, record = work.plan, work.plan.draft.record
     before, manifest = plan.draft.before, collection.manifest
     if manifest.get(record.source) != before or manifest.at(record.location) not in (None, before):
-        raise Stale
+        raise StalePlan
     new = len(plan.new)
     embedded = collection.memory.embedding.still(work.embedded)
     vectors, reasons = embedded.vectors[:new], embedded.reasons[:new]
     late = zip(plan.vectorless, embedded.vectors[new:], strict=True)
     filled = {entry.id: vector for entry, vector in late if vector is not None}
-    erased = _store(collection, plan, entries_of(plan, vectors, reasons), filled)
+    erased = _store_chunks(collection, plan, planned_entries(plan, vectors, reasons), filled)
     collection.memory.tombstones.lift(collection.lane, [collection.mark_of(record.location)])
     manifest.put(record)
     pending = sum(vector is None and reason is None for vector, reason in zip(vectors, reasons, strict=True))
     return IngestLine(
         record.source,
-        _action(plan),
+        _ingest_action(plan),
         reason=(embedded.deferred or next(iter(embedded.refused.values()), "")) if pending else "",
         chunks=len(plan.draft.memories) - plan.forgotten,
         embedded=sum(vector is not None for vector in vectors) + len(filled),
         pending=pending,
         forgotten=plan.forgotten,
         erased=erased,
-        notes=(*plan.draft.document.notes, *_cut(len(embedded.truncated))),
+        notes=(*plan.draft.document.notes, *_truncation_notes(len(embedded.truncated))),
     )
 
 
-def _cut(count: int) -> tuple[str, ...]:
+def _truncation_notes(count: int) -> tuple[str, ...]:
     """Say of how many chunks the embedder read only the beginning."""
     longer = "1 chunk is" if count == 1 else f"{count} chunks are"
     return (f"{longer} longer than the embedder reads: the beginning alone is in the vector",) if count else ()
 
 
-def _store(collection: Collection, plan: Plan, entries: Sequence[Entry], filled: Mapping[str, Vector]) -> int:
+def _store_chunks(
+    collection: DocumentCollection, plan: DocumentPlan, entries: Sequence[Entry], filled: Mapping[str, Vector]
+) -> int:
     """Write a plan's chunks; return how many were erased. A revision that is not the plan's conflicts."""
     store, lane = collection.lifecycle("ingest"), collection.lane
     if entries:
-        expect = _of(plan.expect, {entry.id for entry in entries})
+        expect = _revisions_of(plan.expect, {entry.id for entry in entries})
         store.upsert(entries, namespace=lane, expect=expect)
     if filled:  # before the patches, which give another revision
-        store.put_vectors(filled, namespace=lane, expect=_of(plan.expect, filled))
+        store.put_vectors(filled, namespace=lane, expect=_revisions_of(plan.expect, filled))
     if plan.patched:
-        store.patch(plan.patched, namespace=lane, expect=_of(plan.expect, plan.patched))
-    return _erased(collection, plan.gone)
+        store.patch(plan.patched, namespace=lane, expect=_revisions_of(plan.expect, plan.patched))
+    return _erase_chunks(collection, plan.gone)
 
 
-def _erased(collection: Collection, ids: Sequence[str]) -> int:
+def _erase_chunks(collection: DocumentCollection, ids: Sequence[str]) -> int:
     """Erase chunks, and what recall derived of them; return how many there were."""
     if not ids:
         return 0
@@ -124,7 +126,7 @@ def _erased(collection: Collection, ids: Sequence[str]) -> int:
     return count
 
 
-def _action(plan: Plan) -> IngestAction:
+def _ingest_action(plan: DocumentPlan) -> IngestAction:
     before, record = plan.draft.before, plan.draft.record
     if before is None:
         return IngestAction.ADDED
@@ -133,5 +135,5 @@ def _action(plan: Plan) -> IngestAction:
     return IngestAction.UPDATED
 
 
-def _of(revisions: Mapping[str, int], ids: Container[str]) -> dict[str, int]:
+def _revisions_of(revisions: Mapping[str, int], ids: Container[str]) -> dict[str, int]:
     return {one: revision for one, revision in revisions.items() if one in ids}

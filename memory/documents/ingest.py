@@ -13,38 +13,38 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from memory.chunking.protocol import Chunker
-from memory.documents.collection import Collection
-from memory.documents.discovery import Found, Skipped, check_paths, discover
+from memory.documents.collection import DocumentCollection
+from memory.documents.discovery import DocumentFile, SkippedPath, check_paths, discover_files
 from memory.documents.document import Document, content_hash
-from memory.documents.document_ids import chunk_ids, mark, name_for, vanished
-from memory.documents.document_writer import EmbeddedPlan, plan_for, retire, write
-from memory.documents.ingest_plan import Draft, memories_of
-from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnProgress
+from memory.documents.document_ids import chunk_ids, document_mark, is_file_gone, resolve_source
+from memory.documents.document_writer import EmbeddedPlan, erase_document, plan_draft, write_plans
+from memory.documents.ingest_plan import DocumentDraft, chunk_memories
+from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnIngestProgress
 from memory.documents.loaders.base import SIZE_LIMIT, read_file
-from memory.documents.loaders.registry import Loaders
-from memory.documents.manifest import Record
+from memory.documents.loaders.registry import LoaderRegistry
+from memory.documents.manifest import DocumentRecord
 from memory.errors import LoadError
 from memory.runtime import run_sync
-from memory.timestamps import aware
-from memory.write.policy_runner import Rules, judge_each
+from memory.timestamps import to_aware
+from memory.write.policy_runner import PolicyRules, apply_policies_to_each
 from vectorstore import MissingExtra
 
-NOTHING_IN_IT = "nothing to find in it"
+EMPTY_DOCUMENT_NOTE = "nothing to find in it"
 
 
 @dataclass(slots=True)
-class Preparer:
+class DocumentPreparer:
     """Makes drafts of files for one collection; made for one run of an ingest."""
 
-    collection: Collection
+    collection: DocumentCollection
     chunker_for: Callable[[str], Chunker]
     again: bool = False
     size_limit: int = SIZE_LIMIT
     _claimed: dict[str, str] = field(default_factory=dict)
 
-    def prepare(self, found: Found) -> Draft | IngestLine:
+    def prepare(self, found: DocumentFile) -> DocumentDraft | IngestLine:
         """Return what the file at *found* should be kept as, or the line that says why nothing is done."""
-        source, before = name_for(found, self.collection.manifest, self._claimed)
+        source, before = resolve_source(found, self.collection.manifest, self._claimed)
         location = str(found.location)
         self._claimed[source] = location
         if not self.again and self.collection.removed_before(location):
@@ -58,7 +58,7 @@ class Preparer:
                 return self._unchanged(before, location)
             loaded = found.loader.load(data, source)
         except (LoadError, MissingExtra) as error:
-            return IngestLine(source, IngestAction.FAILED, _without(str(error), source))
+            return IngestLine(source, IngestAction.FAILED, _strip_source(str(error), source))
         document = Document(
             source=source,
             title=loaded.title.strip() or PurePosixPath(source).name,
@@ -74,15 +74,15 @@ class Preparer:
         )
         return self.draft(document, location, before)
 
-    def draft(self, document: Document, location: str, before: Record | None) -> Draft:
+    def draft(self, document: Document, location: str, before: DocumentRecord | None) -> DocumentDraft:
         """Return *document* cut into chunks, each with its id, judged by the write policies."""
         memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
         chunks = chunker.chunk(document.text[document.body :])
         ids = chunk_ids(self._key, self.collection.lane, document.source, (chunk.text for chunk in chunks))
-        now = aware(memory.clock(), memory.zone)
-        rules = Rules(memory.policies, memory.on_policy_failure, making=False)
-        passages = memories_of(document, chunks, ids, recorded_at=now)
-        judged = [verdict for verdict, _ in run_sync(judge_each(passages, rules))]
+        now = to_aware(memory.clock(), memory.zone)
+        rules = PolicyRules(memory.policies, memory.on_policy_failure, making=False)
+        passages = chunk_memories(document, chunks, ids, recorded_at=now)
+        judged = [verdict for verdict, _ in run_sync(apply_policies_to_each(passages, rules))]
         rejected = sum(verdict.memory is None for verdict in judged)
         notes = list(document.notes)
         if rejected:
@@ -90,8 +90,8 @@ class Preparer:
         if taken := sum(verdict.spans for verdict in judged):
             notes.append(f"{taken} part{'s' * (taken != 1)} taken out by a write policy")
         if not chunks:
-            notes.append(NOTHING_IN_IT)
-        record = Record(
+            notes.append(EMPTY_DOCUMENT_NOTE)
+        record = DocumentRecord(
             source=document.source,
             location=location,
             digest=self._digest(document.content_hash),
@@ -105,31 +105,31 @@ class Preparer:
             for verdict, name in zip(judged, ids, strict=True)
             if verdict.memory is not None
         )
-        return Draft(replace(document, notes=tuple(notes)), record, memories, before)
+        return DocumentDraft(replace(document, notes=tuple(notes)), record, memories, before)
 
     @property
     def _key(self) -> bytes:
         return self.collection.memory.tombstones.key
 
     def _digest(self, plain: str) -> str:
-        return mark(self._key, "content", plain)
+        return document_mark(self._key, "content", plain)
 
-    def _same(self, record: Record, digest: str, chunker: Chunker) -> bool:
+    def _same(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
         return record.digest == self._digest(digest) and record.recipe == chunker.fingerprint
 
-    def _unchanged(self, record: Record, location: str) -> IngestLine:
+    def _unchanged(self, record: DocumentRecord, location: str) -> IngestLine:
         if record.location == location:
             return IngestLine(record.source, IngestAction.UNCHANGED)
         self.collection.manifest.put(replace(record, location=location))
         return IngestLine(record.source, IngestAction.UNCHANGED, "moved")
 
 
-def _without(message: str, source: str) -> str:
+def _strip_source(message: str, source: str) -> str:
     return message.removeprefix(f"{source}: ")
 
 
-_WAVE_FILES = 64
-_WAVE_CHUNKS = 512
+_BATCH_FILES = 64
+_BATCH_CHUNKS = 512
 _ATTEMPTS = 3
 
 
@@ -138,10 +138,10 @@ class Ingester:
 
     def __init__(
         self,
-        collection: Collection,
+        collection: DocumentCollection,
         *,
         chunker_for: Callable[[str], Chunker],
-        loaders: Loaders,
+        loaders: LoaderRegistry,
         size_limit: int = SIZE_LIMIT,
     ) -> None:
         self._collection = collection
@@ -154,34 +154,36 @@ class Ingester:
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
         again: bool,
-        on_progress: OnProgress | None,
+        on_progress: OnIngestProgress | None,
     ) -> IngestReport:
         """As ``KnowledgeBase.ingest``."""
         self._collection.lifecycle("ingest")
         roots = await asyncio.to_thread(check_paths, paths)
-        items = await asyncio.to_thread(lambda: list(discover(roots, self._loaders)))
-        preparer = Preparer(self._collection, self._chunker_for, again=again, size_limit=self._size_limit)
-        run = _Run(len(items), on_progress)
-        wave: list[tuple[Found, Draft] | IngestLine] = []
+        items = await asyncio.to_thread(lambda: list(discover_files(roots, self._loaders)))
+        preparer = DocumentPreparer(self._collection, self._chunker_for, again=again, size_limit=self._size_limit)
+        run = _IngestRun(len(items), on_progress)
+        wave: list[tuple[DocumentFile, DocumentDraft] | IngestLine] = []
         chunks = 0
         for item in items:
-            if isinstance(item, Skipped):
-                made: Draft | IngestLine = IngestLine(item.name, IngestAction.SKIPPED, item.reason)
+            if isinstance(item, SkippedPath):
+                made: DocumentDraft | IngestLine = IngestLine(item.name, IngestAction.SKIPPED, item.reason)
             else:
                 made = await asyncio.to_thread(preparer.prepare, item)
-            if isinstance(made, Draft) and isinstance(item, Found):
+            if isinstance(made, DocumentDraft) and isinstance(item, DocumentFile):
                 wave.append((item, made))
                 chunks += len(made.memories)
             elif isinstance(made, IngestLine):
                 wave.append(made)
-            if chunks >= _WAVE_CHUNKS or len(wave) >= _WAVE_FILES:
+            if chunks >= _BATCH_CHUNKS or len(wave) >= _BATCH_FILES:
                 run.add(await self._settle(preparer, wave))
                 wave, chunks = [], 0
         run.add(await self._settle(preparer, wave))
         run.add(await asyncio.to_thread(self._retire, roots), counted=False)
         return IngestReport(tuple(run.lines))
 
-    async def _settle(self, preparer: Preparer, wave: Sequence[tuple[Found, Draft] | IngestLine]) -> list[IngestLine]:
+    async def _settle(
+        self, preparer: DocumentPreparer, wave: Sequence[tuple[DocumentFile, DocumentDraft] | IngestLine]
+    ) -> list[IngestLine]:
         """Embed and write the drafts of *wave* together; return a line for each of its items, in order."""
         lines: list[IngestLine | None] = [item if isinstance(item, IngestLine) else None for item in wave]
         todo = {place: item for place, item in enumerate(wave) if not isinstance(item, IngestLine)}
@@ -205,13 +207,13 @@ class Ingester:
             lines[place] = IngestLine(draft.record.source, IngestAction.FAILED, reason)
         return [line for line in lines if line is not None]
 
-    async def _write(self, drafts: Sequence[Draft], *, again: bool) -> list[IngestLine | None]:
-        plans = await asyncio.to_thread(lambda: [plan_for(self._collection, draft, again=again) for draft in drafts])
+    async def _write(self, drafts: Sequence[DocumentDraft], *, again: bool) -> list[IngestLine | None]:
+        plans = await asyncio.to_thread(lambda: [plan_draft(self._collection, draft, again=again) for draft in drafts])
         texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
         embedded = await self._collection.memory.embedding.vectors(texts)
         places = {text: place for place, text in enumerate(texts)}
         works = [EmbeddedPlan(plan, embedded.part([places[text] for text in plan.texts])) for plan in plans]
-        return await asyncio.to_thread(write, self._collection, works)
+        return await asyncio.to_thread(write_plans, self._collection, works)
 
     def _retire(self, roots: Sequence[Path]) -> list[IngestLine]:
         """Erase the documents whose files are gone from the folders among *roots*."""
@@ -220,18 +222,18 @@ class Ingester:
         for record in self._collection.manifest.all():
             if not record.location or not any(Path(record.location).is_relative_to(folder) for folder in folders):
                 continue
-            if vanished(record.location):
-                erased = retire(self._collection, record, ban=False)
+            if is_file_gone(record.location):
+                erased = erase_document(self._collection, record, ban=False)
                 if erased is not None:
                     reason = "its file is gone"
                     lines.append(IngestLine(record.source, IngestAction.REMOVED, reason, erased=erased))
         return lines
 
 
-class _Run:
+class _IngestRun:
     """The lines so far, told to the caller as they come."""
 
-    def __init__(self, total: int, on_progress: OnProgress | None) -> None:
+    def __init__(self, total: int, on_progress: OnIngestProgress | None) -> None:
         self.lines: list[IngestLine] = []
         self._total = total
         self._done = 0

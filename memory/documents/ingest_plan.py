@@ -13,7 +13,7 @@ from datetime import datetime
 from memory.chunking.protocol import Chunk
 from memory.codec import from_entry, to_entry
 from memory.documents.document import PAGE_BREAKS, Document
-from memory.documents.manifest import Record
+from memory.documents.manifest import DocumentRecord
 from memory.models import Memory, Source, Trust
 from vectorstore import Entry, Metadata, Vector
 
@@ -21,17 +21,17 @@ _TITLE_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DocumentDraft:
     """A document as it should be kept: its *record*, and a memory a chunk; *before*: what is kept so far."""
 
     document: Document
-    record: Record
+    record: DocumentRecord
     memories: tuple[Memory, ...]
-    before: Record | None
+    before: DocumentRecord | None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DocumentPlan:
     """The writes that a draft needs.
 
     *new* chunks are not there yet. *rewritten* entries have another context, *patched* ones other metadata
@@ -39,7 +39,7 @@ class Plan:
     *expect* holds the revision of everything that the plan was made from.
     """
 
-    draft: Draft
+    draft: DocumentDraft
     new: tuple[Memory, ...]
     vectorless: tuple[Entry, ...]
     rewritten: tuple[Entry, ...]
@@ -59,14 +59,14 @@ class Plan:
         return (*(memory.text for memory in self.new), *(entry.text for entry in self.vectorless))
 
 
-def memories_of(
+def chunk_memories(
     document: Document, chunks: Sequence[Chunk], ids: Sequence[str], *, recorded_at: datetime
 ) -> tuple[Memory, ...]:
     """Return a memory for each of *chunks*, whose offsets count from the document's body."""
-    return tuple(_memory(document, chunk, one, recorded_at) for chunk, one in zip(chunks, ids, strict=True))
+    return tuple(_chunk_memory(document, chunk, one, recorded_at) for chunk, one in zip(chunks, ids, strict=True))
 
 
-def plan(draft: Draft, existing: Mapping[str, Entry], forgotten: Collection[str]) -> Plan:
+def plan_document(draft: DocumentDraft, existing: Mapping[str, Entry], forgotten: Collection[str]) -> DocumentPlan:
     """Return the writes that turn *existing* entries into *draft*; those *forgotten* are not brought back."""
     new: list[Memory] = []
     vectorless: list[Entry] = []
@@ -80,7 +80,7 @@ def plan(draft: Draft, existing: Mapping[str, Entry], forgotten: Collection[str]
             continue
         if entry.text != memory.text:
             continue  # somebody corrected it, and the document has not changed there
-        wanted = _renewed(memory, entry)
+        wanted = _renew_entry(memory, entry)
         if wanted.context != entry.context:
             rewritten.append(wanted)
         elif dict(wanted.metadata) != dict(entry.metadata):
@@ -89,7 +89,7 @@ def plan(draft: Draft, existing: Mapping[str, Entry], forgotten: Collection[str]
             vectorless.append(entry)
     kept = {memory.id for memory in draft.memories}
     before = draft.before.chunks if draft.before is not None else ()
-    return Plan(
+    return DocumentPlan(
         draft=draft,
         new=tuple(new),
         vectorless=tuple(vectorless),
@@ -101,7 +101,7 @@ def plan(draft: Draft, existing: Mapping[str, Entry], forgotten: Collection[str]
     )
 
 
-def entries_of(plan: Plan, vectors: Sequence[Vector | None], reasons: Sequence[str | None]) -> list[Entry]:
+def planned_entries(plan: DocumentPlan, vectors: Sequence[Vector | None], reasons: Sequence[str | None]) -> list[Entry]:
     """Return the entries to write: new ones with their *vectors* (or *reasons* for none), and rewritten."""
     new = [
         to_entry(memory, vector=vector, no_vector=reason)
@@ -110,7 +110,7 @@ def entries_of(plan: Plan, vectors: Sequence[Vector | None], reasons: Sequence[s
     return [*new, *plan.rewritten]
 
 
-def _memory(document: Document, chunk: Chunk, name: str, recorded_at: datetime) -> Memory:
+def _chunk_memory(document: Document, chunk: Chunk, name: str, recorded_at: datetime) -> Memory:
     start, end = chunk.start + document.body, chunk.end + document.body
     breaks = [[offset - start, page] for offset, page in document.page_breaks(start, end)]
     return Memory(
@@ -133,7 +133,7 @@ def _memory(document: Document, chunk: Chunk, name: str, recorded_at: datetime) 
     )
 
 
-def _renewed(memory: Memory, entry: Entry) -> Entry:
+def _renew_entry(memory: Memory, entry: Entry) -> Entry:
     """Return *entry* with what the document says of it now, and with everything else as it is."""
     kept = from_entry(entry)
     renewed = replace(kept, source=memory.source, tags=memory.tags, metadata=memory.metadata)

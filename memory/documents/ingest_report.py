@@ -116,4 +116,4 @@ class IngestProgress:
     line: IngestLine
 
 
-OnProgress: TypeAlias = Callable[[IngestProgress], None]
+OnIngestProgress: TypeAlias = Callable[[IngestProgress], None]

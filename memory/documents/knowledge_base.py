@@ -22,16 +22,16 @@ from memory.documents.citations import Citation, cite
 from memory.documents.collection import open_collection
 from memory.documents.discovery import Paths
 from memory.documents.document import Passage, Passages
-from memory.documents.document_writer import retire
+from memory.documents.document_writer import erase_document
 from memory.documents.ingest import Ingester
-from memory.documents.ingest_report import IngestReport, OnProgress
+from memory.documents.ingest_report import IngestReport, OnIngestProgress
 from memory.documents.loaders.base import SIZE_LIMIT, Loader
-from memory.documents.loaders.registry import Loaders
-from memory.documents.manifest import Record
-from memory.documents.passage_retrieval import retrieve
+from memory.documents.loaders.registry import LoaderRegistry
+from memory.documents.manifest import DocumentRecord
+from memory.documents.passage_retrieval import retrieve_passages
 from memory.errors import ArgumentError, translating
 from memory.long_term import LongTermMemory
-from memory.validation import name
+from memory.validation import checked_label
 from vectorstore import Filter, idf, lifecycle_of
 
 
@@ -65,11 +65,11 @@ class KnowledgeBase:
         loaders: Mapping[str, Loader] | None = None,
         size_limit: int = SIZE_LIMIT,
     ) -> None:
-        self._collection = open_collection(memory, name(collection, "collection"), namespace)
+        self._collection = open_collection(memory, checked_label(collection, "collection"), namespace)
         self._ingester = Ingester(
             self._collection,
-            chunker_for=_chunkers(chunker),
-            loaders=Loaders(loaders or {}),
+            chunker_for=_chunker_by_media_type(chunker),
+            loaders=LoaderRegistry(loaders or {}),
             size_limit=size_limit,
         )
 
@@ -83,7 +83,7 @@ class KnowledgeBase:
         paths: Paths,
         *,
         again: bool = False,
-        on_progress: OnProgress | None = None,
+        on_progress: OnIngestProgress | None = None,
     ) -> IngestReport:
         """Make the collection hold the present state of the files and folders *paths*; say what became of
         each.
@@ -124,7 +124,7 @@ class KnowledgeBase:
 
         *neighbours*: how many chunks before and after each to give with it. The rest is as for ``recall``.
         """
-        return await retrieve(
+        return await retrieve_passages(
             self._collection,
             question,
             k,
@@ -144,7 +144,7 @@ class KnowledgeBase:
     def _documents(self) -> list[DocumentInfo]:
         return [self._info(record) for record in self._collection.manifest.all()]
 
-    def _info(self, record: Record) -> DocumentInfo:
+    def _info(self, record: DocumentRecord) -> DocumentInfo:
         entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.lane)
         there = [entry for entry in entries if entry is not None]
         source = from_entry(there[0]).source if there else None
@@ -162,7 +162,7 @@ class KnowledgeBase:
             record = self._collection.manifest.get(document)
             if record is None:
                 raise ArgumentError("document", document, "a document of this collection is needed")
-            erased = retire(self._collection, record, ban=True)
+            erased = erase_document(self._collection, record, ban=True)
             if erased is not None:
                 return erased
 
@@ -178,7 +178,7 @@ class KnowledgeBase:
         return cite(question, passages, terms=analyzer.terms, weights=weights)
 
 
-def _chunkers(given: Chunker | None) -> Callable[[str], Chunker]:
+def _chunker_by_media_type(given: Chunker | None) -> Callable[[str], Chunker]:
     if given is not None:
         return lambda media_type: given
     markdown, text = MarkdownChunker(), TextChunker()

@@ -19,12 +19,12 @@ from typing import Any, Final, Protocol
 import apsw
 
 from memory.codec import from_entry
-from memory.timestamps import from_text, to_text
+from memory.timestamps import timestamp_from_text, timestamp_to_text
 from vectorstore import DamageError, Database, Finding, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DocumentRecord:
     """One document of a collection.
 
     *location* is where it was read (an absolute path, or its URI). *digest* is a keyed hash of its bytes,
@@ -41,22 +41,22 @@ class Record:
     ingested: datetime | None = None
 
 
-class Manifest(Protocol):
+class DocumentManifest(Protocol):
     """The records of one collection. Writes inside the store's transaction are part of it."""
 
-    def get(self, source: str) -> Record | None:
+    def get(self, source: str) -> DocumentRecord | None:
         """Return the document called *source*."""
         ...
 
-    def at(self, location: str) -> Record | None:
+    def at(self, location: str) -> DocumentRecord | None:
         """Return the document that was read at *location*."""
         ...
 
-    def all(self) -> list[Record]:
+    def all(self) -> list[DocumentRecord]:
         """Return every document, in order of source."""
         ...
 
-    def put(self, record: Record) -> None:
+    def put(self, record: DocumentRecord) -> None:
         """Write a document's record, in the place of one of the same source."""
         ...
 
@@ -65,29 +65,29 @@ class Manifest(Protocol):
         ...
 
 
-class MemoryManifest:
+class InMemoryManifest:
     """A manifest that lives as long as the object, for stores that keep nothing either. Thread safe."""
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[DocumentRecord] = ()) -> None:
         self._records = {record.source: record for record in records}
         self._lock = threading.Lock()
 
-    def get(self, source: str) -> Record | None:
+    def get(self, source: str) -> DocumentRecord | None:
         """As ``Manifest.get``."""
         with self._lock:
             return self._records.get(source)
 
-    def at(self, location: str) -> Record | None:
+    def at(self, location: str) -> DocumentRecord | None:
         """As ``Manifest.at``."""
         with self._lock:
             return next((record for record in self._records.values() if record.location == location), None)
 
-    def all(self) -> list[Record]:
+    def all(self) -> list[DocumentRecord]:
         """As ``Manifest.all``."""
         with self._lock:
             return [record for _, record in sorted(self._records.items())]
 
-    def put(self, record: Record) -> None:
+    def put(self, record: DocumentRecord) -> None:
         """As ``Manifest.put``."""
         with self._lock:
             self._records[record.source] = record
@@ -98,7 +98,7 @@ class MemoryManifest:
             return self._records.pop(source, None) is not None
 
 
-def recovered(store: VectorStore, store_namespace: str) -> MemoryManifest:
+def recover_manifest(store: VectorStore, store_namespace: str) -> InMemoryManifest:
     """Return a manifest read back from the chunks of a store that keeps none.
 
     Where the documents came from and what they were made from is not known any more; an ingest finds that out
@@ -109,8 +109,9 @@ def recovered(store: VectorStore, store_namespace: str) -> MemoryManifest:
         source = from_entry(entry).source
         if source is not None and source.document is not None:
             places.setdefault(source.document, []).append((source.start or 0, entry.id))
-    return MemoryManifest(
-        Record(document, "", "", "", tuple(one for _, one in sorted(chunks))) for document, chunks in places.items()
+    return InMemoryManifest(
+        DocumentRecord(document, "", "", "", tuple(one for _, one in sorted(chunks)))
+        for document, chunks in places.items()
     )
 
 
@@ -125,7 +126,7 @@ class ManifestTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the tables, in order."""
-        return (m001_tables,)
+        return (m001_documents,)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Compare every record with its checksum."""
@@ -143,12 +144,12 @@ class ManifestTables:
         copied = 0
         for row in source.execute(f"SELECT collection, {_COLUMNS}, checksum FROM documents"):
             if _checksum(row[:-1]) == row[-1]:
-                _insert(target, row)
+                _insert_record(target, row)
                 copied += 1
         return copied
 
 
-def m001_tables(connection: apsw.Connection) -> None:
+def m001_documents(connection: apsw.Connection) -> None:
     """Make the first tables."""
     for statement in (
         """
@@ -172,26 +173,26 @@ def m001_tables(connection: apsw.Connection) -> None:
 
 
 class SqliteManifest:
-    """``Manifest`` of one collection (its store namespace) in a database's file."""
+    """``DocumentManifest`` of one collection (its store namespace) in a database's file."""
 
     def __init__(self, database: Database, collection: str) -> None:
         self._database = database
         self._collection = collection
         database.attach(ManifestTables())
 
-    def get(self, source: str) -> Record | None:
+    def get(self, source: str) -> DocumentRecord | None:
         """As ``Manifest.get``."""
         return next(iter(self._select("AND source = ?", source)), None)
 
-    def at(self, location: str) -> Record | None:
+    def at(self, location: str) -> DocumentRecord | None:
         """As ``Manifest.at``."""
         return next(iter(self._select("AND location = ? ORDER BY source", location)), None)
 
-    def all(self) -> list[Record]:
+    def all(self) -> list[DocumentRecord]:
         """As ``Manifest.all``."""
         return self._select("ORDER BY source")
 
-    def put(self, record: Record) -> None:
+    def put(self, record: DocumentRecord) -> None:
         """As ``Manifest.put``."""
         row = (
             self._collection,
@@ -200,14 +201,14 @@ class SqliteManifest:
             record.digest,
             record.recipe,
             json.dumps(record.chunks),
-            None if record.modified is None else to_text(record.modified),
-            None if record.ingested is None else to_text(record.ingested),
+            None if record.modified is None else timestamp_to_text(record.modified),
+            None if record.ingested is None else timestamp_to_text(record.ingested),
         )
         with self._database.write() as connection:
             connection.execute(
                 "DELETE FROM documents WHERE collection = ? AND source = ?", (self._collection, record.source)
             )
-            _insert(connection, (*row, _checksum(row)))
+            _insert_record(connection, (*row, _checksum(row)))
 
     def remove(self, source: str) -> bool:
         """As ``Manifest.remove``."""
@@ -215,13 +216,13 @@ class SqliteManifest:
             connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self._collection, source))
             return bool(connection.changes())
 
-    def _select(self, rest: str, *bound: str) -> list[Record]:
+    def _select(self, rest: str, *bound: str) -> list[DocumentRecord]:
         sql = f"SELECT {_COLUMNS}, checksum FROM documents WHERE collection = ? {rest}"
         with self._database.read() as connection:
-            return [_record(self._collection, row) for row in connection.execute(sql, (self._collection, *bound))]
+            return [_parse_record(self._collection, row) for row in connection.execute(sql, (self._collection, *bound))]
 
 
-def lanes_with_documents(database: Database) -> list[str]:
+def collections_with_documents(database: Database) -> list[str]:
     """Return the collections (their store namespaces) that have a document, sorted."""
     with database.read() as connection:
         if not connection.table_exists("main", "documents"):
@@ -229,25 +230,25 @@ def lanes_with_documents(database: Database) -> list[str]:
         return sorted(lane for (lane,) in connection.execute("SELECT DISTINCT collection FROM documents"))
 
 
-def _insert(connection: apsw.Connection, row: tuple[Any, ...]) -> None:
+def _insert_record(connection: apsw.Connection, row: tuple[Any, ...]) -> None:
     connection.execute(
         f"INSERT INTO documents (collection, {_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         row,
     )
 
 
-def _record(collection: str, row: tuple[Any, ...]) -> Record:
+def _parse_record(collection: str, row: tuple[Any, ...]) -> DocumentRecord:
     source, location, digest, recipe, chunks, modified, ingested, checksum = row
     if _checksum((collection, *row[:-1])) != checksum:
         raise DamageError([Finding("documents", "a record is not what was written", source)])
-    return Record(
+    return DocumentRecord(
         source=source,
         location=location,
         digest=digest,
         recipe=recipe,
         chunks=tuple(json.loads(chunks)),
-        modified=None if modified is None else from_text(modified),
-        ingested=None if ingested is None else from_text(ingested),
+        modified=None if modified is None else timestamp_from_text(modified),
+        ingested=None if ingested is None else timestamp_from_text(ingested),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_BREAK = re.compile(
+_SENTENCE_BREAK = re.compile(
     r"""
       (?P<stop> [.!?\u2026]+ ["'\u201d\u2019)\]]* (?=\s) )
     | (?P<wide> [\u3002\uff01\uff1f]+ [\u300d\u300f\u201d\uff09]? )
@@ -19,27 +19,27 @@ _BREAK = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _WORD_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
-_SHORT_FORMS = (
+_ABBREVIATION_TEXT = (
     "al approx bzw ca cf ch co corp dept dr eq eqs etc fig figs inc jr ltd mr mrs ms no nos pp prof sec sr "
     "st vol vs apr aug dec feb jan jul jun mar nov oct sep sept a.m d.h e.g i.e p.m ph.d u.k u.s z.b"
 )
-_SHORT = frozenset(_SHORT_FORMS.split())
+_ABBREVIATIONS = frozenset(_ABBREVIATION_TEXT.split())
 
 
-def sentences(text: str) -> list[tuple[int, int]]:
+def split_sentences(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of each sentence in order, blanks at the ends left out; none is empty."""
     spans: list[tuple[int, int]] = []
     start = 0
-    for match in _BREAK.finditer(text):
-        if match["stop"] and not _ends(text, match):
+    for match in _SENTENCE_BREAK.finditer(text):
+        if match["stop"] and not _ends_sentence(text, match):
             continue
-        _add(spans, text, start, match.end())
+        _add_span(spans, text, start, match.end())
         start = match.end()
-    _add(spans, text, start, len(text))
+    _add_span(spans, text, start, len(text))
     return spans
 
 
-def _ends(text: str, stop: re.Match[str]) -> bool:
+def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
     if stop[0][0] != ".":
         return True
     following = text[stop.end() : stop.end() + 80].lstrip()
@@ -50,10 +50,10 @@ def _ends(text: str, stop: re.Match[str]) -> bool:
         return True
     word = before[0]
     initial = len(word) == 1 and word.isupper() and word != "I"
-    return not (initial or word.lower() in _SHORT)
+    return not (initial or word.lower() in _ABBREVIATIONS)
 
 
-def _add(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
+def _add_span(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
     piece = text[start:end]
     kept = piece.strip()
     if kept:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from memory.errors import ArgumentError
 
 
-def check_input(texts: Sequence[str], kind: str) -> None:
+def check_embedder_input(texts: Sequence[str], kind: str) -> None:
     """Raise ``ArgumentError`` unless *texts* are whole texts and *kind* is one of the two."""
     if kind not in ("document", "query"):
         raise ArgumentError("kind", kind, "'document' or 'query' is needed")
@@ -23,7 +23,7 @@ def check_texts(texts: Sequence[object], argument: str = "texts") -> None:
     if isinstance(texts, bytes) or not isinstance(texts, Sequence):
         raise ArgumentError(argument, texts, "a list of texts is needed")
     for position, text in enumerate(texts):
-        whole = isinstance(text, str) and _is_whole(text)
+        whole = isinstance(text, str) and _is_encodable(text)
         if not whole:
             raise ArgumentError(f"{argument}[{position}]", text, "a text without lone surrogates is needed")
 
@@ -33,7 +33,7 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-def batches(
+def split_batches(
     texts: Sequence[str], count: int, size: int, measure: Callable[[str], int] = len
 ) -> Iterator[Sequence[str]]:
     """Cut *texts* into runs of bounded count and size by *measure*; a text above the bound is a run of its own."""
@@ -49,7 +49,7 @@ def batches(
         yield texts[start:]
 
 
-def cut(text: str, limit: int | None, measure: Callable[[str], int]) -> str:
+def truncate_text(text: str, limit: int | None, measure: Callable[[str], int]) -> str:
     """Return as much of *text*, from its beginning, as *measure* counts up to *limit*; at least one character of it."""
     if limit is None or measure(text) <= limit:
         return text
@@ -62,7 +62,7 @@ def cut(text: str, limit: int | None, measure: Callable[[str], int]) -> str:
     return text[:low] if low else text[:1]
 
 
-def distinct(texts: Sequence[str]) -> tuple[list[str], dict[str, list[int]]]:
+def distinct_texts(texts: Sequence[str]) -> tuple[list[str], dict[str, list[int]]]:
     """Return each text that is not blank once, in order, and at which places of *texts* it stands."""
     places: dict[str, list[int]] = {}
     for position, text in enumerate(texts):
@@ -71,13 +71,13 @@ def distinct(texts: Sequence[str]) -> tuple[list[str], dict[str, list[int]]]:
     return list(places), places
 
 
-def whole_number(name: str, value: object, *, unset: bool = False) -> None:
+def check_positive_number(name: str, value: object, *, unset: bool = False) -> None:
     """Raise ``ArgumentError`` unless *value* is a whole number of at least 1 (or None, where it may be *unset*)."""
     if not (unset and value is None) and (type(value) is not int or value < 1):
         raise ArgumentError(name, value, "a whole number of at least 1 is needed")
 
 
-def _is_whole(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     if text.isascii():
         return True
     try:
@@ -90,7 +90,7 @@ def _is_whole(text: str) -> bool:
 T = TypeVar("T")
 
 
-async def bounded(calls: Sequence[Callable[[], Awaitable[T]]], limit: int) -> list[T]:
+async def gather_bounded(calls: Sequence[Callable[[], Awaitable[T]]], limit: int) -> list[T]:
     """Return what *calls* give, in their order, at most *limit* of them under way at a time.
 
     The first that fails ends the others and is raised; cancelling this cancels all of them.

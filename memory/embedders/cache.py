@@ -14,8 +14,8 @@ from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_input, distinct
-from memory.embedders.fingerprint import PROBES, agree, probe
+from memory.embedders.batching import check_embedder_input, distinct_texts
+from memory.embedders.fingerprint import PROBES, is_same_model, probe_embedder
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -34,7 +34,7 @@ CachedKind: TypeAlias = Literal["document", "query", "probe"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class CachedVector:
     """A vector, shape (d,), float32, and what was cut of its text."""
 
     vector: NDArray[np.float32]
@@ -48,11 +48,11 @@ class EmbeddingCache(Protocol):
     Any thread and process may use it. It may lose what it keeps at any time, and gives nothing that is not whole.
     """
 
-    def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[Kept | None]:
+    def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[CachedVector | None]:
         """Return what is kept for each of *texts*."""
         ...
 
-    def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, Kept]) -> None:
+    def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, CachedVector]) -> None:
         """Keep vectors by their texts; others make room for them."""
         ...
 
@@ -103,32 +103,32 @@ class CachedEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; what the embedder inside raises, or would have raised, is raised."""
-        check_input(texts, kind)
+        check_embedder_input(texts, kind)
         if kind not in self._kinds:
             return await self._inner.embed(texts, kind)
-        asked, places = distinct(texts)
+        asked, places = distinct_texts(texts)
         found, refused = await self._found(asked, kind, strict=True)
         return self._spread(len(texts), places, found, refused).vectors
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
         """As ``DetailedEmbedder``; what was cut is told of a kept vector, too."""
-        check_input(texts, kind)
+        check_embedder_input(texts, kind)
         if kind not in self._kinds:
             return await embed_detailed(self._inner, texts, kind)
-        asked, places = distinct(texts)
+        asked, places = distinct_texts(texts)
         found, refused = await self._found(asked, kind, strict=False)
         return self._spread(len(texts), places, found, refused)
 
     async def probe(self) -> NDArray[np.float32]:
         """Return the probes of the embedder inside, asked now; what was kept of another model of its name goes."""
-        now = await probe(self._inner)
+        now = await probe_embedder(self._inner)
         known = await asyncio.to_thread(self._kept, PROBES, "probe")
         if any(text not in known for text in PROBES):
-            await asyncio.to_thread(self._keep, dict(zip(PROBES, map(Kept, now), strict=True)), "probe")
-        elif not agree(np.stack([known[text].vector for text in PROBES]), now):
+            await asyncio.to_thread(self._keep, dict(zip(PROBES, map(CachedVector, now), strict=True)), "probe")
+        elif not is_same_model(np.stack([known[text].vector for text in PROBES]), now):
             _log.warning("the model of %s was changed: its kept vectors are dropped", self.fingerprint)
             await asyncio.to_thread(self._cache.clear, self.fingerprint)
-            await asyncio.to_thread(self._keep, dict(zip(PROBES, map(Kept, now), strict=True)), "probe")
+            await asyncio.to_thread(self._keep, dict(zip(PROBES, map(CachedVector, now), strict=True)), "probe")
         self._known = True
         return now
 
@@ -138,7 +138,7 @@ class CachedEmbedder:
 
     async def _found(
         self, asked: Sequence[str], kind: EmbeddingKind, *, strict: bool
-    ) -> tuple[dict[str, Kept], dict[str, str]]:
+    ) -> tuple[dict[str, CachedVector], dict[str, str]]:
         found = await asyncio.to_thread(self._kept, asked, kind)
         missing = [text for text in asked if text not in found]
         if not missing:
@@ -152,7 +152,7 @@ class CachedEmbedder:
         else:
             made = await embed_detailed(self._inner, missing, kind)
         new = {
-            text: Kept(row.copy(), made.truncated.get(place))
+            text: CachedVector(row.copy(), made.truncated.get(place))
             for place, (text, row) in enumerate(zip(missing, made.vectors, strict=True))
             if row.any()
         }
@@ -160,7 +160,7 @@ class CachedEmbedder:
         return {**found, **new}, {missing[place]: why for place, why in made.refused.items()}
 
     def _spread(
-        self, count: int, places: dict[str, list[int]], found: dict[str, Kept], refused: dict[str, str]
+        self, count: int, places: dict[str, list[int]], found: dict[str, CachedVector], refused: dict[str, str]
     ) -> Embeddings:
         self._dimension = next((len(one.vector) for one in found.values()), self._dimension)
         vectors = np.zeros((count, self.dimension), np.float32)
@@ -172,7 +172,7 @@ class CachedEmbedder:
         by_place = {place: why for text, why in refused.items() for place in places[text]}
         return Embeddings(vectors, truncated, by_place)
 
-    def _kept(self, texts: Sequence[str], kind: str) -> dict[str, Kept]:
+    def _kept(self, texts: Sequence[str], kind: str) -> dict[str, CachedVector]:
         try:
             kept = self._cache.get(self.fingerprint, cast("CachedKind", kind), texts)
         except VectorStoreError as error:
@@ -183,7 +183,7 @@ class CachedEmbedder:
         length = length or next((len(one.vector) for one in whole.values()), 0)
         return {text: one for text, one in whole.items() if len(one.vector) == length}
 
-    def _keep(self, kept: dict[str, Kept], kind: str) -> None:
+    def _keep(self, kept: dict[str, CachedVector], kind: str) -> None:
         try:
             self._cache.put(self.fingerprint, cast("CachedKind", kind), kept)
         except VectorStoreError as error:

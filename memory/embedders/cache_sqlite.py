@@ -17,17 +17,17 @@ import apsw
 import numpy as np
 
 from memory.embedders.batching import check_texts
-from memory.embedders.cache import CachedKind, Kept
+from memory.embedders.cache import CachedKind, CachedVector
 from memory.embedders.protocol import Truncation
 from memory.errors import ArgumentError
 from vectorstore import Database, Finding
-from vectorstore.sqlite import Database as DatabaseFile
+from vectorstore.sqlite import SqliteDatabase as DatabaseFile
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 SALT_LENGTH: Final = 32
-_LITTLE: Final = np.dtype("<f4")
+_LITTLE_ENDIAN: Final = np.dtype("<f4")
 _COLUMNS: Final = "hash, fingerprint, kind, vector, kept, whole, used, checksum"
-_TOUCHES: Final = 4096
+_MAX_TOUCHED: Final = 4096
 
 
 class SqliteEmbeddingCache:
@@ -51,7 +51,7 @@ class SqliteEmbeddingCache:
         self._touched: dict[tuple[bytes, str, str], None] = {}
         self._salt: bytes | None = None
         self._owned: DatabaseFile | None = None
-        database.attach(CacheTables())
+        database.attach(EmbeddingCacheTables())
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> SqliteEmbeddingCache:
@@ -67,21 +67,21 @@ class SqliteEmbeddingCache:
         cache._owned = database
         return cache
 
-    def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[Kept | None]:
+    def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[CachedVector | None]:
         """As ``EmbeddingCache.get``."""
         check_texts(texts)
-        found: list[Kept | None] = []
+        found: list[CachedVector | None] = []
         with self._database.read() as connection:
             salt = self._salted(connection)
             for text in texts:
-                key = (hash_of(salt, text), fingerprint, kind)
-                kept = None if salt is None else _kept(_row(connection, key))
+                key = (keyed_text_hash(salt, text), fingerprint, kind)
+                kept = None if salt is None else _decode_row(_read_row(connection, key))
                 found.append(kept)
                 if kept is not None:
                     self._touch(key)
         return found
 
-    def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, Kept]) -> None:
+    def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, CachedVector]) -> None:
         """As ``EmbeddingCache.put``."""
         check_texts(list(kept))
         if not kept:
@@ -90,22 +90,22 @@ class SqliteEmbeddingCache:
             salt = self._salt_made(connection)
             used = self._settle_touches(connection)
             for text, one in kept.items():
-                _insert(connection, (hash_of(salt, text), fingerprint, kind), one, used)
-            _evict(connection, self._max_bytes)
+                _insert_vector(connection, (keyed_text_hash(salt, text), fingerprint, kind), one, used)
+            _evict_oldest(connection, self._max_bytes)
 
     def erase(self, texts: Sequence[str]) -> int:
         """As ``EmbeddingCache.erase``; inside this thread's ``write()`` it is part of that."""
         check_texts(texts)
         with self._database.read() as connection:
             salt = self._salted(connection)
-            hashes = [] if salt is None else [hash_of(salt, text) for text in dict.fromkeys(texts)]
-            hashes = [one for one in hashes if _holds(connection, one)]
+            hashes = [] if salt is None else [keyed_text_hash(salt, text) for text in dict.fromkeys(texts)]
+            hashes = [one for one in hashes if _has_hash(connection, one)]
         if not hashes:
             return 0
         removed = 0
         with self._database.write() as connection:
             for one in hashes:
-                removed += _delete(connection, "hash = ?", (one,))
+                removed += _delete_vectors(connection, "hash = ?", (one,))
             self._database.mark_erasure(connection)
         if not self._database.in_write():
             self._database.finish_erasure()
@@ -117,9 +117,9 @@ class SqliteEmbeddingCache:
         """As ``EmbeddingCache.clear``."""
         with self._database.write() as connection:
             removed = (
-                _delete(connection, "TRUE", ())
+                _delete_vectors(connection, "TRUE", ())
                 if fingerprint is None
-                else _delete(connection, "fingerprint = ?", (fingerprint,))
+                else _delete_vectors(connection, "fingerprint = ?", (fingerprint,))
             )
             self._database.mark_erasure(connection)
         if not self._database.in_write():
@@ -129,7 +129,7 @@ class SqliteEmbeddingCache:
     def size(self) -> int:
         """Return how many bytes of vectors are kept, those of probes included."""
         with self._database.read() as connection:
-            return int(_fact(connection, "bytes") or 0)
+            return int(_read_fact(connection, "bytes") or 0)
 
     def close(self) -> None:
         """Write down what was asked for, and close the file if it is the cache's own."""
@@ -140,13 +140,13 @@ class SqliteEmbeddingCache:
             self._owned.close()
 
     def _salted(self, connection: apsw.Connection) -> bytes | None:
-        salt: bytes | None = self._salt or _fact(connection, "salt")
+        salt: bytes | None = self._salt or _read_fact(connection, "salt")
         if not self._database.in_write():  # one that is being made may still be undone
             self._salt = salt
         return salt
 
     def _salt_made(self, connection: apsw.Connection) -> bytes:
-        salt = _fact(connection, "salt")
+        salt = _read_fact(connection, "salt")
         if salt is None:
             salt = self._token(SALT_LENGTH)
             facts = [("salt", salt), ("bytes", 0), ("used", 0)]
@@ -157,23 +157,23 @@ class SqliteEmbeddingCache:
         with self._lock:
             self._touched.pop(key, None)
             self._touched[key] = None
-            if len(self._touched) > _TOUCHES:
+            if len(self._touched) > _MAX_TOUCHED:
                 del self._touched[next(iter(self._touched))]
 
     def _settle_touches(self, connection: apsw.Connection) -> int:
         """Write down what was asked for since the last time, in that order; return a number later than all."""
         with self._lock:
             touched, self._touched = list(self._touched), {}
-        used = int(_fact(connection, "used") or 0)
+        used = int(_read_fact(connection, "used") or 0)
         for key in touched:
             used += 1
             where = "UPDATE embedding_cache SET used = ? WHERE hash = ? AND fingerprint = ? AND kind = ?"
             connection.execute(where, (used, *key))
-        _set_fact(connection, "used", used + 1)
+        _write_fact(connection, "used", used + 1)
         return used + 1
 
 
-class CacheTables:
+class EmbeddingCacheTables:
     """The tables as a component of a database."""
 
     name = "embedding_cache"
@@ -181,7 +181,7 @@ class CacheTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the tables, in order."""
-        return (m001_tables,)
+        return (m001_embedding_cache,)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Compare each vector with its checksum, and the bytes with their sum."""
@@ -190,7 +190,7 @@ class CacheTables:
             total += len(row[3])
             if _checksum(row) != row[7]:
                 findings.append(Finding(self.name, "a vector is not what was written", row[1]))
-        if total != (_fact(connection, "bytes") or 0):
+        if total != (_read_fact(connection, "bytes") or 0):
             findings.append(Finding(self.name, "the size does not agree with the vectors", "embedding_cache_facts"))
         return findings
 
@@ -198,7 +198,7 @@ class CacheTables:
         """Drop what is not whole, and count the rest."""
         for row in list(connection.execute(f"SELECT {_COLUMNS} FROM embedding_cache")):
             if _checksum(row) != row[7]:
-                _delete(connection, "hash = ? AND fingerprint = ? AND kind = ?", row[:3])
+                _delete_vectors(connection, "hash = ? AND fingerprint = ? AND kind = ?", row[:3])
         total = "(SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM embedding_cache)"
         connection.execute(f"UPDATE embedding_cache_facts SET value = {total} WHERE name = 'bytes'")
 
@@ -207,7 +207,7 @@ class CacheTables:
         return 0
 
 
-def m001_tables(connection: apsw.Connection) -> None:
+def m001_embedding_cache(connection: apsw.Connection) -> None:
     """Make the first tables."""
     connection.execute("CREATE TABLE embedding_cache_facts (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT")
     connection.execute(
@@ -228,69 +228,69 @@ def m001_tables(connection: apsw.Connection) -> None:
     connection.execute("CREATE INDEX embedding_cache_used ON embedding_cache (used) WHERE kind <> 'probe'")
 
 
-def hash_of(salt: bytes | None, text: str) -> bytes:
+def keyed_text_hash(salt: bytes | None, text: str) -> bytes:
     """Return the keyed hash of *text*: without the salt of the file nobody can guess a short text by it."""
     return blake2b(text.encode(), digest_size=16, key=salt or b"").digest()
 
 
-def _row(connection: apsw.Connection, key: tuple[bytes, str, str]) -> tuple[Any, ...] | None:
+def _read_row(connection: apsw.Connection, key: tuple[bytes, str, str]) -> tuple[Any, ...] | None:
     where = f"SELECT {_COLUMNS} FROM embedding_cache WHERE hash = ? AND fingerprint = ? AND kind = ?"
     row: tuple[Any, ...] | None = connection.execute(where, key).fetchone()
     return row
 
 
-def _kept(row: tuple[Any, ...] | None) -> Kept | None:
+def _decode_row(row: tuple[Any, ...] | None) -> CachedVector | None:
     if row is None or _checksum(row) != row[7] or not row[3] or len(row[3]) % 4:
         return None
-    vector = np.frombuffer(row[3], _LITTLE).astype(np.float32)
-    return Kept(vector, None if row[4] is None or row[5] is None else Truncation(row[4], row[5]))
+    vector = np.frombuffer(row[3], _LITTLE_ENDIAN).astype(np.float32)
+    return CachedVector(vector, None if row[4] is None or row[5] is None else Truncation(row[4], row[5]))
 
 
-def _insert(connection: apsw.Connection, key: tuple[bytes, str, str], one: Kept, used: int) -> None:
-    _delete(connection, "hash = ? AND fingerprint = ? AND kind = ?", key)
+def _insert_vector(connection: apsw.Connection, key: tuple[bytes, str, str], one: CachedVector, used: int) -> None:
+    _delete_vectors(connection, "hash = ? AND fingerprint = ? AND kind = ?", key)
     cut = (None, None) if one.truncation is None else (one.truncation.kept, one.truncation.of)
-    row = (*key, np.ascontiguousarray(one.vector, _LITTLE).tobytes(), *cut, used)
+    row = (*key, np.ascontiguousarray(one.vector, _LITTLE_ENDIAN).tobytes(), *cut, used)
     connection.execute(
         f"INSERT INTO embedding_cache ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, _checksum(row))
     )
-    _grow(connection, len(row[3]))
+    _add_to_size(connection, len(row[3]))
 
 
-def _evict(connection: apsw.Connection, limit: int) -> None:
+def _evict_oldest(connection: apsw.Connection, limit: int) -> None:
     oldest = "SELECT rowid, LENGTH(vector) FROM embedding_cache WHERE kind <> 'probe' ORDER BY used, rowid LIMIT 256"
-    over = int(_fact(connection, "bytes") or 0) - limit
+    over = int(_read_fact(connection, "bytes") or 0) - limit
     while over > 0 and (rows := list(connection.execute(oldest))):
         for rowid, size in rows:
             if over <= 0:
                 break
-            _delete(connection, "rowid = ?", (rowid,))
+            _delete_vectors(connection, "rowid = ?", (rowid,))
             over -= size
 
 
-def _delete(connection: apsw.Connection, where: str, values: Sequence[Any]) -> int:
+def _delete_vectors(connection: apsw.Connection, where: str, values: Sequence[Any]) -> int:
     lengths = [
         row[0] for row in connection.execute(f"SELECT LENGTH(vector) FROM embedding_cache WHERE {where}", values)
     ]
     if lengths:
         connection.execute(f"DELETE FROM embedding_cache WHERE {where}", values)
-        _grow(connection, -sum(lengths))
+        _add_to_size(connection, -sum(lengths))
     return len(lengths)
 
 
-def _holds(connection: apsw.Connection, digest: bytes) -> bool:
+def _has_hash(connection: apsw.Connection, digest: bytes) -> bool:
     return connection.execute("SELECT 1 FROM embedding_cache WHERE hash = ?", (digest,)).fetchone() is not None
 
 
-def _grow(connection: apsw.Connection, size: int) -> None:
+def _add_to_size(connection: apsw.Connection, size: int) -> None:
     connection.execute("UPDATE embedding_cache_facts SET value = value + ? WHERE name = 'bytes'", (size,))
 
 
-def _fact(connection: apsw.Connection, name: str) -> Any:
+def _read_fact(connection: apsw.Connection, name: str) -> Any:
     row = connection.execute("SELECT value FROM embedding_cache_facts WHERE name = ?", (name,)).fetchone()
     return None if row is None else row[0]
 
 
-def _set_fact(connection: apsw.Connection, name: str, value: int) -> None:
+def _write_fact(connection: apsw.Connection, name: str, value: int) -> None:
     connection.execute("UPDATE embedding_cache_facts SET value = ? WHERE name = ?", (value, name))
 
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_input
-from memory.embedders.fingerprint import agree, nearness, probe
+from memory.embedders.batching import check_embedder_input
+from memory.embedders.fingerprint import is_same_model, probe_embedder, probe_similarity
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -72,17 +72,17 @@ class FallbackEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; raises the last error when all fail."""
-        check_input(texts, kind)
+        check_embedder_input(texts, kind)
         return await self._first_of(lambda one: one.embed(texts, kind))
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
         """As ``DetailedEmbedder``."""
-        check_input(texts, kind)
+        check_embedder_input(texts, kind)
         return await self._first_of(lambda one: embed_detailed(one, texts, kind))
 
     async def probe(self) -> NDArray[np.float32]:
         """Return the probes of the one that answers now."""
-        return await self._first_of(probe)
+        return await self._first_of(probe_embedder)
 
     def forget(self, texts: Sequence[str]) -> int:
         """Remove what any of them keeps of *texts*; return how many vectors. In a thread."""
@@ -99,20 +99,20 @@ class FallbackEmbedder:
                 if place == len(self._members) - 1:
                     raise
                 _log.warning(
-                    "embedder %d of %d failed (%s), asking the next", place + 1, len(self._members), _kind(error)
+                    "embedder %d of %d failed (%s), asking the next", place + 1, len(self._members), _error_type(error)
                 )
         raise AssertionError("unreachable")
 
     async def _check(self, place: int, member: Embedder) -> None:
         if place in self._trusted:
             return
-        found = await probe(member)
+        found = await probe_embedder(member)
         if self._known is None:
             self._known = found
-        elif not agree(self._known, found):
+        elif not is_same_model(self._known, found):
             raise EmbedderError(
                 f"embedder {place + 1} of {self.fingerprint} is another model than the one that answered first "
-                f"(nearness {nearness(self._known, found):.2f})"
+                f"(nearness {probe_similarity(self._known, found):.2f})"
             )
         self._trusted.add(place)
 
@@ -120,5 +120,5 @@ class FallbackEmbedder:
         return f"FallbackEmbedder({self.fingerprint!r}, {len(self._members)} of them)"
 
 
-def _kind(error: Exception) -> str:
+def _error_type(error: Exception) -> str:
     return type(error).__name__

@@ -13,12 +13,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.normalization import unit_rows
+from memory.embedders.normalization import normalize_rows
 from memory.embedders.protocol import Embedder
 from memory.errors import EmbedderError
 from vectorstore import Metric, Space
 
-_MARK = re.compile(r"#[0-9a-f]{12}\Z")
+_MODEL_MARK = re.compile(r"#[0-9a-f]{12}\Z")
 
 
 def embedder_space(embedder: Embedder) -> Space:
@@ -28,12 +28,12 @@ def embedder_space(embedder: Embedder) -> Space:
     return Space(embedder.fingerprint, embedder.dimension, Metric.COSINE)
 
 
-def named_for(space: Space, embedder: Embedder) -> bool:
+def is_space_of(space: Space, embedder: Embedder) -> bool:
     """Whether *space* has the name of *embedder*'s vectors, with a mark behind it or without."""
-    return space.fingerprint == embedder.fingerprint or _MARK.sub("", space.fingerprint) == embedder.fingerprint
+    return space.fingerprint == embedder.fingerprint or _MODEL_MARK.sub("", space.fingerprint) == embedder.fingerprint
 
 
-def marked(fingerprint: str, probes: NDArray[np.float32]) -> str:
+def marked_fingerprint(fingerprint: str, probes: NDArray[np.float32]) -> str:
     """Return *fingerprint* with the mark of the model that gave *probes*: for one changed under the same name."""
     return f"{fingerprint}#{hashlib.blake2b(np.round(probes, 2).tobytes(), digest_size=6).hexdigest()}"
 
@@ -45,7 +45,7 @@ PROBES = (
 )
 """Never changed: files hold their vectors."""
 
-NEAR = 0.99
+MIN_PROBE_SIMILARITY = 0.99
 """Cosine from which two vectors of one text count as the same model's: other hardware, batches or a half-precision
 table differ by less than .001, another model or another quantisation of a small one by more than .01."""
 
@@ -59,21 +59,21 @@ class ProbedEmbedder(Protocol):
         ...
 
 
-async def probe(embedder: Embedder) -> NDArray[np.float32]:
+async def probe_embedder(embedder: Embedder) -> NDArray[np.float32]:
     """Return *embedder*'s vectors of ``PROBES``; one that is no vector raises ``EmbedderError``."""
     if isinstance(embedder, ProbedEmbedder):
         return await embedder.probe()
     answer = await embedder.embed(PROBES)
-    return unit_rows(list(np.asarray(answer)), expected=0, who=f"the embedder {embedder.fingerprint}")
+    return normalize_rows(list(np.asarray(answer)), expected=0, who=f"the embedder {embedder.fingerprint}")
 
 
-def nearness(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
+def probe_similarity(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
     """Return the least cosine between two answers to ``PROBES``, in [-1, 1]; -1 where they cannot be compared."""
     if before.shape != now.shape:
         return -1.0
     return float(np.einsum("ij,ij->i", before, now, dtype=np.float64).min())
 
 
-def agree(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
+def is_same_model(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
     """Whether two answers to ``PROBES`` are the same model's."""
-    return nearness(before, now) >= NEAR
+    return probe_similarity(before, now) >= MIN_PROBE_SIMILARITY

@@ -13,11 +13,18 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import batches, bounded, check_input, cut, distinct, whole_number
-from memory.embedders.normalization import nonsense, unit_rows
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, truncation
+from memory.embedders.batching import (
+    check_embedder_input,
+    check_positive_number,
+    distinct_texts,
+    gather_bounded,
+    split_batches,
+    truncate_text,
+)
+from memory.embedders.normalization import invalid_answer, normalize_rows
+from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
 from memory.errors import ArgumentError
-from memory.runtime import in_thread
+from memory.runtime import run_in_thread
 from memory.tokens.counter import TokenCounter, checked_counter
 from memory.tokens.estimating_counter import EstimatingCounter
 
@@ -63,10 +70,10 @@ class FunctionEmbedder:
             raise ArgumentError("fingerprint", fingerprint, "a name for the model and its settings is needed")
         if takes not in ("texts", "text"):
             raise ArgumentError("takes", takes, "'texts' or 'text' is needed")
-        whole_number("dimension", dimension, unset=True)
-        whole_number("batch_texts", batch_texts)
-        whole_number("concurrency", concurrency)
-        whole_number("max_tokens", max_tokens, unset=True)
+        check_positive_number("dimension", dimension, unset=True)
+        check_positive_number("batch_texts", batch_texts)
+        check_positive_number("concurrency", concurrency)
+        check_positive_number("max_tokens", max_tokens, unset=True)
         if not isinstance(remote, bool):
             raise ArgumentError("remote", remote, "True or False is needed: whether texts leave this machine")
         self.remote = remote
@@ -95,19 +102,19 @@ class FunctionEmbedder:
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
         """As ``DetailedEmbedder``: what *max_tokens* left out is told by place; nothing is ever refused."""
-        check_input(texts, kind)
-        asked, places = distinct(texts)
-        given = [cut(text, self._max_tokens, self._count) for text in asked]
-        runs = [[text] for text in given] if self._single else batches(given, self._batch_texts, BATCH_CHARACTERS)
+        check_embedder_input(texts, kind)
+        asked, places = distinct_texts(texts)
+        given = [truncate_text(text, self._max_tokens, self._count) for text in asked]
+        runs = [[text] for text in given] if self._single else split_batches(given, self._batch_texts, BATCH_CHARACTERS)
         function = self._functions[kind]
-        answers = await bounded([partial(self._called, function, run) for run in runs], self._concurrency)
+        answers = await gather_bounded([partial(self._called, function, run) for run in runs], self._concurrency)
         vectors = np.zeros((len(texts), self._dimension), np.float32)
         truncated: dict[int, Truncation] = {}
         rows = (row for answer in answers for row in answer)
         for text, part, row in zip(asked, given, rows, strict=True):
             vectors[places[text]] = row
             if len(part) < len(text):
-                truncated.update(dict.fromkeys(places[text], truncation(part, text, self._count)))
+                truncated.update(dict.fromkeys(places[text], measure_truncation(part, text, self._count)))
         return Embeddings(vectors, truncated)
 
     async def _called(self, function: TextFunction, run: Sequence[str]) -> NDArray[np.float32]:
@@ -115,17 +122,17 @@ class FunctionEmbedder:
         if inspect.iscoroutinefunction(function):
             answer = await function(argument)
         else:
-            answer = await in_thread(partial(function, argument), name="mneme-embedder")
+            answer = await run_in_thread(partial(function, argument), name="mneme-embedder")
             if isinstance(answer, Awaitable):
                 answer = await answer
         who = f"the function of {self._fingerprint}"
         try:
             rows = [answer] if self._single else list(answer)
         except TypeError as error:
-            raise nonsense(who, "no list of vectors") from error
+            raise invalid_answer(who, "no list of vectors") from error
         if len(rows) != len(run):
-            raise nonsense(who, f"{len(rows)} vectors for {len(run)} texts")
-        found = unit_rows(rows, expected=self._dimension, who=who)
+            raise invalid_answer(who, f"{len(rows)} vectors for {len(run)} texts")
+        found = normalize_rows(rows, expected=self._dimension, who=who)
         self._dimension = found.shape[1]
         return found
 

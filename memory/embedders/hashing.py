@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_input
+from memory.embedders.batching import check_embedder_input
 from memory.embedders.protocol import EmbeddingKind
 from memory.errors import ArgumentError
 
@@ -46,7 +46,7 @@ class HashingEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; a text without a letter or digit has nothing to embed."""
-        check_input(texts, kind)
+        check_embedder_input(texts, kind)
         vectors = np.zeros((len(texts), self._dimension), np.float32)
         for position, text in enumerate(texts):
             vectors[position] = self._vector(text)
@@ -61,7 +61,7 @@ class HashingEmbedder:
         norm = float(np.linalg.norm(vector))
         if norm == 0:
             # every feature met another of the opposite sign, or there was none
-            return _single(text, vector)
+            return _single_feature(text, vector)
         return vector / norm
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ def _grams(word: str) -> Iterator[str]:
         yield padded[start : start + _GRAM]
 
 
-def _single(text: str, zeros: NDArray[np.float64]) -> NDArray[np.float64]:
+def _single_feature(text: str, zeros: NDArray[np.float64]) -> NDArray[np.float64]:
     if _WORD.search(text):
         zeros[zlib.crc32(text.encode()) % len(zeros)] = 1.0
     return zeros

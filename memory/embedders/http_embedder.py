@@ -13,9 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import batches, bounded, check_input, cut, distinct, whole_number
-from memory.embedders.normalization import nonsense, unit_rows
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, truncation
+from memory.embedders.batching import (
+    check_embedder_input,
+    check_positive_number,
+    distinct_texts,
+    gather_bounded,
+    split_batches,
+    truncate_text,
+)
+from memory.embedders.normalization import invalid_answer, normalize_rows
+from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.http.client import HttpClient
 from memory.http.requests import checked_url, is_loopback
@@ -26,14 +33,22 @@ BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000
 CONCURRENCY = 4
 
-_REFUSING = frozenset({400, 422})
-_TOO_LARGE = 413
-_TOO_LONG = ("context length", "context size", "context window", "too long", "too large", "token limit", "max_tokens")
-_HALVINGS = 16
+_REFUSAL_STATUSES = frozenset({400, 422})
+_TOO_LARGE_STATUS = 413
+_TOO_LONG_PHRASES = (
+    "context length",
+    "context size",
+    "context window",
+    "too long",
+    "too large",
+    "token limit",
+    "max_tokens",
+)
+_MAX_HALVINGS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class RequestLimits:
     """How an endpoint is asked.
 
     A request has at most *batch_texts* texts of together at most *batch_tokens* tokens, and *concurrency* requests are
@@ -49,21 +64,21 @@ class Asking:
 
     def __post_init__(self) -> None:
         for name in ("batch_texts", "batch_tokens", "concurrency"):
-            whole_number(name, getattr(self, name))
-        whole_number("max_tokens", self.max_tokens, unset=True)
+            check_positive_number(name, getattr(self, name))
+        check_positive_number("max_tokens", self.max_tokens, unset=True)
         if self.counter is not None:
             checked_counter(self.counter)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answered:
+class EmbeddingAnswer:
     """One server's answer: a raw vector for each text, and how many tokens it read, where it says so."""
 
     vectors: Sequence[Any]
     tokens: int | None = None
 
 
-class EndpointEmbedder:
+class HttpEmbedder:
     """Base of the embedders that ask a server; use one of them.
 
     Equal texts are sent once, blank ones not at all. A text that the server refuses is found by asking for the halves
@@ -81,14 +96,14 @@ class EndpointEmbedder:
         api_key: str | None,
         dimensions: int | None,
         prefixes: tuple[str, str],
-        asking: Asking,
+        asking: RequestLimits,
         client: HttpClient | None,
     ) -> None:
         """*names*: wire format and model, as the fingerprint has them; *prefixes*: of a question and of a document."""
         checked_url(base_url, "base_url")
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of an embedding model is needed")
-        whole_number("dimensions", dimensions, unset=True)
+        check_positive_number("dimensions", dimensions, unset=True)
         for name, given in (("query_prefix", prefixes[0]), ("document_prefix", prefixes[1])):
             if not isinstance(given, str):
                 raise ArgumentError(name, given, "a text is needed; an empty one for no prefix")
@@ -102,7 +117,7 @@ class EndpointEmbedder:
         self._url = base_url.rstrip("/") + path
         self._model = model
         self._fingerprint = fingerprint or "/".join(made)
-        self._headers = _authorised(api_key)
+        self._headers = _authorization_header(api_key)
         self._dimensions = dimensions
         self._prefixes: dict[str, str] = dict(zip(("query", "document"), prefixes, strict=True))
         self._asking = asking
@@ -135,12 +150,14 @@ class EndpointEmbedder:
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
         """As ``DetailedEmbedder``: what was cut and what was refused is told by place."""
-        check_input(texts, kind)
-        asked, places = distinct(texts)
-        found: dict[str, _One] = {}
-        sent = [cut(self._prefixes[kind] + text, self._asking.max_tokens, self._counter.count) for text in asked]
-        runs = batches(sent, self._asking.batch_texts, self._asking.batch_tokens, self._counter.count)
-        answers = await bounded([partial(self._settle, run) for run in runs], self._asking.concurrency)
+        check_embedder_input(texts, kind)
+        asked, places = distinct_texts(texts)
+        found: dict[str, _TextResult] = {}
+        sent = [
+            truncate_text(self._prefixes[kind] + text, self._asking.max_tokens, self._counter.count) for text in asked
+        ]
+        runs = split_batches(sent, self._asking.batch_texts, self._asking.batch_tokens, self._counter.count)
+        answers = await gather_bounded([partial(self._settle, run) for run in runs], self._asking.concurrency)
         for text, part, one in zip(asked, sent, (one for answer in answers for one in answer), strict=True):
             found[text] = self._noted(self._prefixes[kind] + text, part, one)
         vectors = np.zeros((len(texts), self._dimension), np.float32)
@@ -165,7 +182,7 @@ class EndpointEmbedder:
         """Return what is sent for *batch*; *may_cut*: a text that is too long, where the server knows how to."""
         raise NotImplementedError
 
-    def _answered(self, answer: Any, count: int) -> Answered:
+    def _answered(self, answer: Any, count: int) -> EmbeddingAnswer:
         """Return the vectors in *answer* in the order of the texts; raise ``self._nonsense`` for another shape."""
         raise NotImplementedError
 
@@ -173,18 +190,18 @@ class EndpointEmbedder:
     """Whether the server can be told to cut a text that is too long."""
 
     def _nonsense(self, what: str) -> EmbedderError:
-        return nonsense(self._who, what)
+        return invalid_answer(self._who, what)
 
     @property
     def _who(self) -> str:
         return f"the server of embedding model {self._model}"
 
-    async def _settle(self, batch: Sequence[str]) -> list[_One]:
+    async def _settle(self, batch: Sequence[str]) -> list[_TextResult]:
         """Return what became of each text of *batch*; raise where it is not the texts that the server refuses."""
         try:
-            return [_One(vector) for vector in (await self._ask(batch))[0]]
+            return [_TextResult(vector) for vector in (await self._ask(batch))[0]]
         except EmbedderError as error:
-            if not _about_texts(error):
+            if not _refuses_texts(error):
                 raise
             if len(batch) == 1:
                 return [await self._alone(batch[0], error)]
@@ -194,23 +211,23 @@ class EndpointEmbedder:
         half = len(batch) // 2
         return [*await self._settle(batch[:half]), *await self._settle(batch[half:])]
 
-    async def _alone(self, text: str, error: EmbedderError) -> _One:
+    async def _alone(self, text: str, error: EmbedderError) -> _TextResult:
         """Return what becomes of a text that was refused by itself."""
         part, may_cut = text, self._server_cuts
-        for _ in range(_HALVINGS):
+        for _ in range(_MAX_HALVINGS):
             if not may_cut:
                 part = part[: len(part) // 2]
-            if not (_too_long(error) and part.strip()):
+            if not (_is_too_long(error) and part.strip()):
                 break
             try:
                 vectors, kept = await self._ask([part], may_cut=may_cut)
             except EmbedderError as again:
-                if not _about_texts(again):
+                if not _refuses_texts(again):
                     raise
                 error, may_cut = again, False
             else:
-                return _One(vectors[0], self._truncation(kept, part, text))
-        return _One(refused=str(error))
+                return _TextResult(vectors[0], self._truncation(kept, part, text))
+        return _TextResult(refused=str(error))
 
     async def _ask(
         self, batch: Sequence[str], *, may_cut: bool = False
@@ -224,23 +241,23 @@ class EndpointEmbedder:
         answered = self._answered(answer, len(batch))
         if len(answered.vectors) != len(batch):
             raise self._nonsense(f"{len(answered.vectors)} embeddings for {len(batch)} texts")
-        rows = unit_rows(answered.vectors, expected=self._dimension, who=self._who)
+        rows = normalize_rows(answered.vectors, expected=self._dimension, who=self._who)
         self._dimension = rows.shape[1]
         return list(rows), answered.tokens
 
-    def _noted(self, whole: str, sent: str, one: _One) -> _One:
+    def _noted(self, whole: str, sent: str, one: _TextResult) -> _TextResult:
         """Return *one* with what was cut of *whole* before it was sent."""
         if one.vector is None or len(sent) == len(whole):
             return one
         kept = None if one.truncation is None else one.truncation.kept
-        return _One(one.vector, self._truncation(kept, sent, whole))
+        return _TextResult(one.vector, self._truncation(kept, sent, whole))
 
     def _truncation(self, kept: int | None, part: str, whole: str) -> Truncation:
-        return truncation(part, whole, self._counter.count, kept=kept)
+        return measure_truncation(part, whole, self._counter.count, kept=kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _One:
+class _TextResult:
     """What became of one text."""
 
     vector: NDArray[np.float32] | None = None
@@ -248,20 +265,20 @@ class _One:
     refused: str | None = None
 
 
-def _authorised(key: str | None) -> dict[str, str]:
+def _authorization_header(key: str | None) -> dict[str, str]:
     if key is not None and not (isinstance(key, str) and key.isascii() and key.isprintable() and key == key.strip()):
         raise ArgumentError("api_key", "(not shown)", "a key in plain ASCII, with no space or line end around it")
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def _about_texts(error: EmbedderError) -> bool:
+def _refuses_texts(error: EmbedderError) -> bool:
     """Whether the server refused what it was given, so that other texts may fare better."""
     cause = error.__cause__
-    return isinstance(cause, HttpStatusError) and (cause.status in _REFUSING or _too_long(error))
+    return isinstance(cause, HttpStatusError) and (cause.status in _REFUSAL_STATUSES or _is_too_long(error))
 
 
-def _too_long(error: EmbedderError) -> bool:
+def _is_too_long(error: EmbedderError) -> bool:
     cause, text = error.__cause__, str(error).lower()
     return isinstance(cause, HttpStatusError) and (
-        cause.status == _TOO_LARGE or any(words in text for words in _TOO_LONG)
+        cause.status == _TOO_LARGE_STATUS or any(words in text for words in _TOO_LONG_PHRASES)
     )

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import batches, check_input, check_texts, is_blank
+from memory.embedders.batching import check_embedder_input, check_texts, is_blank, split_batches
 from memory.embedders.protocol import EmbeddingKind
 from memory.errors import EmbedderError
 from vectorstore import MissingExtra
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 EXTRA = "local"
-_WEIGHTS = "weights/l2_supercat_256.safetensors"
-_TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+_WEIGHTS_FILE = "weights/l2_supercat_256.safetensors"
+_TOKENIZER_FILE = "tokenizers/l2_supercat_tokenizer_config.json"
 
 BATCH_TEXTS = 512
 BATCH_CHARACTERS = 200_000
@@ -44,30 +44,30 @@ GATHER_TOKENS = 8192
 WIDEN_AFTER = 100_000
 """Tokens after which the half-precision table is kept in float32 too: 33 MB for a much faster gather."""
 
-_SAMPLES = 256
+_SAMPLE_ROWS = 256
 _DTYPES: dict[str, np.dtype[Any]] = {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")}
 
 
 def local_available() -> bool:
     """Whether the extra ``local`` is installed; imports nothing of it."""
-    return _folder() is not None and find_spec("tokenizers") is not None
+    return _wordllama_folder() is not None and find_spec("tokenizers") is not None
 
 
 @functools.cache
-def installed_table() -> StaticTable:
+def installed_table() -> TokenVectorTable:
     """Return the one table of this process; raise ``MissingExtra`` when it is not installed."""
-    folder = _folder()
+    folder = _wordllama_folder()
     if folder is None or find_spec("tokenizers") is None:
         raise MissingExtra("the local embedder", EXTRA)
-    return StaticTable(folder / _WEIGHTS, folder / _TOKENIZER)
+    return TokenVectorTable(folder / _WEIGHTS_FILE, folder / _TOKENIZER_FILE)
 
 
-class StaticTable:
+class TokenVectorTable:
     """One vector a token. Opening it reads little; the tokenizer is loaded at the first text."""
 
     def __init__(self, weights: Path, tokenizer: Path) -> None:
         self._tokenizer_path = tokenizer
-        self._rows, mark = _mapped(weights)
+        self._rows, mark = _map_tensor(weights)
         self.mark = _digest(mark, tokenizer.read_bytes())
         """Names the bytes of both files."""
         self._lock = threading.Lock()
@@ -93,7 +93,7 @@ class StaticTable:
         """
         sums = np.zeros((len(texts), self.dimension), np.float32)
         start = 0
-        for batch in batches(texts, BATCH_TEXTS, BATCH_CHARACTERS):
+        for batch in split_batches(texts, BATCH_TEXTS, BATCH_CHARACTERS):
             self._add(batch, sums[start : start + len(batch)], often)
             start += len(batch)
         norms = np.sqrt(np.einsum("ij,ij->i", sums, sums, dtype=np.float64))[:, None]
@@ -135,15 +135,15 @@ class StaticTable:
             return self._tokenizer
 
 
-def _folder() -> Path | None:
+def _wordllama_folder() -> Path | None:
     spec = find_spec("wordllama")
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent
-    return folder if (folder / _WEIGHTS).is_file() and (folder / _TOKENIZER).is_file() else None
+    return folder if (folder / _WEIGHTS_FILE).is_file() and (folder / _TOKENIZER_FILE).is_file() else None
 
 
-def _mapped(path: Path) -> tuple[NDArray[Any], bytes]:
+def _map_tensor(path: Path) -> tuple[NDArray[Any], bytes]:
     """Return the one tensor of a safetensors file, mapped, and what marks it: header, size, sample rows."""
     try:
         with path.open("rb") as file:
@@ -156,7 +156,7 @@ def _mapped(path: Path) -> tuple[NDArray[Any], bytes]:
             raise ValueError(f"shape {rows.shape}")
     except (AttributeError, KeyError, OSError, TypeError, ValueError, struct.error) as error:
         raise EmbedderError(f"{path}: not the table of vectors that was expected; reinstall it") from error
-    samples = np.ascontiguousarray(rows[:: max(len(rows) // _SAMPLES, 1)])
+    samples = np.ascontiguousarray(rows[:: max(len(rows) // _SAMPLE_ROWS, 1)])
     return rows, header + str(path.stat().st_size).encode() + samples.tobytes()
 
 
@@ -170,7 +170,7 @@ class LocalWordVectors:
     Raises ``MissingExtra`` when the extra ``local`` is not installed.
     """
 
-    def __init__(self, *, table: StaticTable | None = None) -> None:
+    def __init__(self, *, table: TokenVectorTable | None = None) -> None:
         self._table = table if table is not None else installed_table()
 
     @property
@@ -204,7 +204,7 @@ class LocalEmbedder:
 
     remote = False
 
-    def __init__(self, *, table: StaticTable | None = None) -> None:
+    def __init__(self, *, table: TokenVectorTable | None = None) -> None:
         self._table = table if table is not None else installed_table()
 
     @property
@@ -219,7 +219,7 @@ class LocalEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; long work goes to a thread."""
-        check_input(texts, kind)
+        check_embedder_input(texts, kind)
         if self._table.ready and sum(map(len, texts)) <= INLINE_CHARACTERS:
             return self._table.means(texts)
         return await asyncio.to_thread(self._table.means, texts)

@@ -11,53 +11,53 @@ from numpy.typing import NDArray
 from memory.errors import EmbedderError
 
 
-def unit_rows(values: Sequence[Any], *, expected: int, who: str) -> NDArray[np.float32]:
+def normalize_rows(values: Sequence[Any], *, expected: int, who: str) -> NDArray[np.float32]:
     """Return *values*, one vector a text, as rows of length 1, shape (len(values), d), float32.
 
     *expected* is the length of each, 0 where it is not known yet: then all must be as long as the first. A vector that
     is no list of finite numbers, of another length, or of zeros, raises ``EmbedderError``, which names *who* answered.
     """
-    rows = [unit_row(value, who=who) for value in values]
+    rows = [normalize_row(value, who=who) for value in values]
     length = expected or (len(rows[0]) if rows else 0)
     wrong = next((len(row) for row in rows if len(row) != length), None)
     if wrong is not None:
-        raise nonsense(who, f"vectors of {wrong} numbers where {length} were expected")
+        raise invalid_answer(who, f"vectors of {wrong} numbers where {length} were expected")
     return np.stack(rows) if rows else np.zeros((0, length), np.float32)
 
 
-def unit_row(values: Any, *, who: str) -> NDArray[np.float32]:
+def normalize_row(values: Any, *, who: str) -> NDArray[np.float32]:
     """Return one vector of length 1; raise ``EmbedderError`` when it is none."""
-    row = _numbers(values, who)
+    row = _parse_numbers(values, who)
     largest = float(np.max(np.abs(row)))
     if not np.isfinite(largest):
-        raise nonsense(who, "numbers that are not finite")
+        raise invalid_answer(who, "numbers that are not finite")
     if largest == 0:
-        raise nonsense(who, "a vector of zeros for a text that is not blank")
+        raise invalid_answer(who, "a vector of zeros for a text that is not blank")
     row = row / largest  # first, so that squares of very large or small numbers stay in range
     unit: NDArray[np.float32] = (row / np.linalg.norm(row)).astype(np.float32)
     return unit
 
 
-def nonsense(who: str, what: str) -> EmbedderError:
+def invalid_answer(who: str, what: str) -> EmbedderError:
     """Return the error for an answer that cannot be used."""
     return EmbedderError(f"{who} answered {what}")
 
 
-def _numbers(values: Any, who: str) -> NDArray[np.float64]:
+def _parse_numbers(values: Any, who: str) -> NDArray[np.float64]:
     if isinstance(values, np.ndarray):
         if values.ndim != 1 or not len(values) or values.dtype.kind not in "fiu":
-            raise nonsense(who, f"an array of {values.dtype}, shape {values.shape}, instead of one vector a text")
+            raise invalid_answer(who, f"an array of {values.dtype}, shape {values.shape}, instead of one vector a text")
         return values.astype(np.float64)
     if not isinstance(values, (list, tuple)) or not values:
-        raise nonsense(who, "an embedding that is not a list of numbers")
+        raise invalid_answer(who, "an embedding that is not a list of numbers")
     if isinstance(values[0], (list, tuple)):
-        raise nonsense(who, "a vector for each token instead of one for the text; turn its pooling on")
+        raise invalid_answer(who, "a vector for each token instead of one for the text; turn its pooling on")
     if not all(
         isinstance(value, (int, float, np.integer, np.floating)) and value is not True and value is not False
         for value in values
     ):
-        raise nonsense(who, "an embedding that is not a list of numbers")
+        raise invalid_answer(who, "an embedding that is not a list of numbers")
     try:
         return np.array(values, np.float64)
     except OverflowError as error:
-        raise nonsense(who, "numbers that are not finite") from error
+        raise invalid_answer(who, "numbers that are not finite") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory.embedders.http_embedder import BATCH_TEXTS, BATCH_TOKENS, Answered, Asking, EndpointEmbedder
+from memory.embedders.http_embedder import BATCH_TEXTS, BATCH_TOKENS, EmbeddingAnswer, HttpEmbedder, RequestLimits
 from memory.errors import ArgumentError
 from memory.http.client import HttpClient
 from memory.tokens.counter import TokenCounter
@@ -18,7 +18,7 @@ CONCURRENCY = 2
 """A server on one machine has one processor to share."""
 
 
-class OllamaEmbedder(EndpointEmbedder):
+class OllamaEmbedder(HttpEmbedder):
     """Asks Ollama at *base_url* (without ``/api``) for vectors of *model*.
 
     Ollama by itself cuts what is too long and says nothing; here it is told not to, and only a text that it then
@@ -58,7 +58,7 @@ class OllamaEmbedder(EndpointEmbedder):
             api_key=api_key,
             dimensions=dimensions,
             prefixes=(query_prefix, document_prefix),
-            asking=Asking(batch_texts, batch_tokens, max_tokens, concurrency, counter),
+            asking=RequestLimits(batch_texts, batch_tokens, max_tokens, concurrency, counter),
             client=client,
         )
         self._keep_alive = keep_alive
@@ -76,12 +76,12 @@ class OllamaEmbedder(EndpointEmbedder):
             payload["options"] = self._options
         return payload
 
-    def _answered(self, answer: Any, count: int) -> Answered:
+    def _answered(self, answer: Any, count: int) -> EmbeddingAnswer:
         vectors = answer.get("embeddings") if isinstance(answer, dict) else None
         if not isinstance(vectors, list):
             raise self._nonsense("no list of embeddings")
         tokens = answer.get("prompt_eval_count")
-        return Answered(vectors, tokens if type(tokens) is int and tokens > 0 else None)
+        return EmbeddingAnswer(vectors, tokens if type(tokens) is int and tokens > 0 else None)
 
     def __repr__(self) -> str:
         return f"OllamaEmbedder({self.fingerprint!r})"

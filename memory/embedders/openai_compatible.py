@@ -12,20 +12,20 @@ from memory.embedders.http_embedder import (
     BATCH_TEXTS,
     BATCH_TOKENS,
     CONCURRENCY,
-    Answered,
-    Asking,
-    EndpointEmbedder,
+    EmbeddingAnswer,
+    HttpEmbedder,
+    RequestLimits,
 )
 from memory.http.client import HttpClient
 from memory.tokens.counter import TokenCounter
 
 
-class OpenAICompatibleEmbedder(EndpointEmbedder):
+class OpenAICompatibleEmbedder(HttpEmbedder):
     """Asks ``base_url``/embeddings for vectors of *model*.
 
     *dimensions* asks the server for shorter vectors; *query_prefix* and *document_prefix* are what models such as E5
     or Nomic want before a text. *fingerprint* names the vectors where two servers know one model by different names;
-    left out, it is made of the model and these settings. Other options as in ``EndpointEmbedder``.
+    left out, it is made of the model and these settings. Other options as in ``HttpEmbedder``.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class OpenAICompatibleEmbedder(EndpointEmbedder):
             api_key=api_key,
             dimensions=dimensions,
             prefixes=(query_prefix, document_prefix),
-            asking=Asking(batch_texts, batch_tokens, max_tokens, concurrency, counter),
+            asking=RequestLimits(batch_texts, batch_tokens, max_tokens, concurrency, counter),
             client=client,
         )
 
@@ -64,7 +64,7 @@ class OpenAICompatibleEmbedder(EndpointEmbedder):
             payload["dimensions"] = self._dimensions
         return payload
 
-    def _answered(self, answer: Any, count: int) -> Answered:
+    def _answered(self, answer: Any, count: int) -> EmbeddingAnswer:
         items = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise self._nonsense("no list of embeddings")
@@ -77,7 +77,7 @@ class OpenAICompatibleEmbedder(EndpointEmbedder):
         usage = answer.get("usage")
         tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
         vectors = [by_index[index].get("embedding") for index in range(count)]
-        return Answered(vectors, tokens if type(tokens) is int and tokens > 0 else None)
+        return EmbeddingAnswer(vectors, tokens if type(tokens) is int and tokens > 0 else None)
 
     def __repr__(self) -> str:
         return f"OpenAICompatibleEmbedder({self.fingerprint!r})"

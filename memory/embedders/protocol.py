@@ -65,7 +65,7 @@ class WordVectors(Protocol):
         ...
 
 
-_NONE: Mapping[int, str] = MappingProxyType({})
+_NONE_REFUSED: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Truncation:
         return f"truncated (kept {self.kept} of {self.of} tokens)"
 
 
-def truncation(part: str, whole: str, measure: Callable[[str], int], *, kept: int | None = None) -> Truncation:
+def measure_truncation(part: str, whole: str, measure: Callable[[str], int], *, kept: int | None = None) -> Truncation:
     """Return what was cut of *whole* when *part* of it was embedded; *kept* where the server has counted itself."""
     tokens = measure(part) if kept is None else kept
     return Truncation(tokens, max(measure(whole), tokens + 1))
@@ -94,7 +94,7 @@ class Embeddings:
 
     vectors: NDArray[np.float32]
     truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
-    refused: Mapping[int, str] = field(default_factory=lambda: _NONE)
+    refused: Mapping[int, str] = field(default_factory=lambda: _NONE_REFUSED)
 
 
 @runtime_checkable

@@ -16,12 +16,12 @@ from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
 from struct import unpack
 
-BLOCK = 1 << 22
-BASE64_SHORTEST = 8
-MAGIC = b"SQLite format 3\x00"
+BLOCK_BYTES = 1 << 22
+MIN_BASE64_BYTES = 8
+SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
-def forms(text: str) -> set[bytes]:
+def byte_forms(text: str) -> set[bytes]:
     """Return the bytes by which *text* may stand in a file: as it is, in JSON, in JSON within JSON, in UTF-16.
 
     And in base64, as attached files stand in messages: it begins at one of three places, and what is beside it is left.
@@ -31,11 +31,11 @@ def forms(text: str) -> set[bytes]:
         once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
         found |= {once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
     plain = {text.encode(), text.encode("utf-16-le"), text.encode("utf-16-be")}
-    return {one.encode() for one in found} | plain | {form for one in plain for form in _in_base64(one)}
+    return {one.encode() for one in found} | plain | {form for one in plain for form in _base64_forms(one)}
 
 
-def _in_base64(data: bytes) -> set[bytes]:
-    if len(data) < BASE64_SHORTEST:
+def _base64_forms(data: bytes) -> set[bytes]:
+    if len(data) < MIN_BASE64_BYTES:
         return set()
     found = set()
     for before, start in enumerate((0, 2, 3)):
@@ -44,24 +44,24 @@ def _in_base64(data: bytes) -> set[bytes]:
     return found
 
 
-def search(path: str, needles: list[tuple[int, bytes]]) -> list[int]:
+def search_file(path: str, needles: list[tuple[int, bytes]]) -> list[int]:
     """Return the numbers of those of *needles* that the file holds."""
     longest = max((len(needle) for _, needle in needles), default=0)
     found: set[int] = set()
     kept = b""
     with Path(path).open("rb") as file:
-        while block := file.read(BLOCK):
+        while block := file.read(BLOCK_BYTES):
             window = kept + block
             found |= {number for number, needle in needles if number not in found and needle in window}
             kept = window[-longest:] if longest else b""
     return sorted(found)
 
 
-def free_pages(path: str) -> int:
+def count_dirty_free_pages(path: str) -> int:
     """Return how many free pages of an SQLite file are not empty."""
     with Path(path).open("rb") as file:
         header = file.read(100)
-        if not header.startswith(MAGIC):
+        if not header.startswith(SQLITE_MAGIC):
             return 0
         size = int.from_bytes(header[16:18], "big")
         size = 65536 if size == 1 else size
@@ -84,12 +84,12 @@ def free_pages(path: str) -> int:
 def main() -> None:
     """Answer one question and leave."""
     asked = json.load(sys.stdin)
-    needles = [(number, form) for number, text in enumerate(asked["texts"]) for form in forms(text)]
+    needles = [(number, form) for number, text in enumerate(asked["texts"]) for form in byte_forms(text)]
     answer: dict[str, object] = {"found": {}, "free": {}, "unread": {}}
     for path in asked["files"]:
         try:
-            answer["found"][path] = search(path, needles) if needles else []  # type: ignore[index]  # plain JSON
-            answer["free"][path] = free_pages(path)  # type: ignore[index]
+            answer["found"][path] = search_file(path, needles) if needles else []  # type: ignore[index]  # plain JSON
+            answer["free"][path] = count_dirty_free_pages(path)  # type: ignore[index]
         except OSError as error:
             answer["unread"][path] = error.strerror or "cannot be read"  # type: ignore[index]
     json.dump(answer, sys.stdout)

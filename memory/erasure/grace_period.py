@@ -9,27 +9,27 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memory.codec import from_entry
-from memory.erasure.plan import PART, tighten
-from memory.erasure.verbatim_match import Words
+from memory.erasure.plan import BACKREFERENCES, restore_backreferences
+from memory.erasure.verbatim_match import VerbatimTexts
 from memory.errors import ArgumentError
 from memory.history.sync_history import HistoryRow
-from memory.models import Actor, Change, Operation
-from memory.partitions import ARCHIVE, CONVERSATION, lane_of, store_namespace
-from memory.tables.erasers import Returning
-from memory.tables.soft_deletes import Package
-from memory.tables.tombstones import history_lane, marks_of
-from memory.timestamps import aware
-from memory.validation import actor_named
+from memory.models import Actor, MemoryChange, Operation
+from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
+from memory.tables.erasers import RestorableEraser
+from memory.tables.soft_deletes import SoftDelete
+from memory.tables.tombstones import history_partition, message_hashes
+from memory.timestamps import to_aware
+from memory.validation import checked_actor
 from memory.write.access_control import check_may_change, check_may_undo
 from memory.write.context import WriteContext
 from vectorstore import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class SoftDeletedItems:
     """What goes of one *package*: entries by lane, and messages."""
 
-    package: Package
+    package: SoftDelete
     entries: tuple[tuple[str, Entry], ...]
     messages: tuple[HistoryRow, ...]
 
@@ -37,36 +37,38 @@ class Aside:
         return len(self.entries) + len(self.messages)
 
 
-def packages(context: WriteContext, namespace: str) -> Iterator[Package]:
+def soft_deletes_of(context: WriteContext, namespace: str) -> Iterator[SoftDelete]:
     """Yield what is put aside of a user's *namespace*, the first due first."""
     for operation in context.held.of(namespace):
         if (package := context.held.get(namespace, operation)) is not None:
             yield package
 
 
-def named_aside(context: WriteContext, ids: Collection[str], namespace: str) -> dict[str, list[Entry]]:
+def soft_deleted_entries(context: WriteContext, ids: Collection[str], namespace: str) -> dict[str, list[Entry]]:
     """Return by id those of the memories *ids* that are put aside, with their versions."""
     found: dict[str, list[Entry]] = {}
-    for package in packages(context, namespace) if ids else ():
+    for package in soft_deletes_of(context, namespace) if ids else ():
         for lane, entry in package.entries:
-            if (owner := owner_of(lane, entry)) in ids:
+            if (owner := owning_memory(lane, entry)) in ids:
                 found.setdefault(owner, []).append(entry)
     return found
 
 
-def aside(context: WriteContext, ids: Collection[str], words: Words, namespace: str) -> list[Aside]:
+def matching_soft_deletes(
+    context: WriteContext, ids: Collection[str], words: VerbatimTexts, namespace: str
+) -> list[SoftDeletedItems]:
     """Return what is put aside of the memories *ids*, and what holds *words*."""
     found = []
-    for package in packages(context, namespace):
-        entries = [one for one in package.entries if owner_of(*one) in ids or words.in_entry(one[1])]
-        whole = {*ids, *(entry.id for lane, entry in entries if lane_of(lane)[1] != ARCHIVE)}
+    for package in soft_deletes_of(context, namespace):
+        entries = [one for one in package.entries if owning_memory(*one) in ids or words.in_entry(one[1])]
+        whole = {*ids, *(entry.id for lane, entry in entries if parse_store_namespace(lane)[1] != ARCHIVE)}
         messages = [row for row in package.messages if row.memory in whole or words.in_message(row.message)]
         if entries or messages:
-            found.append(Aside(package, tuple(entries), tuple(messages)))
+            found.append(SoftDeletedItems(package, tuple(entries), tuple(messages)))
     return found
 
 
-def let_go(context: WriteContext, gone: Collection[Aside], words: Words) -> int:
+def erase_soft_deleted(context: WriteContext, gone: Collection[SoftDeletedItems], words: VerbatimTexts) -> int:
     """Erase what is *gone*; what else was put aside with it can still be taken back. Return how many things went."""
     for one in gone:
         package, entries = one.package, {(lane, entry.id) for lane, entry in one.entries}
@@ -82,12 +84,12 @@ def let_go(context: WriteContext, gone: Collection[Aside], words: Words) -> int:
     return sum(len(one) for one in gone)
 
 
-def owner_of(lane: str, entry: Entry) -> str:
+def owning_memory(lane: str, entry: Entry) -> str:
     """Return the memory that *entry* is, or was a version of."""
-    return entry.id.rpartition("@")[0] if lane_of(lane)[1] == ARCHIVE else entry.id
+    return entry.id.rpartition("@")[0] if parse_store_namespace(lane)[1] == ARCHIVE else entry.id
 
 
-def restore_forgotten(
+def restore_soft_delete(
     context: WriteContext, operation: str, namespace: str, *, actor: Actor, approved_by: Actor | None = None
 ) -> Operation:
     """Bring back all that the forgetting *operation* put aside; return the operation that did so.
@@ -97,7 +99,7 @@ def restore_forgotten(
     are gone, or were never held; where it was forgotten by somebody who is trusted more, ``NotTrusted``.
     """
     store = context.lifecycle("restore_forgotten")
-    actor_named(actor, "actor")
+    checked_actor(actor, "actor")
     with store.transaction():
         package = context.held.get(namespace, operation)
         if package is None:
@@ -107,7 +109,7 @@ def restore_forgotten(
         if decided is not None:  # of messages alone nothing is logged
             check_may_undo(actor, decided, approved_by=approved_by)
         check_may_change(actor, (from_entry(one) for _, one in package.entries), "restore", approved_by=approved_by)
-        entries = _by_lane(package, "" if store.space is None else store.space.fingerprint)
+        entries = _entries_by_partition(package, "" if store.space is None else store.space.fingerprint)
         for lane, held in entries.items():
             taken = [one.id for one in store.get([entry.id for entry in held], namespace=lane) if one is not None]
             if taken:
@@ -115,24 +117,33 @@ def restore_forgotten(
                 raise ArgumentError("operation", operation, expected)
             store.upsert(held, namespace=lane)
             context.tombstones.lift(lane, [entry.id for entry in held])
-        owners = {one.id.rpartition("@")[0] for lane, one in package.entries if lane_of(lane)[1] == ARCHIVE}
+        owners = {
+            one.id.rpartition("@")[0] for lane, one in package.entries if parse_store_namespace(lane)[1] == ARCHIVE
+        }
         context.tombstones.lift(store_namespace(namespace, CONVERSATION), sorted(owners))
         context.tombstones.lift_words(namespace, package.words)
         context.rows.place(package.messages)
-        context.tombstones.lift(history_lane(namespace), marks_of(context.tombstones.key, package.messages))
+        context.tombstones.lift(history_partition(namespace), message_hashes(context.tombstones.key, package.messages))
         kept = dict(package.parts)
-        if PART in kept:
-            tighten(context, kept[PART], {owner_of(lane, entry) for lane, entry in package.entries})
+        if BACKREFERENCES in kept:
+            restore_backreferences(
+                context, kept[BACKREFERENCES], {owning_memory(lane, entry) for lane, entry in package.entries}
+            )
         for eraser in context.erasers:
-            if isinstance(eraser, Returning) and eraser.name in kept:
+            if isinstance(eraser, RestorableEraser) and eraser.name in kept:
                 eraser.put_back(namespace, kept[eraser.name])
         context.held.erase(namespace, operation)
-        changes = [Change(entry.id) for lane, held in entries.items() if lane_of(lane)[1] != ARCHIVE for entry in held]
+        changes = [
+            MemoryChange(entry.id)
+            for lane, held in entries.items()
+            if parse_store_namespace(lane)[1] != ARCHIVE
+            for entry in held
+        ]
         done = Operation(
             context.operation_ids(),
             "restore",
             actor,
-            aware(context.clock(), context.zone),
+            to_aware(context.clock(), context.zone),
             tuple(changes),
             undoes=operation,
         )
@@ -142,16 +153,16 @@ def restore_forgotten(
     return done
 
 
-def carry_out(context: WriteContext) -> int:
+def erase_due_soft_deletes(context: WriteContext) -> int:
     """Let the bytes go of every forgetting whose time of grace is over; return how many there were."""
-    due = context.held.due(aware(context.clock(), context.zone))
+    due = context.held.due(to_aware(context.clock(), context.zone))
     if not due or (context.database is not None and context.database.read_only):
         return 0
     with context.lifecycle("forget").transaction():
         return sum(context.held.erase(namespace, operation) for namespace, operation in due)
 
 
-def _by_lane(package: Package, space: str) -> dict[str, Sequence[Entry]]:
+def _entries_by_partition(package: SoftDelete, space: str) -> dict[str, Sequence[Entry]]:
     lanes: dict[str, list[Entry]] = {}
     for lane, entry in package.entries:
         fits = package.space == space or entry.vector is None

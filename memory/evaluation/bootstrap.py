@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from memory.errors import ArgumentError
 
 DRAWS = 2_000
-_BLOCK = 200
+_DRAWS_AT_ONCE = 200
 
 
-class Interval(NamedTuple):
+class ConfidenceInterval(NamedTuple):
     """A mean with its 95 per cent interval."""
 
     mean: float
@@ -36,7 +36,7 @@ class Interval(NamedTuple):
 
 def bootstrap(
     values: Sequence[float], *, seed: int = 0, groups: Sequence[str] | None = None, draws: int = DRAWS
-) -> Interval:
+) -> ConfidenceInterval:
     """Return the mean of *values* and its interval; for paired runs hand in the differences.
 
     *groups* names the group of each value: whole groups are drawn then, which is wider and more honest where values of
@@ -50,18 +50,18 @@ def bootstrap(
     if groups is not None and len(groups) != len(given):
         raise ArgumentError("groups", len(groups), f"one for each of {len(given)} values is needed")
     if not len(given):
-        return Interval(0.0, 0.0, 0.0)
-    sums, counts = (given, np.ones(len(given))) if groups is None else _by_group(given, groups)
+        return ConfidenceInterval(0.0, 0.0, 0.0)
+    sums, counts = (given, np.ones(len(given))) if groups is None else _group_sums(given, groups)
     rng = np.random.default_rng(seed)
     means = []
-    for start in range(0, draws, _BLOCK):
-        drawn = rng.integers(0, len(sums), (min(_BLOCK, draws - start), len(sums)))
+    for start in range(0, draws, _DRAWS_AT_ONCE):
+        drawn = rng.integers(0, len(sums), (min(_DRAWS_AT_ONCE, draws - start), len(sums)))
         means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
     low, high = np.percentile(np.concatenate(means), (2.5, 97.5))
-    return Interval(float(given.mean()), float(low), float(high))
+    return ConfidenceInterval(float(given.mean()), float(low), float(high))
 
 
-def _by_group(values: NDArray[np.float64], groups: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _group_sums(values: NDArray[np.float64], groups: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the sum and the number of values of each group."""
     _, places = np.unique(np.asarray(groups), return_inverse=True)
     return np.asarray(np.bincount(places, values), dtype=np.float64), np.bincount(places).astype(np.float64)

@@ -20,28 +20,30 @@ from memory.codec import DECLARED_FIELDS, from_entry
 from memory.embedders.fingerprint import embedder_space
 from memory.embedders.protocol import Embedder, is_remote
 from memory.errors import ArgumentError
-from memory.evaluation.bootstrap import Interval, bootstrap
-from memory.evaluation.questions import KINDS, Probe, probes_of
+from memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
+from memory.evaluation.questions import QUESTION_KINDS, EvaluationQuestion, make_questions
 from memory.long_term import LongTermMemory
-from memory.partitions import ARCHIVE, lane_of, store_namespace
+from memory.partitions import ARCHIVE, parse_store_namespace, store_namespace
 from memory.retrieval.scoring.settings import RecallSettings
-from memory.write.access_control import NOT_SENT, may_embed_entry
+from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
 from vectorstore import Analyzer, Entry, VectorStore, lifecycle_of, open_store
 
 _BATCH = 256
-Place = tuple[str, Entry]
-Counted = Callable[[int], None]
+NamespacedEntry = tuple[str, Entry]
+CountCallback = Callable[[int], None]
 
 
-def entries_of(store: VectorStore, namespace: str) -> list[Place]:
+def namespace_entries(store: VectorStore, namespace: str) -> list[NamespacedEntry]:
     """Return what *namespace* holds, archived versions apart: (store namespace, entry)."""
     names = [
-        name for name in sorted(store.namespaces()) if lane_of(name)[0] == namespace and lane_of(name)[1] != ARCHIVE
+        name
+        for name in sorted(store.namespaces())
+        if parse_store_namespace(name)[0] == namespace and parse_store_namespace(name)[1] != ARCHIVE
     ]
     return [(name, entry) for name in names for entry in store.scan(namespace=name)]
 
 
-def changed(places: Sequence[Place], texts: Mapping[str, str], aside: Set[str]) -> list[Place]:
+def change_texts(places: Sequence[NamespacedEntry], texts: Mapping[str, str], aside: Set[str]) -> list[NamespacedEntry]:
     """Return *places* without the ids *aside*, and with the texts of some changed; these have no vector any more."""
     return [
         (name, entry if entry.id not in texts else replace(entry, text=texts[entry.id], vector=None))
@@ -50,17 +52,19 @@ def changed(places: Sequence[Place], texts: Mapping[str, str], aside: Set[str]) 
     ]
 
 
-def without_vectors(places: Sequence[Place]) -> list[Place]:
+def disable_vectors(places: Sequence[NamespacedEntry]) -> list[NamespacedEntry]:
     """Return *places* as they would be without an embedder."""
     return [(name, replace(entry, vector=None, no_vector="no embedder")) for name, entry in places]
 
 
-def unembedded(places: Sequence[Place]) -> list[Place]:
+def clear_vectors(places: Sequence[NamespacedEntry]) -> list[NamespacedEntry]:
     """Return *places* as they are before an embedder has seen them."""
     return [(name, replace(entry, vector=None, no_vector=None)) for name, entry in places]
 
 
-async def embedded(places: Sequence[Place], embedder: Embedder, on_progress: Counted) -> list[Place]:
+async def embed_entries(
+    places: Sequence[NamespacedEntry], embedder: Embedder, on_progress: CountCallback
+) -> list[NamespacedEntry]:
     """Return *places* with a vector for each that has none and may have one; *on_progress* gets how many are done.
 
     What is sensitive is not given to a remote embedder.
@@ -70,7 +74,7 @@ async def embedded(places: Sequence[Place], embedder: Embedder, on_progress: Cou
             name,
             entry
             if entry.vector is not None or may_embed_entry(entry, embedder)
-            else replace(entry, no_vector=NOT_SENT),
+            else replace(entry, no_vector=SENSITIVE_REASON),
         )
         for name, entry in places
     ]
@@ -86,35 +90,35 @@ async def embedded(places: Sequence[Place], embedder: Embedder, on_progress: Cou
     return done
 
 
-async def copy_of(places: Sequence[Place], embedder: Embedder | None) -> VectorStore:
+async def copy_to_store(places: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
     """Return a store in memory that holds *places*."""
-    return await asyncio.to_thread(_filled, places, embedder)
+    return await asyncio.to_thread(_fill_store, places, embedder)
 
 
-def _filled(places: Sequence[Place], embedder: Embedder | None) -> VectorStore:
+def _fill_store(places: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
     space = None if embedder is None else embedder_space(embedder)
     store = open_store("numpy:", space=space, fields=DECLARED_FIELDS)
     by_name: dict[str, list[Entry]] = {}
     for name, entry in places:
         by_name.setdefault(name, []).append(entry)
     for name, entries in by_name.items():
-        for batch in _batches(entries):
+        for batch in _batched(entries):
             store.upsert(batch, namespace=name)
     return store
 
 
-def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _batched(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     source = iter(entries)
     while batch := list(islice(source, _BATCH)):
         yield batch
 
 
 TEXT, CURRENT, EMBEDDER, SETTINGS = "text alone", "as it is", "other embedder", "other settings"
-ALL = "all"
-_FEWEST = 5
+ALL_KINDS = "all"
+_MIN_COUNT = 5
 """Fewer questions than this say nothing."""
 
-Progress = Callable[[str, int, int], None]
+EvaluationProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +136,8 @@ class EvaluationLine:
     first: float
     among: float
     mrr: float
-    gain: Interval | None = None
-    gain_mrr: Interval | None = None
+    gain: ConfidenceInterval | None = None
+    gain_mrr: ConfidenceInterval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ async def evaluate(
     questions: int = 200,
     k: int = 10,
     seed: int = 0,
-    on_progress: Progress | None = None,
+    on_progress: EvaluationProgress | None = None,
 ) -> Evaluation:
     """Return how well *namespace* is searched by text alone, as it is, and with another *embedder* or *settings*.
 
@@ -171,25 +175,27 @@ async def evaluate(
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgumentError(name, value, "a whole number of at least 1 is needed")
     say = on_progress or (lambda what, done, total: None)
-    places = await asyncio.to_thread(entries_of, memory.store, namespace)
+    places = await asyncio.to_thread(namespace_entries, memory.store, namespace)
     store = lifecycle_of(memory.store)
     analyzer = Analyzer() if store is None else store.analyzer
     remote = any(is_remote(one) for one in (memory.embedder, embedder))
     memories = [from_entry(entry) for _, entry in places if not (remote and entry.metadata.get("sensitive") is True)]
-    probes = probes_of(memories, analyzer.terms, count=questions, seed=seed)
-    if len(probes) < min(_FEWEST, questions):
+    probes = make_questions(memories, analyzer.terms, count=questions, seed=seed)
+    if len(probes) < min(_MIN_COUNT, questions):
         raise ArgumentError(
             "memories",
             len(places),
-            f"too few to ask about: at least {min(_FEWEST, questions)} are needed that say enough for a question, "
+            f"too few to ask about: at least {min(_MIN_COUNT, questions)} are needed that say enough for a question, "
             f"and {len(probes)} do; remember or ingest more",
         )
     left = {probe.wanted: probe.left for probe in probes if probe.left is not None}
-    there = changed(places, left, {probe.aside for probe in probes if probe.aside is not None})
+    there = change_texts(places, left, {probe.aside for probe in probes if probe.aside is not None})
     found: dict[str, list[int]] = {}
-    ways = _ways(memory, embedder, settings)
+    ways = _search_ways(memory, embedder, settings)
     for way, (by, chosen) in ways.items():
-        copied = await _copied(there, by, anew=way == EMBEDDER, say=_told(say, f"embedding, {way}", len(there)))
+        copied = await _copy_with_vectors(
+            there, by, anew=way == EMBEDDER, say=_progress_callback(say, f"embedding, {way}", len(there))
+        )
         tried = LongTermMemory(
             copied,
             embedder=by,
@@ -199,19 +205,19 @@ async def evaluate(
             recall_settings=chosen,
             offline=True,
         )
-        asking = _told(say, f"asking, {way}", len(probes))
+        asking = _progress_callback(say, f"asking, {way}", len(probes))
         try:
             found[way] = []
             for probe in probes:
-                found[way].append(await _place(tried, probe, namespace, k))
+                found[way].append(await _answer_rank(tried, probe, namespace, k))
                 asking(len(found[way]))
         finally:
             await tried.close()
     named = {way: "" if by is None else by.fingerprint for way, (by, _) in ways.items()}
-    return Evaluation(tuple(_lines(probes, found, seed)), len(places), len(probes), k, seed, named)
+    return Evaluation(tuple(_evaluation_lines(probes, found, seed)), len(places), len(probes), k, seed, named)
 
 
-def _ways(
+def _search_ways(
     memory: LongTermMemory, embedder: Embedder | None, settings: RecallSettings | None
 ) -> dict[str, tuple[Embedder | None, RecallSettings | None]]:
     """Return the ways to search, each with its embedder and settings."""
@@ -227,41 +233,43 @@ def _ways(
     return ways
 
 
-async def _copied(
-    places: Sequence[Place], by: Embedder | None, *, anew: bool, say: Callable[[int], None]
+async def _copy_with_vectors(
+    places: Sequence[NamespacedEntry], by: Embedder | None, *, anew: bool, say: Callable[[int], None]
 ) -> VectorStore:
     """Return a copy whose vectors are those that are there, none, or (*anew*) another embedder's."""
     if by is None:
-        return await copy_of(without_vectors(places), None)
+        return await copy_to_store(disable_vectors(places), None)
     if by.dimension < 1:
         await by.embed(["dimension"], "query")  # some know it only after a first text
-    made = await embedded(unembedded(places) if anew else places, by, say)
-    return await copy_of(made, by)
+    made = await embed_entries(clear_vectors(places) if anew else places, by, say)
+    return await copy_to_store(made, by)
 
 
-def _told(say: Progress, what: str, total: int) -> Callable[[int], None]:
+def _progress_callback(say: EvaluationProgress, what: str, total: int) -> Callable[[int], None]:
     return lambda done: say(what, done, total)
 
 
-async def _place(tried: LongTermMemory, probe: Probe, namespace: str, k: int) -> int:
+async def _answer_rank(tried: LongTermMemory, probe: EvaluationQuestion, namespace: str, k: int) -> int:
     """Return the place at which the wanted memory was found, from 1; 0 where it was not among *k*."""
     ids = [hit.memory.id for hit in await tried.recall(probe.question, k, namespace=namespace)]
     return ids.index(probe.wanted) + 1 if probe.wanted in ids else 0
 
 
-def _lines(probes: Sequence[Probe], found: dict[str, list[int]], seed: int) -> Iterator[EvaluationLine]:
+def _evaluation_lines(
+    probes: Sequence[EvaluationQuestion], found: dict[str, list[int]], seed: int
+) -> Iterator[EvaluationLine]:
     """Yield the lines of all questions together, then of each kind that there is."""
-    there = [kind for kind in KINDS if any(probe.kind == kind for probe in probes)]
-    for kind in (ALL, *there):
-        chosen = [at for at, probe in enumerate(probes) if kind in (ALL, probe.kind)]
+    there = [kind for kind in QUESTION_KINDS if any(probe.kind == kind for probe in probes)]
+    for kind in (ALL_KINDS, *there):
+        chosen = [at for at, probe in enumerate(probes) if kind in (ALL_KINDS, probe.kind)]
         current = [found[CURRENT][at] for at in chosen]
         for way, every in found.items():
             places = [every[at] for at in chosen]
-            gains: tuple[Interval | None, Interval | None] = (None, None)
+            gains: tuple[ConfidenceInterval | None, ConfidenceInterval | None] = (None, None)
             if way != CURRENT:
                 pairs = list(zip(places, current, strict=True))
                 among = [float(bool(one)) - float(bool(other)) for one, other in pairs]
-                ranks = [_reciprocal(one) - _reciprocal(other) for one, other in pairs]
+                ranks = [_reciprocal_rank(one) - _reciprocal_rank(other) for one, other in pairs]
                 gains = (bootstrap(among, seed=seed), bootstrap(ranks, seed=seed))
             count = len(places)
             yield EvaluationLine(
@@ -270,10 +278,10 @@ def _lines(probes: Sequence[Probe], found: dict[str, list[int]], seed: int) -> I
                 count,
                 sum(place == 1 for place in places) / count,
                 sum(place > 0 for place in places) / count,
-                sum(map(_reciprocal, places)) / count,
+                sum(map(_reciprocal_rank, places)) / count,
                 *gains,
             )
 
 
-def _reciprocal(place: int) -> float:
+def _reciprocal_rank(place: int) -> float:
     return 1 / place if place else 0.0

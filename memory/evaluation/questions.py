@@ -16,38 +16,38 @@ from typing import Literal
 
 from memory.models import Memory
 
-Kind = Literal["words", "speaker", "date", "sentence", "answer"]
-KINDS: tuple[Kind, ...] = ("words", "speaker", "date", "sentence", "answer")
+QuestionKind = Literal["words", "speaker", "date", "sentence", "answer"]
+QUESTION_KINDS: tuple[QuestionKind, ...] = ("words", "speaker", "date", "sentence", "answer")
 _WORD = re.compile(r"\w+")
-_ENDS = ".!?\u3002\uff01\uff1f"
+_SENTENCE_ENDS = ".!?\u3002\uff01\uff1f"
 """Ends of sentences, the Chinese ones with them."""
-_SENTENCE = re.compile(rf"(?<=[{_ENDS}])\s*")
-_ASKS = ("?", "\uff1f")
-_WORDS = 3
-_SHORTEST = 4
+_SENTENCE = re.compile(rf"(?<=[{_SENTENCE_ENDS}])\s*")
+_QUESTION_MARKS = ("?", "\uff1f")
+_QUESTION_WORDS = 3
+_MIN_SENTENCE_WORDS = 4
 """Words of a sentence that is asked with, and of what stays of its memory."""
-_COMMON, _OFTEN = 0.1, 5
+_COMMON_SHARE, _COMMON_COUNT = 0.1, 5
 """A word that stands in more than this share of the memories, and in more than this many, tells nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class EvaluationQuestion:
     """A question and the memory that should be found.
 
     *left* is the text that stays of that memory where the question was taken out of it; *aside* the memory that is the
     question itself, which must not be there when it is asked.
     """
 
-    kind: Kind
+    kind: QuestionKind
     question: str
     wanted: str
     left: str | None = None
     aside: str | None = None
 
 
-def probes_of(
+def make_questions(
     memories: Sequence[Memory], terms: Callable[[str], Sequence[str]], *, count: int, seed: int
-) -> list[Probe]:
+) -> list[EvaluationQuestion]:
     """Return up to *count* questions, as many of each kind as can be; no memory is asked for twice.
 
     *terms* turns a text into the terms by which it is searched. A text that several memories have is not asked for.
@@ -55,13 +55,13 @@ def probes_of(
     same = Counter(memory.text for memory in memories)
     usable = [memory for memory in memories if same[memory.text] == 1 and not (memory.disabled or memory.retired_at)]
     rng = random.Random(seed)  # noqa: S311 (a sample, not a secret)
-    maker = _Maker(memories, terms, rng)
-    made: Counter[Kind] = Counter()
-    found: list[Probe] = []
+    maker = _QuestionMaker(memories, terms, rng)
+    made: Counter[QuestionKind] = Counter()
+    found: list[EvaluationQuestion] = []
     for memory in rng.sample(usable, len(usable)):
         if len(found) >= count:
             break
-        for kind in sorted(KINDS, key=lambda one: (made[one], KINDS.index(one))):
+        for kind in sorted(QUESTION_KINDS, key=lambda one: (made[one], QUESTION_KINDS.index(one))):
             probe = maker.probe(kind, memory)
             if probe is not None:
                 made[kind] += 1
@@ -70,18 +70,18 @@ def probes_of(
     return found
 
 
-class _Maker:
+class _QuestionMaker:
     """Makes one question at a time; what one has taken, no other asks for."""
 
     def __init__(self, memories: Sequence[Memory], terms: Callable[[str], Sequence[str]], rng: random.Random) -> None:
         df = Counter(term for memory in memories for term in set(terms(memory.text)))
-        self._telling = _Telling(df, terms, max(_OFTEN, int(_COMMON * len(memories))))
+        self._telling = _TellingWords(df, terms, max(_COMMON_COUNT, int(_COMMON_SHARE * len(memories))))
         self._several = len({memory.speaker for memory in memories if memory.speaker}) > 1
-        self._asking = _asking(memories)
+        self._asking = _answered_questions(memories)
         self._taken: set[str] = set()
         self._rng = rng
 
-    def probe(self, kind: Kind, memory: Memory) -> Probe | None:
+    def probe(self, kind: QuestionKind, memory: Memory) -> EvaluationQuestion | None:
         """Return a question of *kind* that *memory* answers, None where there is none."""
         if memory.id in self._taken:
             return None
@@ -90,7 +90,7 @@ class _Maker:
             self._taken |= {probe.wanted, probe.aside or probe.wanted}
         return probe
 
-    def _made(self, kind: Kind, memory: Memory) -> Probe | None:
+    def _made(self, kind: QuestionKind, memory: Memory) -> EvaluationQuestion | None:
         if kind == "words":
             return _by_words(memory, self._telling)
         if kind == "speaker":
@@ -102,11 +102,11 @@ class _Maker:
         before = self._asking.get(memory.id)
         if before is None or before.id in self._taken:
             return None
-        return Probe("answer", before.text, memory.id, aside=before.id)
+        return EvaluationQuestion("answer", before.text, memory.id, aside=before.id)
 
 
 @dataclass(frozen=True, slots=True)
-class _Telling:
+class _TellingWords:
     """Which words of a text tell it from others."""
 
     df: Mapping[str, int]
@@ -124,37 +124,37 @@ class _Telling:
         return [word for word in by_word if word in best]
 
 
-def _by_words(memory: Memory, telling: _Telling) -> Probe | None:
-    words = telling.words(memory.text, _WORDS)
-    return Probe("words", " ".join(words), memory.id) if len(words) == _WORDS else None
+def _by_words(memory: Memory, telling: _TellingWords) -> EvaluationQuestion | None:
+    words = telling.words(memory.text, _QUESTION_WORDS)
+    return EvaluationQuestion("words", " ".join(words), memory.id) if len(words) == _QUESTION_WORDS else None
 
 
-def _by_speaker(memory: Memory, telling: _Telling) -> Probe | None:
+def _by_speaker(memory: Memory, telling: _TellingWords) -> EvaluationQuestion | None:
     words = telling.words(memory.text, 2)
     if not memory.speaker or len(words) < 2:
         return None
-    return Probe("speaker", f"What did {memory.speaker} say about {words[0]} and {words[1]}?", memory.id)
+    return EvaluationQuestion("speaker", f"What did {memory.speaker} say about {words[0]} and {words[1]}?", memory.id)
 
 
-def _by_date(memory: Memory, telling: _Telling) -> Probe | None:
+def _by_date(memory: Memory, telling: _TellingWords) -> EvaluationQuestion | None:
     words = telling.words(memory.text, 1)
     if memory.occurred_at is None or not words:
         return None
     day = f"{memory.occurred_at.day} {memory.occurred_at:%B %Y}"
-    return Probe("date", f"What was said about {words[0]} on {day}?", memory.id)
+    return EvaluationQuestion("date", f"What was said about {words[0]} on {day}?", memory.id)
 
 
-def _by_sentence(memory: Memory, rng: random.Random) -> Probe | None:
+def _by_sentence(memory: Memory, rng: random.Random) -> EvaluationQuestion | None:
     sentences = [one.strip() for one in _SENTENCE.split(memory.text) if one.strip()]
-    long = [one for one in sentences if len(_WORD.findall(one)) >= _SHORTEST]
+    long = [one for one in sentences if len(_WORD.findall(one)) >= _MIN_SENTENCE_WORDS]
     if len(long) < 2:
         return None
     taken = rng.choice(long)
     left = " ".join(one for one in sentences if one != taken)
-    return Probe("sentence", taken, memory.id, left=left) if left else None
+    return EvaluationQuestion("sentence", taken, memory.id, left=left) if left else None
 
 
-def _asking(memories: Iterable[Memory]) -> dict[str, Memory]:
+def _answered_questions(memories: Iterable[Memory]) -> dict[str, Memory]:
     """Return, for the id of each turn that answers one of somebody else that ends in a question mark, that turn."""
     sessions: dict[str, list[Memory]] = {}
     for memory in memories:
@@ -165,6 +165,6 @@ def _asking(memories: Iterable[Memory]) -> dict[str, Memory]:
         turns.sort(key=lambda turn: (turn.sequence or 0, turn.id))
         for before, after in pairwise(turns):
             other = (before.speaker, before.role) != (after.speaker, after.role)
-            if other and before.text.rstrip().endswith(_ASKS):
+            if other and before.text.rstrip().endswith(_QUESTION_MARKS):
                 found[after.id] = before
     return found

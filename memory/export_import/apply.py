@@ -11,53 +11,53 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory.codec import from_entry, to_entry, to_metadata
-from memory.erasure.external_copies import EXPORT
+from memory.erasure.external_copies import EXPORT_KIND
 from memory.export_import.codec import (
-    beside_of,
-    forgotten_of,
-    memory_of,
-    message_of,
-    of_version,
-    operation_of,
-    session_of,
-    vector_of,
+    extra_fields,
+    memory_from_item,
+    message_from_item,
+    operation_from_item,
+    session_from_item,
+    tombstone_from_item,
+    vector_from_item,
+    version_fields,
 )
-from memory.export_import.import_job import Course, content
-from memory.export_import.policy_check import Decided, Given
-from memory.export_import.report import ImportLine, Item
+from memory.export_import.import_job import ImportJob, comparable_content
+from memory.export_import.policy_check import ItemDecision, NumberedItem
+from memory.export_import.report import ExportItem, ImportLine
 from memory.history.sync_history import HistoryRow
-from memory.models import Change, Memory, Trust
+from memory.models import Memory, MemoryChange, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
 from memory.tables.idempotency_keys import keyed_id
-from memory.tables.tombstones import history_lane, marks_of
-from memory.timestamps import aware
-from memory.write.corrections import hide
-from memory.write.embedding_service import Embedded
-from memory.write.policy_runner import Judged, cleaned_message, cleaners
-from memory.write.provenance import begun, remarked, retired
+from memory.tables.tombstones import history_partition, message_hashes
+from memory.timestamps import to_aware
+from memory.write.corrections import hide_versions
+from memory.write.embedding_service import EmbeddingResult
+from memory.write.policy_runner import PolicyResult, redacted_message, redaction_policies
+from memory.write.provenance import counts_since, replacement_change, retired_entry
 from vectorstore import Entry, Vector
 
-_RANK: Final = tuple(Trust)
-_KEPT: Final = "what is here was said otherwise, and stays as it is"
-_PENDING: Final = "made when the memory embeds again"
+_TRUST_ORDER: Final = tuple(Trust)
+_KEPT_REASON: Final = "what is here was said otherwise, and stays as it is"
+_PENDING_REASON: Final = "made when the memory embeds again"
 
 
 @dataclass(frozen=True, slots=True)
-class _Drafted:
+class _ImportDraft:
     """A memory of the file, ready to be written: where it is from, and what the policies made of it."""
 
     line: int
     lane: str
     memory: Memory
-    judged: Judged
+    judged: PolicyResult
     reason: str
     beside: Mapping[str, Any]
     vector: Vector | None
     no_vector: str | None
     collection: str | None = None
     version: int | None = None
-    facts: tuple[tuple[Judged, tuple[str, ...]], ...] = ()
+    facts: tuple[tuple[PolicyResult, tuple[str, ...]], ...] = ()
     of: str | None = None
     made: tuple[Report, ...] = ()
 
@@ -65,40 +65,42 @@ class _Drafted:
     def outcome(self) -> Outcome:
         return self.judged.outcome
 
-    def so(self, outcome: Outcome, reason: str, of: str | None = None) -> _Drafted:
+    def so(self, outcome: Outcome, reason: str, of: str | None = None) -> _ImportDraft:
         return replace(self, judged=replace(self.judged, outcome=outcome), reason=reason, of=of)
 
 
-def place(course: Course, batch: Sequence[Given], decided: Mapping[int, Decided]) -> None:
+def apply_memories(course: ImportJob, batch: Sequence[NumberedItem], decided: Mapping[int, ItemDecision]) -> None:
     """Put a batch into its lanes: memories and passages, and the earlier versions of these memories.
 
     Versions come with their memory, or by themselves where the file has no present one. Inside a transaction.
     """
-    drafts = [_drafted(course, number, given, decided.get(number)) for number, given in batch]
+    drafts = [_make_import_draft(course, number, given, decided.get(number)) for number, given in batch]
     fresh: set[str] = set()
     for lane in dict.fromkeys(one.lane for one in drafts):
-        fresh |= _write(course, lane, [one for one in drafts if one.lane == lane and one.version is None])
+        fresh |= _write_drafts(course, lane, [one for one in drafts if one.lane == lane and one.version is None])
     _write_versions(course, [one for one in drafts if one.version is not None], fresh)
 
 
-def _drafted(course: Course, number: int, given: Mapping[str, Any], decided: Decided | None) -> _Drafted:
-    told = memory_of(given)
+def _make_import_draft(
+    course: ImportJob, number: int, given: Mapping[str, Any], decided: ItemDecision | None
+) -> _ImportDraft:
+    told = memory_from_item(given)
     memory = course.read(told)
-    judged = Judged(memory, Outcome.STORED) if decided is None else decided.judged
+    judged = PolicyResult(memory, Outcome.STORED) if decided is None else decided.judged
     reasons = [f"trust lowered to {course.ceiling}"] if memory.trust is not told.trust else []
     reasons += [judged.reason] if judged.reason else []
-    kept = memory if judged.memory is None else replace(judged.memory, id=memory.id, **of_version(memory))
+    kept = memory if judged.memory is None else replace(judged.memory, id=memory.id, **version_fields(memory))
     if not course.believed:
         kept = replace(kept, operation=None if course.dry_run else course.operation)
     collection = given.get("collection")
-    return _Drafted(
+    return _ImportDraft(
         line=number,
         lane=course.lane(collection),
         memory=kept,
         judged=judged,
         reason="; ".join(reasons) if judged.memory is not None else judged.reason,
-        beside=beside_of(given),
-        vector=_vector(course, given, kept.text == told.text, None if decided is None else decided.embedded),
+        beside=extra_fields(given),
+        vector=_draft_vector(course, given, kept.text == told.text, None if decided is None else decided.embedded),
         no_vector=given.get("no_vector") if kept.text == told.text else None,
         collection=collection,
         version=given.get("version"),
@@ -107,82 +109,84 @@ def _drafted(course: Course, number: int, given: Mapping[str, Any], decided: Dec
     )
 
 
-def _vector(course: Course, given: Mapping[str, Any], same: bool, embedded: Embedded | None) -> Vector | None:
+def _draft_vector(
+    course: ImportJob, given: Mapping[str, Any], same: bool, embedded: EmbeddingResult | None
+) -> Vector | None:
     if course.vectors and same and given.get("vector") is not None:
-        return vector_of(given, course.checked.manifest.space)
+        return vector_from_item(given, course.checked.manifest.space)
     return None if embedded is None else course.context.embedding.still(embedded).vectors[0]
 
 
-def _write(course: Course, lane: str, drafts: Sequence[_Drafted]) -> set[str]:
+def _write_drafts(course: ImportJob, lane: str, drafts: Sequence[_ImportDraft]) -> set[str]:
     """Write what is new, and correct what is to be; return the ids of what is new."""
     ids = [one.memory.id for one in drafts]
     gone, there = course.context.tombstones.which(lane, ids), course.there(lane, ids)
-    archived = _archived_only(course, lane, ids)
-    fresh: list[_Drafted] = []
+    archived = _archived_only_ids(course, lane, ids)
+    fresh: list[_ImportDraft] = []
     for one in drafts:
         id = one.memory.id
         if one.judged.memory is None:
-            rejected = replace(one, made=_make(course, one))  # its words may be kept as facts alone
-            _say(course, rejected)
+            rejected = replace(one, made=_store_facts(course, one))  # its words may be kept as facts alone
+            _report_draft(course, rejected)
         elif id in there:
-            _meet(course, one, there[id])
+            _meet_existing(course, one, there[id])
         elif id in gone:
-            _say(course, one.so(Outcome.REJECTED, "forgotten"))
+            _report_draft(course, one.so(Outcome.REJECTED, "forgotten"))
         elif id in archived:
             reason = "its versions are in the archive here: it was undone, or merged into another"
-            _say(course, one.so(Outcome.DUPLICATE, reason))
+            _report_draft(course, one.so(Outcome.DUPLICATE, reason))
         elif one.collection is not None and (one.collection, id) in course.settled:
-            _say(course, one.so(Outcome.DUPLICATE, "its document is here already, or was taken out"))
+            _report_draft(course, one.so(Outcome.DUPLICATE, "its document is here already, or was taken out"))
         else:
             fresh.append(one)
             course.added.add(id)
-            course.changes.append(Change(id))
+            course.changes.append(MemoryChange(id))
     if fresh and not course.dry_run:
-        entries = [_entry(one) for one in fresh]
+        entries = [_draft_entry(one) for one in fresh]
         course.context.store.upsert(entries, namespace=lane, expect={entry.id: 0 for entry in entries})
         for one in fresh:
             if one.memory.key is not None:
                 course.context.name_key(course.namespace, one.memory.key, one.memory.id)
     for one in fresh:
-        _say(course, replace(one, made=_make(course, one)))
+        _report_draft(course, replace(one, made=_store_facts(course, one)))
     return {one.memory.id for one in fresh}
 
 
-def _meet(course: Course, one: _Drafted, entry: Entry) -> None:
+def _meet_existing(course: ImportJob, one: _ImportDraft, entry: Entry) -> None:
     """Something of that id, or of its key, is here already."""
     here = from_entry(entry)
     of = here.id if here.id != one.memory.id else None
-    if content(here) == content(one.memory):
-        _say(course, one.so(Outcome.DUPLICATE, "known already", of))
+    if comparable_content(here) == comparable_content(one.memory):
+        _report_draft(course, one.so(Outcome.DUPLICATE, "known already", of))
     elif course.mode != "upsert":
-        _say(course, one.so(Outcome.DUPLICATE, _KEPT, of))
-    elif _RANK.index(one.memory.trust) > _RANK.index(here.trust):
-        _say(course, one.so(Outcome.REJECTED, "what is here is trusted more", of))
+        _report_draft(course, one.so(Outcome.DUPLICATE, _KEPT_REASON, of))
+    elif _TRUST_ORDER.index(one.memory.trust) > _TRUST_ORDER.index(here.trust):
+        _report_draft(course, one.so(Outcome.REJECTED, "what is here is trusted more", of))
     else:
-        _correct(course, replace(one, of=of), entry)
+        _correct_existing(course, replace(one, of=of), entry)
 
 
-def _correct(course: Course, one: _Drafted, entry: Entry) -> None:
-    context, memory, change = course.context, replace(one.memory, id=entry.id), Change(entry.id, entry.revision)
+def _correct_existing(course: ImportJob, one: _ImportDraft, entry: Entry) -> None:
+    context, memory, change = course.context, replace(one.memory, id=entry.id), MemoryChange(entry.id, entry.revision)
     if not course.dry_run:
         if one.lane == store_namespace(course.namespace, CONVERSATION):
-            now, old = aware(context.clock(), context.zone), archived_id(entry.id, entry.revision)
+            now, old = to_aware(context.clock(), context.zone), archived_id(entry.id, entry.revision)
             key = from_entry(entry).key  # a caller finds it by the key that it has here
             memory = replace(
                 memory, recorded_at=now, counts_from=None, supersedes=old, operation=course.operation, key=key
             )
             archive = store_namespace(course.namespace, ARCHIVE)
-            context.store.upsert([retired(entry, now, counts_to=begun(memory))], namespace=archive)
-            change = remarked(entry, to_metadata(memory))
-            hide(context, entry.id, change.new, course.namespace)
-        written = [_entry(replace(one, memory=memory))]
+            context.store.upsert([retired_entry(entry, now, counts_to=counts_since(memory))], namespace=archive)
+            change = replacement_change(entry, to_metadata(memory))
+            hide_versions(context, entry.id, change.new, course.namespace)
+        written = [_draft_entry(replace(one, memory=memory))]
         context.store.upsert(written, namespace=one.lane, expect={entry.id: entry.revision})
     course.changes.append(change)
     reason = "; ".join(part for part in (one.reason, "corrected by the file") if part)
-    _say(course, replace(one, reason=reason))
+    _report_draft(course, replace(one, reason=reason))
 
 
-def _make(course: Course, one: _Drafted) -> tuple[Report, ...]:
+def _store_facts(course: ImportJob, one: _ImportDraft) -> tuple[Report, ...]:
     """Store what was made of *one*; the same facts of it get the same ids, so that none is there twice."""
     context, lane = course.context, course.lane(None)
     lines = []
@@ -202,47 +206,47 @@ def _make(course: Course, one: _Drafted) -> tuple[Report, ...]:
             lines.append(Report(Outcome.DUPLICATE, id, "known already", of=id))
         else:
             kept = tuple(one for one in sources if one in course.added)
-            recorded_at = aware(context.clock(), context.zone)
+            recorded_at = to_aware(context.clock(), context.zone)
             parents = tuple(dict.fromkeys((*fact.derived_from, *kept)))
             operation = None if course.dry_run else course.operation
             fact = replace(fact, id=id, derived_from=parents, recorded_at=recorded_at, operation=operation)
             if not course.dry_run:
                 context.store.upsert([to_entry(fact)], namespace=lane, expect={id: 0})
             course.added.add(id)
-            course.changes.append(Change(id))
+            course.changes.append(MemoryChange(id))
             lines.append(
-                Report(judged.outcome, id, judged.reason, _PENDING, operation, of=judged.of, spans=judged.spans)
+                Report(judged.outcome, id, judged.reason, _PENDING_REASON, operation, of=judged.of, spans=judged.spans)
             )
     return tuple(lines)
 
 
-def _write_versions(course: Course, drafts: Sequence[_Drafted], fresh: set[str]) -> None:
+def _write_versions(course: ImportJob, drafts: Sequence[_ImportDraft], fresh: set[str]) -> None:
     archive, conversation = (store_namespace(course.namespace, lane) for lane in (ARCHIVE, CONVERSATION))
     alone = list({one.memory.id for one in drafts} - course.checked.owners)
     wanted = fresh | (
         set(alone)
         - course.context.tombstones.which(conversation, alone)
-        - _archived_only(course, conversation, alone)
+        - _archived_only_ids(course, conversation, alone)
         - course.there(conversation, alone).keys()
     )
     entries = []
     for one in drafts:
         if one.memory.id not in wanted or one.judged.memory is None:
-            course.left[Item.VERSION] += 1
+            course.left[ExportItem.VERSION] += 1
             continue
         memory = replace(one.memory, id=archived_id(one.memory.id, one.version or 0))
-        entries.append(_entry(replace(one, memory=memory)))
-        course.taken[Item.VERSION] += 1
+        entries.append(_draft_entry(replace(one, memory=memory)))
+        course.taken[ExportItem.VERSION] += 1
     if entries and not course.dry_run:
         course.context.store.upsert(entries, namespace=archive, expect={entry.id: 0 for entry in entries})
 
 
-def _entry(one: _Drafted) -> Entry:
+def _draft_entry(one: _ImportDraft) -> Entry:
     entry = to_entry(one.memory, vector=one.vector, no_vector=one.no_vector if one.vector is None else None)
     return replace(entry, metadata={**one.beside, **entry.metadata}) if one.beside else entry
 
 
-def _say(course: Course, one: _Drafted) -> None:
+def _report_draft(course: ImportJob, one: _ImportDraft) -> None:
     stored = one.outcome in (Outcome.STORED, Outcome.REDACTED)
     pending = stored and one.vector is None and one.no_vector is None
     course.lines.append(
@@ -250,7 +254,7 @@ def _say(course: Course, one: _Drafted) -> None:
     )
 
 
-def _archived_only(course: Course, lane: str, ids: Sequence[str]) -> set[str]:
+def _archived_only_ids(course: ImportJob, lane: str, ids: Sequence[str]) -> set[str]:
     """Return those of *ids* of which only earlier versions are here."""
     if course.mode == "replace" or lane != store_namespace(course.namespace, CONVERSATION):
         return set()
@@ -259,15 +263,15 @@ def _archived_only(course: Course, lane: str, ids: Sequence[str]) -> set[str]:
     return owners - course.there(lane, sorted(owners)).keys()
 
 
-def take(course: Course, batch: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+def apply_items(course: ImportJob, batch: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
     """Take a batch, and count what was taken and what was left."""
     for _, given in batch:
         kind = given["type"]
-        took = course.believed and _take(course, kind, given)
+        took = course.believed and _apply_item(course, kind, given)
         (course.taken if took else course.left)[kind] += 1
 
 
-def settle(course: Course, batch: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+def note_settled_passages(course: ImportJob, batch: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
     """Note the passages of documents that will not be taken: these are here already, or were taken out."""
     for _, given in batch:
         part = next((one for one in course.context.carried if one.line == given["type"]), None)
@@ -277,27 +281,27 @@ def settle(course: Course, batch: Sequence[tuple[int, Mapping[str, Any]]]) -> No
             course.settled.update((given["collection"], one) for one in given["chunks"])
 
 
-def _take(course: Course, kind: str, given: Mapping[str, Any]) -> bool:
+def _apply_item(course: ImportJob, kind: str, given: Mapping[str, Any]) -> bool:
     context, namespace = course.context, course.namespace
-    if kind == Item.MESSAGE:
-        return _message(course, given)
-    if kind == Item.OPERATION:
-        operation = operation_of(given)
+    if kind == ExportItem.MESSAGE:
+        return _apply_message(course, given)
+    if kind == ExportItem.OPERATION:
+        operation = operation_from_item(given)
         there = context.operations.get(namespace, operation.id)
-        if there is not None and (course.mode != "replace" or there.kind == EXPORT):  # all the others go, or went
+        if there is not None and (course.mode != "replace" or there.kind == EXPORT_KIND):  # all the others go, or went
             return False
         if not course.dry_run:
             context.operations.add(namespace, operation)
         return True
-    if kind == Item.SESSION:
-        return _session(course, *session_of(given))
-    if kind == Item.FORGOTTEN:
-        return _forget(course, *forgotten_of(given))
+    if kind == ExportItem.SESSION:
+        return _apply_session(course, *session_from_item(given))
+    if kind == ExportItem.FORGOTTEN:
+        return _apply_tombstone(course, *tombstone_from_item(given))
     part = next(one for one in context.carried if one.line == kind)
     return part.take(namespace, given, write=not course.dry_run, emptied=course.mode == "replace")
 
 
-def replace_history(course: Course) -> None:
+def replace_history(course: ImportJob) -> None:
     """Put what the file has of history in the place of what was said here, where that is kept elsewhere.
 
     After the commit of all else, so that an error before it loses nothing.
@@ -305,35 +309,39 @@ def replace_history(course: Course) -> None:
     course.context.rows.erase_namespace(course.namespace)
     for numbers in course.checked.batches(course.checked.others):
         for _, given in course.checked.lines(numbers):
-            if course.believed and given["type"] == Item.MESSAGE and (row := _row(course, given)) is not None:
+            if (
+                course.believed
+                and given["type"] == ExportItem.MESSAGE
+                and (row := _message_row(course, given)) is not None
+            ):
                 course.context.rows.place([row])
-            elif course.believed and given["type"] == Item.SESSION:
-                session, number = session_of(given)
+            elif course.believed and given["type"] == ExportItem.SESSION:
+                session, number = session_from_item(given)
                 course.context.rows.count_from(session, number, namespace=course.namespace)
 
 
-def _message(course: Course, given: Mapping[str, Any]) -> bool:
-    row = _row(course, given)
+def _apply_message(course: ImportJob, given: Mapping[str, Any]) -> bool:
+    row = _message_row(course, given)
     if row is None or course.dry_run or (course.mode == "replace" and course.context.apart):
         return row is not None
     return bool(course.context.rows.place([row]))
 
 
-def _row(course: Course, given: Mapping[str, Any]) -> HistoryRow | None:
+def _message_row(course: ImportJob, given: Mapping[str, Any]) -> HistoryRow | None:
     """Return the message as it is to be kept; None where it is here, or was forgotten."""
     context, namespace = course.context, course.namespace
-    row = message_of(given, namespace)
+    row = message_from_item(given, namespace)
     there = course.mode != "replace" and context.rows.at([(row.session, row.sequence)], namespace=namespace)
     if there or course.is_forgotten(store_namespace(namespace, CONVERSATION), row.memory):
         return None
-    if context.tombstones.which(history_lane(namespace), marks_of(context.tombstones.key, [row])):
+    if context.tombstones.which(history_partition(namespace), message_hashes(context.tombstones.key, [row])):
         return None
-    clean, _ = cleaned_message(row.message, cleaners(context.rules.policies))
+    clean, _ = redacted_message(row.message, redaction_policies(context.rules.policies))
     memory = None if row.memory is None else course.here.get(row.memory, row.memory)
     return replace(row, message=clean, memory=memory)
 
 
-def _session(course: Course, session: str, number: int) -> bool:
+def _apply_session(course: ImportJob, session: str, number: int) -> bool:
     rows, namespace = course.context.rows, course.namespace
     there = {} if course.mode == "replace" else dict(rows.next_numbers(session, namespace=namespace))
     if there.get(session, 1) >= number:
@@ -343,7 +351,7 @@ def _session(course: Course, session: str, number: int) -> bool:
     return True
 
 
-def _forget(course: Course, collection: str | None, id: str, at: datetime) -> bool:
+def _apply_tombstone(course: ImportJob, collection: str | None, id: str, at: datetime) -> bool:
     lane = course.lane(collection)
     if id in course.added or course.there(lane, [id]) or course.is_forgotten(lane, id):
         return False

@@ -12,35 +12,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from memory.embedders.fingerprint import agree, probe
-from memory.export_import.reader import Checked
-from memory.export_import.report import ImportLine, Mode
-from memory.models import Actor, Change, Memory, Trust
+from memory.embedders.fingerprint import is_same_model, probe_embedder
+from memory.export_import.reader import CheckedExport
+from memory.export_import.report import ImportLine, ImportMode
+from memory.models import Actor, Memory, MemoryChange, Trust
 from memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
-from memory.tables.embedder_probes import Rows
-from memory.tables.operation_log import IMPORT
+from memory.tables.embedder_probes import ProbeVectors
+from memory.tables.operation_log import IMPORT_KIND
 from memory.write.context import WriteContext
-from memory.write.policies import NEAR
+from memory.write.policies import NEAR_DUPLICATE_KEY
 from vectorstore import Entry, Metric, Space
 
-_RANK: Final = tuple(Trust)
+_TRUST_ORDER: Final = tuple(Trust)
 
 
 @dataclass(slots=True)
-class Course:
+class ImportJob:
     """*ceiling* is the most trust that anything in the file can have, None: its own word, for it is this memory's."""
 
     context: WriteContext
     namespace: str
-    mode: Mode
-    checked: Checked
+    mode: ImportMode
+    checked: CheckedExport
     ceiling: Trust | None
     dry_run: bool
     actor: Actor
     operation: str
     comparable: bool = False
     """Whether the file has vectors, and nothing is known against their model."""
-    probes: Rows | None = None
+    probes: ProbeVectors | None = None
     """The file's answers to the probes, to be recorded with the first of its vectors."""
     vectors: bool = False
     """Whether the file's vectors are taken."""
@@ -49,7 +49,7 @@ class Course:
     left: Counter[str] = field(default_factory=Counter)
     removed: int = 0
     notes: list[str] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[MemoryChange] = field(default_factory=list)
     """What is not in the log yet."""
     logged: bool = False
     added: set[str] = field(default_factory=set)
@@ -72,7 +72,7 @@ class Course:
             memory = replace(memory, key=None)
         if self.here and not self.here.keys().isdisjoint(memory.derived_from):
             memory = replace(memory, derived_from=tuple(self.here.get(one, one) for one in memory.derived_from))
-        if self.ceiling is None or _RANK.index(memory.trust) >= _RANK.index(self.ceiling):
+        if self.ceiling is None or _TRUST_ORDER.index(memory.trust) >= _TRUST_ORDER.index(self.ceiling):
             return memory
         return replace(memory, trust=self.ceiling, pinned=False)
 
@@ -100,11 +100,11 @@ class Course:
         if self.logged:
             self.context.operations.extend(self.namespace, self.operation, changes)
         else:
-            self.context.log(self.namespace, self.operation, IMPORT, self.actor, changes)
+            self.context.log(self.namespace, self.operation, IMPORT_KIND, self.actor, changes)
             self.logged = True
 
 
-def content(memory: Memory) -> tuple[object, ...]:
+def comparable_content(memory: Memory) -> tuple[object, ...]:
     """Return that of *memory* in which two of one id must agree to be the same."""
     return (
         memory.text,
@@ -113,13 +113,13 @@ def content(memory: Memory) -> tuple[object, ...]:
         memory.tags,
         memory.valid_from,
         memory.valid_to,
-        {name: value for name, value in memory.metadata.items() if name != NEAR},
+        {name: value for name, value in memory.metadata.items() if name != NEAR_DUPLICATE_KEY},
         memory.importance,
         memory.expires_at,
     )
 
 
-async def check_model(course: Course) -> None:
+async def check_vector_model(course: ImportJob) -> None:
     """Note whether the file's vectors may be taken where their space is the one in use."""
     manifest, embedding = course.checked.manifest, course.context.embedding
     theirs, space = manifest.probe_rows(), manifest.space
@@ -129,10 +129,10 @@ async def check_model(course: Course) -> None:
     known = await asyncio.to_thread(embedding.probes.get, space.fingerprint)
     if known is None and embedding.embedder is not None and embedding.embedder.fingerprint == space.fingerprint:
         try:
-            known = await probe(embedding.embedder)
+            known = await probe_embedder(embedding.embedder)
         except Exception:  # a stranger's embedder may raise anything; it is held against them when it answers
             known = None
-    if known is not None and not agree(known, theirs):
+    if known is not None and not is_same_model(known, theirs):
         course.comparable = False
         course.notes.append(
             f"its vectors were made by another model of the name {space.fingerprint}: they are made anew"
@@ -141,7 +141,7 @@ async def check_model(course: Course) -> None:
         course.probes = theirs
 
 
-def take_space(course: Course) -> bool:
+def adopt_space(course: ImportJob) -> bool:
     """Return whether the file's vectors are taken; a memory without a space takes that of its embedder.
 
     Inside the transaction that writes them.
@@ -149,7 +149,7 @@ def take_space(course: Course) -> bool:
     theirs, store = course.checked.manifest.space, course.context.lifecycle("import")
     if theirs is None or not course.comparable:
         return False
-    if store.space is None and _own(course, theirs):
+    if store.space is None and _is_own_space(course, theirs):
         if not course.dry_run:
             store.set_space(theirs)
     elif store.space != theirs:
@@ -160,7 +160,7 @@ def take_space(course: Course) -> bool:
     return True
 
 
-def _own(course: Course, theirs: Space) -> bool:
+def _is_own_space(course: ImportJob, theirs: Space) -> bool:
     """Whether *theirs* is the space of the embedder here; where it does not know its dimension yet, the owner does."""
     embedder = course.context.embedding.embedder
     if embedder is None or theirs.metric is not Metric.COSINE or theirs.fingerprint != embedder.fingerprint:

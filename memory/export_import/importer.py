@@ -15,33 +15,33 @@ from pathlib import Path
 from typing import Final
 
 from memory.codec import from_entry
-from memory.erasure.external_copies import exports
+from memory.erasure.external_copies import export_operations
 from memory.errors import ArgumentError, NotTrusted
-from memory.export_import.apply import place, replace_history, settle, take
-from memory.export_import.import_job import Course, check_model, take_space
-from memory.export_import.policy_check import Decided, Deciding, Given
-from memory.export_import.reader import Checked, checked_file
-from memory.export_import.report import ImportReport, Item, Mode
+from memory.export_import.apply import apply_items, apply_memories, note_settled_passages, replace_history
+from memory.export_import.import_job import ImportJob, adopt_space, check_vector_model
+from memory.export_import.policy_check import ExportPolicyCheck, ItemDecision, NumberedItem
+from memory.export_import.reader import CheckedExport, check_export
+from memory.export_import.report import ExportItem, ImportMode, ImportReport
 from memory.models import Actor, Trust
 from memory.partitions import CONVERSATION, prefix_of, store_namespace
-from memory.tables.erasers import Gone
-from memory.tables.operation_log import replaced_all
-from memory.timestamps import aware
-from memory.write.access_control import check_may_change, trust_of
+from memory.tables.erasers import ErasedItems
+from memory.tables.operation_log import namespace_replaced
+from memory.timestamps import to_aware
+from memory.write.access_control import actor_trust, check_may_change
 from memory.write.context import WriteContext
 from vectorstore import Entry
 
 
-def ceiling_of(context: WriteContext, checked: Checked, namespace: str, trust: Trust | None) -> Trust | None:
+def trust_ceiling(context: WriteContext, checked: CheckedExport, namespace: str, trust: Trust | None) -> Trust | None:
     """Return the most trust that anything in the file may have: what the caller says, else its own word if the
     memory itself recorded that it wrote this very file, else that of a document."""
     if trust is not None:
         return trust
-    own = {change.new.get("hash") for one in exports(context, namespace) for change in one.changes}
+    own = {change.new.get("hash") for one in export_operations(context, namespace) for change in one.changes}
     return None if checked.manifest.hash in own else Trust.DOCUMENT
 
 
-def check_mode(mode: object, checked: Checked) -> None:
+def check_import_mode(mode: object, checked: CheckedExport) -> None:
     """Refuse to replace everything by a part."""
     if mode == "replace" and checked.manifest.selection is not None:
         raise ArgumentError(
@@ -59,10 +59,10 @@ def check_may_replace(context: WriteContext, namespace: str, actor: Actor) -> No
 
 
 _PAGE: Final = 256
-_BATCH: Final = 1000
+_REVISION_BATCH: Final = 1000
 
 
-def make_room(context: WriteContext, namespace: str, *, dry_run: bool) -> int:
+def clear_namespace(context: WriteContext, namespace: str, *, dry_run: bool) -> int:
     """Remove all that a namespace holds; return how many entries. Inside the transaction of the import.
 
     What was forgotten, and which files are the owner's own, stays known.
@@ -72,13 +72,13 @@ def make_room(context: WriteContext, namespace: str, *, dry_run: bool) -> int:
     removed = sum(store.count(namespace=lane) for lane in lanes)
     if dry_run:
         return removed
-    own, now = list(exports(context, namespace)), aware(context.clock(), context.zone)
+    own, now = list(export_operations(context, namespace)), to_aware(context.clock(), context.zone)
     for lane in lanes:
         while page := list(islice(store.scan(namespace=lane), _PAGE)):
             ids = [entry.id for entry in page]
-            _ask(context, Gone(namespace, now, {lane: ids}, frozenset(entry.text for entry in page)))
+            _run_erasers(context, ErasedItems(namespace, now, {lane: ids}, frozenset(entry.text for entry in page)))
             store.erase(ids, namespace=lane)
-    _ask(context, Gone(namespace, now, {}, frozenset(), everything=True))
+    _run_erasers(context, ErasedItems(namespace, now, {}, frozenset(), everything=True))
     if not context.apart:  # else it comes after the commit, with what takes its place
         context.rows.erase_namespace(namespace)
     context.operations.clear(namespace)
@@ -90,18 +90,18 @@ def make_room(context: WriteContext, namespace: str, *, dry_run: bool) -> int:
 def raise_revisions(context: WriteContext, namespace: str, versions: int, token: str) -> None:
     """Lift the write number above *versions*: what is written then is newer than every version of that number."""
     store, lane = context.lifecycle("import"), store_namespace(namespace, CONVERSATION)
-    for start in range(0, versions, _BATCH):
-        ids = [f"import {token} {at}" for at in range(start, min(start + _BATCH, versions))]
+    for start in range(0, versions, _REVISION_BATCH):
+        ids = [f"import {token} {at}" for at in range(start, min(start + _REVISION_BATCH, versions))]
         store.upsert((Entry(id) for id in ids), namespace=lane)
         store.erase(ids, namespace=lane)
 
 
-def _ask(context: WriteContext, gone: Gone) -> None:
+def _run_erasers(context: WriteContext, gone: ErasedItems) -> None:
     for eraser in context.erasers:
         eraser.erase(gone)
 
 
-Progress = Callable[[int, int], object] | None
+OnImportProgress = Callable[[int, int], object] | None
 
 
 async def import_file(
@@ -109,72 +109,72 @@ async def import_file(
     path: Path,
     namespace: str,
     *,
-    mode: Mode,
+    mode: ImportMode,
     trust: Trust | None,
     dry_run: bool,
     actor: Actor,
-    on_progress: Progress,
+    on_progress: OnImportProgress,
 ) -> ImportReport:
     """Take the file in; return what became of each item."""
     context.lifecycle("import")
-    checked = await asyncio.to_thread(checked_file, context, path, namespace, None)
-    check_mode(mode, checked)
-    ceiling = await asyncio.to_thread(ceiling_of, context, checked, namespace, trust)
-    if (word := trust_of(actor)) is not Trust.USER:
+    checked = await asyncio.to_thread(check_export, context, path, namespace, None)
+    check_import_mode(mode, checked)
+    ceiling = await asyncio.to_thread(trust_ceiling, context, checked, namespace, trust)
+    if (word := actor_trust(actor)) is not Trust.USER:
         ceiling = Trust.least([ceiling or Trust.USER, word])
         if mode == "replace":
             await asyncio.to_thread(check_may_replace, context, namespace, actor)
-    course = Course(context, namespace, mode, checked, ceiling, dry_run, actor, context.operation_ids())
-    deciding = Deciding(course)
-    await check_model(course)
-    await asyncio.to_thread(_look_around, course)
+    course = ImportJob(context, namespace, mode, checked, ceiling, dry_run, actor, context.operation_ids())
+    deciding = ExportPolicyCheck(course)
+    await check_vector_model(course)
+    await asyncio.to_thread(_find_existing, course)
     if mode == "replace":
-        decided: dict[int, Decided] = {}
-        for batch in _memories(checked):
+        decided: dict[int, ItemDecision] = {}
+        for batch in _memory_batches(checked):
             decided |= await deciding.of(batch)
-        await asyncio.to_thread(_replace, course, decided, on_progress)
+        await asyncio.to_thread(_replace_namespace, course, decided, on_progress)
     else:
-        await asyncio.to_thread(_in_one, course, _begin)
+        await asyncio.to_thread(_in_transaction, course, _begin_import)
         done = 0
         for numbers in checked.batches(checked.operations):
-            done += await asyncio.to_thread(_take, course, numbers)
-            _tell(on_progress, done, checked)
-        for batch in _memories(checked):
+            done += await asyncio.to_thread(_apply_other_items, course, numbers)
+            _report_progress(on_progress, done, checked)
+        for batch in _memory_batches(checked):
             verdicts = await deciding.of(batch)
-            done += await asyncio.to_thread(_place, course, batch, verdicts)
-            _tell(on_progress, done, checked)
+            done += await asyncio.to_thread(_apply_memory_batch, course, batch, verdicts)
+            _report_progress(on_progress, done, checked)
         for numbers in checked.batches(checked.others):
-            done += await asyncio.to_thread(_take, course, numbers)
-            _tell(on_progress, done, checked)
-    _tell(on_progress, checked.total, checked)
-    return _report(course)
+            done += await asyncio.to_thread(_apply_other_items, course, numbers)
+            _report_progress(on_progress, done, checked)
+    _report_progress(on_progress, checked.total, checked)
+    return _import_report(course)
 
 
-def _replace(course: Course, decided: Mapping[int, Decided], on_progress: Progress) -> None:
+def _replace_namespace(course: ImportJob, decided: Mapping[int, ItemDecision], on_progress: OnImportProgress) -> None:
     """Put the file in the place of what is here, in one transaction."""
     checked = course.checked
-    with _transaction(course):
-        course.removed = make_room(course.context, course.namespace, dry_run=course.dry_run)
-        course.changes += [replaced_all(course.removed)] if course.removed else []
+    with _import_transaction(course):
+        course.removed = clear_namespace(course.context, course.namespace, dry_run=course.dry_run)
+        course.changes += [namespace_replaced(course.removed)] if course.removed else []
         for numbers in checked.batches(checked.others):
-            settle(course, list(checked.lines(numbers)))
-        _begin(course)
+            note_settled_passages(course, list(checked.lines(numbers)))
+        _begin_import(course)
         done = 0
         for numbers in checked.batches(checked.operations):
-            done += _take(course, numbers)
-            _tell(on_progress, done, checked)
-        for batch in _memories(checked):
-            done += _place(course, batch, decided)
-            _tell(on_progress, done, checked)
+            done += _apply_other_items(course, numbers)
+            _report_progress(on_progress, done, checked)
+        for batch in _memory_batches(checked):
+            done += _apply_memory_batch(course, batch, decided)
+            _report_progress(on_progress, done, checked)
         course.log()
         for numbers in checked.batches(checked.others):
-            done += _take(course, numbers)
-            _tell(on_progress, done, checked)
+            done += _apply_other_items(course, numbers)
+            _report_progress(on_progress, done, checked)
     if course.context.apart and not course.dry_run:
         replace_history(course)
 
 
-def _look_around(course: Course) -> None:
+def _find_existing(course: ImportJob) -> None:
     """See what of the file is here under another name."""
     context, namespace, checked = course.context, course.namespace, course.checked
     if course.mode == "replace":
@@ -186,46 +186,46 @@ def _look_around(course: Course) -> None:
         if entry is not None and id != here:
             course.here[id] = here
     for numbers in checked.batches(checked.others):
-        settle(course, list(checked.lines(numbers)))
+        note_settled_passages(course, list(checked.lines(numbers)))
 
 
-def _begin(course: Course) -> None:
+def _begin_import(course: ImportJob) -> None:
     if not course.dry_run:
         raise_revisions(course.context, course.namespace, course.checked.versions, course.operation)
-    course.vectors = take_space(course)
+    course.vectors = adopt_space(course)
 
 
-def _take(course: Course, numbers: Sequence[int]) -> int:
+def _apply_other_items(course: ImportJob, numbers: Sequence[int]) -> int:
     batch = list(course.checked.lines(numbers))
-    _in_one(course, lambda one: take(one, batch))
+    _in_transaction(course, lambda one: apply_items(one, batch))
     return len(batch)
 
 
-def _place(course: Course, batch: Sequence[Given], decided: Mapping[int, Decided]) -> int:
-    def write(course: Course) -> None:
-        course.vectors = take_space(course)  # the memory may have been switched to other vectors since the last batch
-        place(course, batch, decided)
+def _apply_memory_batch(course: ImportJob, batch: Sequence[NumberedItem], decided: Mapping[int, ItemDecision]) -> int:
+    def write(course: ImportJob) -> None:
+        course.vectors = adopt_space(course)  # the memory may have been switched to other vectors since the last batch
+        apply_memories(course, batch, decided)
         course.log()
 
-    _in_one(course, write)
+    _in_transaction(course, write)
     return len(batch)
 
 
-def _in_one(course: Course, work: Callable[[Course], object]) -> None:
-    with _transaction(course):
+def _in_transaction(course: ImportJob, work: Callable[[ImportJob], object]) -> None:
+    with _import_transaction(course):
         work(course)
 
 
-def _transaction(course: Course) -> AbstractContextManager[object]:
+def _import_transaction(course: ImportJob) -> AbstractContextManager[object]:
     return nullcontext() if course.dry_run else course.context.lifecycle("import").transaction()
 
 
-def _memories(checked: Checked) -> Iterator[list[Given]]:
+def _memory_batches(checked: CheckedExport) -> Iterator[list[NumberedItem]]:
     """Yield memories and passages, each memory with its earlier versions; then what has earlier versions alone."""
     for numbers in checked.batches(checked.memories):
         batch = list(checked.lines(numbers))
-        owners = (given["id"] for _, given in batch if given["type"] == Item.MEMORY)
-        yield batch + list(checked.lines(_versions(checked, owners)))
+        owners = (given["id"] for _, given in batch if given["type"] == ExportItem.MEMORY)
+        yield batch + list(checked.lines(_version_lines(checked, owners)))
     alone: list[int] = []
     for owner in checked.by_owner:
         if owner not in checked.owners:
@@ -237,16 +237,16 @@ def _memories(checked: Checked) -> Iterator[list[Given]]:
         yield list(checked.lines(alone))
 
 
-def _versions(checked: Checked, owners: Iterable[str]) -> list[int]:
+def _version_lines(checked: CheckedExport, owners: Iterable[str]) -> list[int]:
     return [number for owner in owners if owner in checked.by_owner for number in checked.by_owner[owner]]
 
 
-def _tell(on_progress: Progress, done: int, checked: Checked) -> None:
+def _report_progress(on_progress: OnImportProgress, done: int, checked: CheckedExport) -> None:
     if on_progress is not None:
         on_progress(done, checked.total)
 
 
-def _report(course: Course) -> ImportReport:
+def _import_report(course: ImportJob) -> ImportReport:
     manifest, notes = course.checked.manifest, list(course.notes)
     if course.comparable and not course.vectors:
         notes.append(f"its vectors are of {manifest.space}, not of this memory's space: they are made anew")

@@ -10,11 +10,11 @@ from typing import Literal, TypeAlias
 from memory.models import choice
 from memory.results import Outcome, Report
 
-Mode: TypeAlias = Literal["replace", "merge", "upsert"]
+ImportMode: TypeAlias = Literal["replace", "merge", "upsert"]
 """What becomes of what is here: all of it goes first; it stays as it is; what differs is corrected by the file."""
 
 
-class Item(StrEnum):
+class ExportItem(StrEnum):
     """What one line of an export holds."""
 
     MEMORY = "memory"

@@ -20,14 +20,14 @@ _ROLES = ("system", "user", "assistant", "tool")
 _NAME_LIMIT = 1024
 
 
-def to_json(message: object, argument: str) -> str:
+def message_to_json(message: object, argument: str) -> str:
     """Return *message* as JSON text that reads back equal to it."""
     if not isinstance(message, Message):
         raise ArgumentError(argument, message, "a Message is needed")
     try:
         text = message.model_dump_json()
         text.encode()
-        same = from_json(text) == message
+        same = message_from_json(text) == message
     except (PydanticSerializationError, ValidationError, UnicodeError, ValueError, RecursionError) as error:
         raise ArgumentError(argument, message, f"cannot be written as JSON ({type(error).__name__})") from error
     if not same:
@@ -36,52 +36,52 @@ def to_json(message: object, argument: str) -> str:
     return text
 
 
-def from_json(text: str) -> Message:
+def message_from_json(text: str) -> Message:
     """Return the message that *text* stores."""
     return Message.model_validate_json(text)
 
 
-def all_to_json(messages: Sequence[Message]) -> list[str]:
+def messages_to_json(messages: Sequence[Message]) -> list[str]:
     """Return each of *messages* as JSON text, naming the one that is wrong."""
     given: object = messages
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
         raise ArgumentError("messages", given, "a list of messages is needed")
-    return [to_json(message, f"messages[{i}]") for i, message in enumerate(messages)]
+    return [message_to_json(message, f"messages[{i}]") for i, message in enumerate(messages)]
 
 
-def needle(text: str) -> str:
+def json_fragment(text: str) -> str:
     """Return *text* as it stands inside the JSON of a message."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def texts_in(value: Any) -> Iterator[str]:
+def texts_in_json(value: Any) -> Iterator[str]:
     """Yield every text inside a JSON value, names of fields too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for name, inner in value.items():
             yield name
-            yield from texts_in(inner)
+            yield from texts_in_json(inner)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            yield from texts_in(inner)
+            yield from texts_in_json(inner)
 
 
-def check_session(session: object) -> str:
+def checked_session(session: object) -> str:
     """Return *session* if it can be the id of one."""
     if not isinstance(session, str) or not session:
         raise ArgumentError("session", session, "a session id is a text that is not empty")
-    return _name(session, "session")
+    return _bounded_name(session, "session")
 
 
-def check_namespace(namespace: object) -> str:
+def checked_namespace(namespace: object) -> str:
     """Return *namespace* if it can be one; the empty one is the default."""
     if not isinstance(namespace, str):
         raise ArgumentError("namespace", namespace, "a text is needed")
-    return _name(namespace, "namespace")
+    return _bounded_name(namespace, "namespace")
 
 
-def check_page(limit: object, offset: object = 0, after: object = 0) -> None:
+def check_paging(limit: object, offset: object = 0, after: object = 0) -> None:
     """Refuse a *limit*, *offset* or *after* that does not count."""
     for argument, value in (("limit", limit), ("offset", offset), ("after", after)):
         if argument == "limit" and value is None:
@@ -90,7 +90,7 @@ def check_page(limit: object, offset: object = 0, after: object = 0) -> None:
             raise ArgumentError(argument, value, "a whole number of 0 or more is needed")
 
 
-def check_roles(roles: Iterable[Role] | None) -> tuple[str, ...]:
+def checked_roles(roles: Iterable[Role] | None) -> tuple[str, ...]:
     """Return *roles* as they are looked for; all of them for None."""
     if roles is None:
         return _ROLES
@@ -103,7 +103,7 @@ def check_roles(roles: Iterable[Role] | None) -> tuple[str, ...]:
     return chosen
 
 
-def check_sequences(sequences: Iterable[int], argument: str = "sequences") -> list[int]:
+def checked_sequences(sequences: Iterable[int], argument: str = "sequences") -> list[int]:
     """Return *sequences* if all are sequence numbers."""
     if isinstance(sequences, (str, bytes)) or not isinstance(sequences, Iterable):
         raise ArgumentError(argument, sequences, "a list of sequence numbers is needed")
@@ -114,14 +114,14 @@ def check_sequences(sequences: Iterable[int], argument: str = "sequences") -> li
     return chosen
 
 
-def check_name(value: object, argument: str) -> str:
+def checked_summary_name(value: object, argument: str) -> str:
     """Return *value* if it can name something: text, not empty, of bounded length."""
     if not isinstance(value, str) or not value:
         raise ArgumentError(argument, value, "a text that is not empty is needed")
-    return _name(value, argument)
+    return _bounded_name(value, argument)
 
 
-def _name(value: str, argument: str) -> str:
+def _bounded_name(value: str, argument: str) -> str:
     if len(value) > _NAME_LIMIT:
         raise ArgumentError(argument, value, f"may have at most {_NAME_LIMIT} characters")
     if "\0" in value:

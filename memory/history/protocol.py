@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from memory.errors import ArgumentError
-from memory.history.codec import check_name, check_sequences
+from memory.history.codec import checked_sequences, checked_summary_name
 from memory.messages import Message, Role
 
 
@@ -148,11 +148,11 @@ class SummaryStorage(Protocol):
         ...
 
 
-def check_summary(summary: object, before: Summary | None, made_of: Sequence[int]) -> tuple[Summary, list[int]]:
+def checked_summary(summary: object, before: Summary | None, made_of: Sequence[int]) -> tuple[Summary, list[int]]:
     """Return *summary* and *made_of* if they fit each other and *before*."""
     if not isinstance(summary, Summary):
         raise ArgumentError("summary", summary, "a Summary is needed")
-    check_name(summary.name, "summary.name")
+    checked_summary_name(summary.name, "summary.name")
     if not isinstance(summary.text, str) or not summary.text.strip():
         raise ArgumentError("summary.text", summary.text, "a text that is not blank is needed")
     try:
@@ -165,7 +165,7 @@ def check_summary(summary: object, before: Summary | None, made_of: Sequence[int
             raise ArgumentError(f"summary.{name}", value, "a whole number of at least 1 is needed")
     if before is not None and not isinstance(before, Summary):
         raise ArgumentError("before", before, "the Summary that was there is needed, or None where there was none")
-    numbers = check_sequences(made_of, "made_of")
+    numbers = checked_sequences(made_of, "made_of")
     earlier = 0 if before is None else before.through
     if before is not None and before.name != summary.name:
         raise ArgumentError("before", before, "must have the name of the summary that continues it")
@@ -175,17 +175,17 @@ def check_summary(summary: object, before: Summary | None, made_of: Sequence[int
     return summary, numbers
 
 
-def same(found: Summary | None, before: Summary | None) -> bool:
+def is_same_summary(found: Summary | None, before: Summary | None) -> bool:
     """Whether *found* is the summary that was read as *before*."""
     if found is None or before is None:
         return found is before
     return (found.through, found.messages, found.text) == (before.through, before.messages, before.text)
 
 
-Worded: TypeAlias = Callable[[Sequence[StoredMessage]], Awaitable[Sequence[StoredMessage]]]
+MessageRewriter: TypeAlias = Callable[[Sequence[StoredMessage]], Awaitable[Sequence[StoredMessage]]]
 """Gives stored messages the words in which they are shown, such as those that a quoting answer only points to."""
 
-Calling: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+CallbackWrapper: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Gives a policy's function as it is to be called in this reading, such as one that counts what its model costs."""
 
 
@@ -196,8 +196,8 @@ class Conversation:
     storage: HistoryStorage
     session: str
     namespace: str = ""
-    worded: Worded | None = None
-    calling: Calling | None = None
+    worded: MessageRewriter | None = None
+    calling: CallbackWrapper | None = None
 
     async def load(self, *, after: int = 0) -> list[StoredMessage]:
         """Return the messages numbered above *after*, oldest first, and of those before the system's."""

@@ -20,9 +20,9 @@ import apsw
 from pydantic import ValidationError
 
 from memory.errors import ArgumentError
-from memory.history.codec import from_json
-from memory.messages import Message, groups
-from memory.timestamps import to_text
+from memory.history.codec import message_from_json
+from memory.messages import Message, message_groups
+from memory.timestamps import timestamp_to_text
 
 LOOK_AHEAD = 256
 """How many messages beyond those that go are looked at, so that no call is parted from its results."""
@@ -63,7 +63,7 @@ def checked_retention(retention: object) -> Retention | None:
     return retention
 
 
-def idle_since(retention: Retention | None, now: datetime) -> datetime | None:
+def idle_cutoff(retention: Retention | None, now: datetime) -> datetime | None:
     """Return the time at or before which a session must have been used last to be over; None: none ever is."""
     if retention is None or retention.idle is None:
         return None
@@ -73,13 +73,13 @@ def idle_since(retention: Retention | None, now: datetime) -> datetime | None:
         return None
 
 
-def begins_at(head: Sequence[tuple[int, Message]], excess: int, *, whole: bool) -> int | None:
+def first_retained(head: Sequence[tuple[int, Message]], excess: int, *, whole: bool) -> int | None:
     """Return the sequence number of the first message that stays when at least *excess* of *head* go.
 
     *head* are the oldest messages of a session without its system messages; *whole*: they are all it has, and the
     newest group stays whatever it is. None: more of them are needed to say it.
     """
-    found = groups([message for _, message in head])
+    found = message_groups([message for _, message in head])
     gone = 0
     for group in found[:-1]:
         if gone >= excess:
@@ -88,16 +88,16 @@ def begins_at(head: Sequence[tuple[int, Message]], excess: int, *, whole: bool) 
     return head[gone][0] if whole or gone + len(found[-1]) < len(head) else None
 
 
-_BESIDE_SYSTEM = "session = ? AND role <> 'system'"
+_NOT_SYSTEM = "session = ? AND role <> 'system'"
 
 
-def over_before(retention: Retention | None, now: datetime) -> str:
+def session_cutoff(retention: Retention | None, now: datetime) -> str:
     """Return the time at or before which a session must have been used last to be over, as ``SHOWN`` binds it."""
-    since = idle_since(retention, now)
-    return "" if since is None else to_text(since)
+    since = idle_cutoff(retention, now)
+    return "" if since is None else timestamp_to_text(since)
 
 
-def used(connection: apsw.Connection, session: int, at: str) -> None:
+def note_session_use(connection: apsw.Connection, session: int, at: str) -> None:
     """Note that something was added to *session*."""
     connection.execute(
         "INSERT INTO history_bounds (session, first, used_at) VALUES (?, 1, ?) "
@@ -106,9 +106,9 @@ def used(connection: apsw.Connection, session: int, at: str) -> None:
     )
 
 
-def end_idle(connection: apsw.Connection, retention: Retention | None, now: datetime) -> None:
+def end_idle_sessions(connection: apsw.Connection, retention: Retention | None, now: datetime) -> None:
     """End the sessions that were idle for too long."""
-    before = over_before(retention, now)
+    before = session_cutoff(retention, now)
     if retention is None or not before:
         return
     for (session,) in list(connection.execute("SELECT session FROM history_bounds WHERE used_at <= ?", (before,))):
@@ -120,14 +120,14 @@ def end_idle(connection: apsw.Connection, retention: Retention | None, now: date
         connection.execute("DELETE FROM history_messages WHERE session = ? AND role = 'system'", (session,))
         connection.execute("DELETE FROM history_summaries WHERE session = ?", (session,))
         connection.execute("DELETE FROM history_left WHERE session = ?", (session,))
-        take_hidden(connection, session, drop=retention.unremembered == "drop")
+        delete_hidden_messages(connection, session, drop=retention.unremembered == "drop")
 
 
-def trim(connection: apsw.Connection, retention: Retention | None, session: int) -> None:
+def hide_excess_messages(connection: apsw.Connection, retention: Retention | None, session: int) -> None:
     """Hide the oldest groups of *session* that are too many."""
     if retention is None or retention.messages is None:
         return
-    shown = f"{_BESIDE_SYSTEM} AND sequence >= (SELECT first FROM history_bounds WHERE session = ?)"
+    shown = f"{_NOT_SYSTEM} AND sequence >= (SELECT first FROM history_bounds WHERE session = ?)"
     bound = (session, session)
     ((count,),) = connection.execute(f"SELECT COUNT(*) FROM history_messages WHERE {shown}", bound)
     excess = count - retention.messages
@@ -139,21 +139,21 @@ def trim(connection: apsw.Connection, retention: Retention | None, session: int)
             f"SELECT sequence, role, message FROM history_messages WHERE {shown} ORDER BY sequence LIMIT ?",
             (*bound, limit),
         )
-        head = [(sequence, _read(role, text)) for sequence, role, text in rows]
-        first = begins_at(head, excess, whole=len(head) == count)
+        head = [(sequence, _read_message(role, text)) for sequence, role, text in rows]
+        first = first_retained(head, excess, whole=len(head) == count)
         if first is not None:
             break
     connection.execute("UPDATE history_bounds SET first = ? WHERE session = ?", (first, session))
-    take_hidden(connection, session, drop=retention.unremembered == "drop")
+    delete_hidden_messages(connection, session, drop=retention.unremembered == "drop")
 
 
-def take_hidden(connection: apsw.Connection, session: int, *, drop: bool = False) -> None:
+def delete_hidden_messages(connection: apsw.Connection, session: int, *, drop: bool = False) -> None:
     """Delete what is hidden and settled; with *drop* what is not settled too.
 
     Noted is of which memories summaries still tell, so that they can be erased with one of these.
     """
     settled = "" if drop else " AND settled = 1"
-    hidden = f"{_BESIDE_SYSTEM}{settled} AND sequence < (SELECT first FROM history_bounds WHERE session = ?)"
+    hidden = f"{_NOT_SYSTEM}{settled} AND sequence < (SELECT first FROM history_bounds WHERE session = ?)"
     connection.execute(
         "INSERT OR IGNORE INTO history_left (session, sequence, memory) "
         f"SELECT session, sequence, memory FROM history_messages WHERE {hidden} AND memory <> '' "
@@ -163,8 +163,8 @@ def take_hidden(connection: apsw.Connection, session: int, *, drop: bool = False
     connection.execute(f"DELETE FROM history_messages WHERE {hidden}", (session, session))
 
 
-def _read(role: Any, text: str) -> Message:
+def _read_message(role: Any, text: str) -> Message:
     try:
-        return from_json(text)
+        return message_from_json(text)
     except ValidationError:  # damaged: reading it will say so, adding to the session must not fail for it
         return Message(role=role)

@@ -19,20 +19,20 @@ from typing import Any, Final
 
 import apsw
 
-from memory.history.codec import check_namespace, check_session, from_json
+from memory.history.codec import checked_namespace, checked_session, message_from_json
 from memory.history.protocol import Summary
 from memory.history.sync_history import HistoryRow
-from memory.message_text import beginning
-from memory.timestamps import from_text, to_text
+from memory.message_text import message_excerpt
+from memory.timestamps import timestamp_from_text, timestamp_to_text
 from vectorstore import DamageError, Finding
 
-ROW: Final = "s.namespace, s.session, m.sequence, m.at, m.message, m.memory, m.checksum"
-_COLUMNS: Final = "session, sequence, at, role, message, memory, settled, checksum"
-FROM: Final = "FROM history_messages AS m JOIN history_sessions AS s ON s.key = m.session"
-SHOWN_FROM: Final = f"{FROM} LEFT JOIN history_bounds AS b ON b.session = m.session"
-SHOWN: Final = "(b.session IS NULL OR (b.used_at > ? AND (m.sequence >= b.first OR m.role = 'system')))"
+MESSAGE_COLUMNS: Final = "s.namespace, s.session, m.sequence, m.at, m.message, m.memory, m.checksum"
+_STORED_COLUMNS: Final = "session, sequence, at, role, message, memory, settled, checksum"
+MESSAGES_FROM: Final = "FROM history_messages AS m JOIN history_sessions AS s ON s.key = m.session"
+VISIBLE_FROM: Final = f"{MESSAGES_FROM} LEFT JOIN history_bounds AS b ON b.session = m.session"
+VISIBLE_CONDITION: Final = "(b.session IS NULL OR (b.used_at > ? AND (m.sequence >= b.first OR m.role = 'system')))"
 """What readings show; bound is the time at or before which a session must have been used to be over, or ''."""
-SUMMARY: Final = "s.namespace, s.session, y.name, y.through, y.messages, y.at, y.text, y.checksum"
+SUMMARY_COLUMNS: Final = "s.namespace, s.session, y.name, y.through, y.messages, y.at, y.text, y.checksum"
 SUMMARY_FROM: Final = "FROM history_summaries AS y JOIN history_sessions AS s ON s.key = y.session"
 
 
@@ -44,19 +44,22 @@ class HistoryTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the tables, in order."""
-        return (m001_tables, m002_bounds_and_summaries)
+        return (m001_history_tables, m002_bounds_and_summaries)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Compare messages and summaries with their checksums, the numbers with the next one to be given."""
         findings: list[Finding] = []
-        for columns, source, decode in ((ROW, FROM, decoded), (SUMMARY, SUMMARY_FROM, decoded_summary)):
+        for columns, source, decode in (
+            (MESSAGE_COLUMNS, MESSAGES_FROM, decode_message_row),
+            (SUMMARY_COLUMNS, SUMMARY_FROM, decode_summary_row),
+        ):
             for row in connection.execute(f"SELECT {columns} {source}"):
                 try:
                     decode(row)
                 except DamageError as error:
                     findings.extend(error.findings)
         for namespace, session in connection.execute(
-            f"SELECT s.namespace, s.session {FROM} GROUP BY s.key HAVING MAX(m.sequence) >= s.next"
+            f"SELECT s.namespace, s.session {MESSAGES_FROM} GROUP BY s.key HAVING MAX(m.sequence) >= s.next"
         ):
             findings.append(Finding("history", "a sequence number could be given twice", f"{namespace}/{session}"))
         return findings
@@ -67,7 +70,7 @@ class HistoryTables:
             "UPDATE history_sessions SET next = MAX(next, 1 + COALESCE("
             "(SELECT MAX(sequence) FROM history_messages AS m WHERE m.session = history_sessions.key), 0))"
         )
-        for row in list(connection.execute(f"SELECT {SUMMARY}, y.session {SUMMARY_FROM}")):
+        for row in list(connection.execute(f"SELECT {SUMMARY_COLUMNS}, y.session {SUMMARY_FROM}")):
             if _summary_checksum(row) != row[7]:
                 connection.execute("DELETE FROM history_summaries WHERE session = ? AND name = ?", (row[8], row[2]))
 
@@ -77,16 +80,18 @@ class HistoryTables:
         target.executemany("INSERT INTO history_sessions (key, namespace, session, next) VALUES (?, ?, ?, ?)", sessions)
         names = {key: (namespace, session) for key, namespace, session, _ in sessions}
         copied = 0
-        for row in source.execute(f"SELECT {_COLUMNS} FROM history_messages ORDER BY key"):
+        for row in source.execute(f"SELECT {_STORED_COLUMNS} FROM history_messages ORDER BY key"):
             place = names.get(row[0])
-            if place is not None and checksum_of(place, row[1], row[2], row[4]) == row[7]:
-                insert = f"INSERT INTO history_messages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            if place is not None and history_checksum(place, row[1], row[2], row[4]) == row[7]:
+                insert = f"INSERT INTO history_messages ({_STORED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 target.execute(insert, row)
                 copied += 1
-        return copied + _salvage_second(source, target, names)
+        return copied + _salvage_bounds_and_summaries(source, target, names)
 
 
-def _salvage_second(source: apsw.Connection, target: apsw.Connection, names: dict[int, tuple[str, str]]) -> int:
+def _salvage_bounds_and_summaries(
+    source: apsw.Connection, target: apsw.Connection, names: dict[int, tuple[str, str]]
+) -> int:
     """Copy bounds and summaries, which a file of an earlier version does not have."""
     tables = {name for (name,) in source.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     copied = 0
@@ -97,14 +102,14 @@ def _salvage_second(source: apsw.Connection, target: apsw.Connection, names: dic
         rows = source.execute("SELECT session, sequence, memory FROM history_left")
         known = [row for row in rows if row[0] in names]
         target.executemany("INSERT INTO history_left (session, sequence, memory) VALUES (?, ?, ?)", known)
-        for row in source.execute(f"SELECT {SUMMARY}, y.session {SUMMARY_FROM}"):
+        for row in source.execute(f"SELECT {SUMMARY_COLUMNS}, y.session {SUMMARY_FROM}"):
             if _summary_checksum(row) == row[7]:
                 target.execute("INSERT INTO history_summaries VALUES (?, ?, ?, ?, ?, ?, ?)", (row[8], *row[2:8]))
                 copied += 1
     return copied
 
 
-def m001_tables(connection: apsw.Connection) -> None:
+def m001_history_tables(connection: apsw.Connection) -> None:
     """Make the first tables."""
     for statement in (
         """
@@ -175,28 +180,28 @@ def m002_bounds_and_summaries(connection: apsw.Connection) -> None:
         connection.execute(statement)
 
 
-def decoded(row: tuple[Any, ...]) -> HistoryRow:
-    """Return a row of ``ROW``, or raise when it is not what was written."""
+def decode_message_row(row: tuple[Any, ...]) -> HistoryRow:
+    """Return a row of ``MESSAGE_COLUMNS``, or raise when it is not what was written."""
     namespace, session, sequence, at, text, memory, checksum = row
-    if checksum_of((namespace, session), sequence, at, text) != checksum:
+    if history_checksum((namespace, session), sequence, at, text) != checksum:
         raise DamageError([Finding("history", "a message is not what was written", f"{session} {sequence}")])
-    return HistoryRow(namespace, session, sequence, from_json(text), from_text(at), memory)
+    return HistoryRow(namespace, session, sequence, message_from_json(text), timestamp_from_text(at), memory)
 
 
-def decoded_summary(row: tuple[Any, ...]) -> Summary:
-    """Return a row of ``SUMMARY``, or raise when it is not what was written."""
+def decode_summary_row(row: tuple[Any, ...]) -> Summary:
+    """Return a row of ``SUMMARY_COLUMNS``, or raise when it is not what was written."""
     _, session, name, through, messages, at, text, checksum = row
     if _summary_checksum(row) != checksum:
         raise DamageError([Finding("history", "a summary is not what was written", f"{session} {name}")])
-    return Summary(name, text, through, messages, from_text(at))
+    return Summary(name, text, through, messages, timestamp_from_text(at))
 
 
 def _summary_checksum(row: tuple[Any, ...]) -> int:
     namespace, session, name, through, messages, at, text = row[:7]
-    return checksum_of((namespace, session, name, str(messages)), through, at, text)
+    return history_checksum((namespace, session, name, str(messages)), through, at, text)
 
 
-def checksum_of(place: tuple[str, ...], sequence: int, at: str, text: str) -> int:
+def history_checksum(place: tuple[str, ...], sequence: int, at: str, text: str) -> int:
     """Return the checksum of a message, or of a summary, in its place."""
     parts = [part.encode() for part in (*place, str(sequence), at, text)]
     digest = blake2b(",".join(str(len(part)) for part in parts).encode(), digest_size=8)
@@ -205,16 +210,16 @@ def checksum_of(place: tuple[str, ...], sequence: int, at: str, text: str) -> in
     return int.from_bytes(digest.digest(), "little", signed=True)
 
 
-_GROUP = 200
+_GROUP_SIZE = 200
 
 
 def read_summary(connection: apsw.Connection, place: tuple[str, str], name: str, over: str) -> Summary | None:
     """Return the summary of that name, or None; of a session used last at or before *over* there is none."""
     sql = (
-        f"SELECT {SUMMARY} {SUMMARY_FROM} LEFT JOIN history_bounds AS b ON b.session = y.session "
+        f"SELECT {SUMMARY_COLUMNS} {SUMMARY_FROM} LEFT JOIN history_bounds AS b ON b.session = y.session "
         "WHERE s.namespace = ? AND s.session = ? AND y.name = ? AND (b.session IS NULL OR b.used_at > ?)"
     )
-    return next((decoded_summary(row) for row in connection.execute(sql, (*place, name, over))), None)
+    return next((decode_summary_row(row) for row in connection.execute(sql, (*place, name, over))), None)
 
 
 def write_summary(
@@ -231,14 +236,14 @@ def write_summary(
     key = keys[0][0]
     numbers = list(dict.fromkeys(made_of))
     present = 0
-    for start in range(0, len(numbers), _GROUP):
-        group = numbers[start : start + _GROUP]
+    for start in range(0, len(numbers), _GROUP_SIZE):
+        group = numbers[start : start + _GROUP_SIZE]
         marks = ", ".join("?" for _ in group)
         sql = f"SELECT COUNT(*) FROM history_messages WHERE session = ? AND sequence IN ({marks})"
         present += next(connection.execute(sql, (key, *group)))[0]
     if present < len(numbers):
         return False
-    checksum = checksum_of((*place, summary.name, str(summary.messages)), summary.through, at, summary.text)
+    checksum = history_checksum((*place, summary.name, str(summary.messages)), summary.through, at, summary.text)
     connection.execute(
         "INSERT OR REPLACE INTO history_summaries (session, name, through, messages, at, text, checksum) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -258,7 +263,7 @@ def drop_summaries(connection: apsw.Connection, place: tuple[str, str], sequence
     return dropped
 
 
-def telling(
+def summaries_holding(
     connection: apsw.Connection, namespace: str, memories: Sequence[str], holds: Callable[[str], bool] | None
 ) -> Iterator[tuple[str, int]]:
     """Yield session and reach of what tells of a message that was one of *memories*, or *holds* what is forgotten."""
@@ -276,23 +281,23 @@ def telling(
             yield session, through
 
 
-MOST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """The largest number that SQLite knows."""
 
 
-def keys(connection: apsw.Connection, place: tuple[str, str]) -> list[int]:
+def session_keys(connection: apsw.Connection, place: tuple[str, str]) -> list[int]:
     """Return the key of a session; nothing for one that is unknown."""
     sql = "SELECT key FROM history_sessions WHERE namespace = ? AND session = ?"
     return [key for (key,) in connection.execute(sql, place)]
 
 
-def begins(connection: apsw.Connection, key: int, sequence: int) -> str:
+def first_words(connection: apsw.Connection, key: int, sequence: int) -> str:
     """Return the first words of a message."""
-    sql = f"SELECT {ROW} {FROM} WHERE m.session = ? AND m.sequence = ?"
-    return beginning(decoded(next(connection.execute(sql, (key, sequence)))).message)
+    sql = f"SELECT {MESSAGE_COLUMNS} {MESSAGES_FROM} WHERE m.session = ? AND m.sequence = ?"
+    return message_excerpt(decode_message_row(next(connection.execute(sql, (key, sequence)))).message)
 
 
-def begin(connection: apsw.Connection, place: tuple[str, str], number: int) -> None:
+def ensure_session(connection: apsw.Connection, place: tuple[str, str], number: int) -> None:
     """Make a session if it is not there; its next message gets *number*, or a later one where that is due."""
     connection.execute(
         "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?)"
@@ -301,10 +306,10 @@ def begin(connection: apsw.Connection, place: tuple[str, str], number: int) -> N
     )
 
 
-def put_at(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
+def insert_message(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
     """Put a row at its own place, where that is free; return how many were put."""
-    place, at = (check_namespace(row.namespace), check_session(row.session)), to_text(row.at)
-    begin(connection, place, row.sequence + 1)
+    place, at = (checked_namespace(row.namespace), checked_session(row.session)), timestamp_to_text(row.at)
+    ensure_session(connection, place, row.sequence + 1)
     connection.execute(
         "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum)"
         " SELECT key, ?, ?, ?, ?, ?, ?, ? FROM history_sessions WHERE namespace = ? AND session = ?"
@@ -316,7 +321,7 @@ def put_at(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
             text,
             row.memory,
             int(row.memory is not None),
-            checksum_of(place, row.sequence, at, text),
+            history_checksum(place, row.sequence, at, text),
             *place,
         ),
     )
@@ -330,16 +335,18 @@ def put_at(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
     return placed
 
 
-def remove(connection: apsw.Connection, place: tuple[str, str], sequences: Sequence[int] | None, over: str) -> int:
+def delete_messages(
+    connection: apsw.Connection, place: tuple[str, str], sequences: Sequence[int] | None, over: str
+) -> int:
     """Delete messages (None: all) and the summaries made of them; return how many of them were shown.
 
-    *over* as ``SHOWN`` binds it.
+    *over* as ``VISIBLE_CONDITION`` binds it.
     """
     gone = 0
-    for key in keys(connection, place):
-        for sequence in (None,) if sequences is None else [one for one in sequences if 0 < one <= MOST]:
+    for key in session_keys(connection, place):
+        for sequence in (None,) if sequences is None else [one for one in sequences if 0 < one <= MAX_INTEGER]:
             test, bound = ("1", ()) if sequence is None else ("m.sequence = ?", (sequence,))
-            shown = f"SELECT COUNT(*) {SHOWN_FROM} WHERE m.session = ? AND {SHOWN} AND {test}"
+            shown = f"SELECT COUNT(*) {VISIBLE_FROM} WHERE m.session = ? AND {VISIBLE_CONDITION} AND {test}"
             gone += next(connection.execute(shown, (key, over, *bound)))[0]
             connection.execute(f"DELETE FROM history_messages AS m WHERE m.session = ? AND {test}", (key, *bound))
             if sequence is None or connection.changes():
@@ -347,7 +354,7 @@ def remove(connection: apsw.Connection, place: tuple[str, str], sequences: Seque
     return gone
 
 
-def note(
+def update_message(
     connection: apsw.Connection, place: tuple[str, str], sequence: int, what: str, values: tuple[Any, ...]
 ) -> None:
     """Set columns of a message: *what*, such as "settled = ?", to *values*."""

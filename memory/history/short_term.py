@@ -13,9 +13,9 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from memory.errors import ArgumentError, translating
-from memory.history.codec import check_namespace, check_session
+from memory.history.codec import checked_namespace, checked_session
 from memory.history.protocol import Conversation, HistoryStorage, StoredMessage
-from memory.history.windows import KeepAll, ReadPolicy, Window, checked_policy, window_of
+from memory.history.windows import FullWindow, Window, WindowPolicy, checked_window_policy, window_of
 from memory.messages import Message, Role
 
 
@@ -30,7 +30,7 @@ class ShortTermMemory:
         self,
         storage: HistoryStorage,
         *,
-        policy: ReadPolicy | None = None,
+        policy: WindowPolicy | None = None,
         session: str | None = None,
         namespace: str = "",
         ids: Callable[[], uuid.UUID] = uuid.uuid4,
@@ -39,9 +39,9 @@ class ShortTermMemory:
             expected = "a conversation history is needed, such as InMemoryHistory() or the memory's conversations"
             raise ArgumentError("storage", storage, expected)
         self._storage = storage
-        self._policy = KeepAll() if policy is None else checked_policy(policy, "policy")
-        self._session = check_session(str(ids()) if session is None else session)
-        self._namespace = check_namespace(namespace)
+        self._policy = FullWindow() if policy is None else checked_window_policy(policy, "policy")
+        self._session = checked_session(str(ids()) if session is None else session)
+        self._namespace = checked_namespace(namespace)
 
     @property
     def session(self) -> str:
@@ -54,7 +54,7 @@ class ShortTermMemory:
         return self._namespace
 
     @property
-    def policy(self) -> ReadPolicy:
+    def policy(self) -> WindowPolicy:
         """What chooses the window."""
         return self._policy
 

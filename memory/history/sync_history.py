@@ -16,19 +16,19 @@ from datetime import datetime
 from typing import Protocol, TypeAlias
 
 from memory.history.codec import (
-    all_to_json,
-    check_name,
-    check_namespace,
-    check_page,
-    check_roles,
-    check_sequences,
-    check_session,
-    from_json,
-    needle,
+    check_paging,
+    checked_namespace,
+    checked_roles,
+    checked_sequences,
+    checked_session,
+    checked_summary_name,
+    json_fragment,
+    message_from_json,
+    messages_to_json,
 )
-from memory.history.protocol import SessionInfo, StoredMessage, Summary, check_summary, same
-from memory.history.retention import Retention, begins_at, checked_retention, idle_since
-from memory.message_text import beginning
+from memory.history.protocol import SessionInfo, StoredMessage, Summary, checked_summary, is_same_summary
+from memory.history.retention import Retention, checked_retention, first_retained, idle_cutoff
+from memory.message_text import message_excerpt
 from memory.messages import Message, Role
 from memory.timestamps import Clock, system_clock
 
@@ -193,7 +193,7 @@ class ThreadedHistory:
 
     async def delete(self, session: str, sequences: Iterable[int], *, namespace: str = "") -> int:
         """As ``HistoryStorage.delete``."""
-        chosen = check_sequences(sequences)  # to the rows None means all of them, which only ``clear`` may mean
+        chosen = checked_sequences(sequences)  # to the rows None means all of them, which only ``clear`` may mean
         return await asyncio.to_thread(self.rows.delete, session, chosen, namespace=namespace)
 
     async def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
@@ -221,11 +221,11 @@ class InMemoryHistory(ThreadedHistory):
     """``HistoryStorage`` without a file."""
 
     def __init__(self, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
-        super().__init__(InMemoryRows(clock=clock, retention=retention))
+        super().__init__(InMemoryHistoryRows(clock=clock, retention=retention))
 
 
 @dataclass(slots=True)
-class _Row:
+class _KeptMessage:
     text: str
     role: str
     at: datetime
@@ -234,8 +234,8 @@ class _Row:
 
 
 @dataclass(slots=True)
-class _Session:
-    rows: dict[int, _Row] = field(default_factory=dict)
+class _SessionState:
+    rows: dict[int, _KeptMessage] = field(default_factory=dict)
     next: int = 1
     first: int = 1
     """Below it no message is shown, those of the system apart: a retention hides them."""
@@ -263,17 +263,17 @@ class _Session:
         return before - len(self.summaries)
 
 
-_Test: TypeAlias = Callable[[tuple[str, str], int, _Row], bool]
+_RowCondition: TypeAlias = Callable[[tuple[str, str], int, _KeptMessage], bool]
 
 
-class InMemoryRows:
+class InMemoryHistoryRows:
     """``HistoryRows`` in dictionaries; messages are kept as JSON, so nothing is shared with the caller."""
 
     def __init__(self, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
         self._clock = clock
         self._retention = checked_retention(retention)
         self._lock = threading.RLock()
-        self._sessions: dict[tuple[str, str], _Session] = {}
+        self._sessions: dict[tuple[str, str], _SessionState] = {}
 
     def append(
         self,
@@ -284,8 +284,8 @@ class InMemoryRows:
         memories: Sequence[str | None] | None = None,
     ) -> list[int]:
         """As ``HistoryRows.append``."""
-        place = (check_namespace(namespace), check_session(session))
-        texts = all_to_json(messages)
+        place = (checked_namespace(namespace), checked_session(session))
+        texts = messages_to_json(messages)
         with self._lock:
             kept = [(memory, memory == "") for memory in memories or [None] * len(texts)]
             return self._add(place, messages, texts, kept)
@@ -301,26 +301,26 @@ class InMemoryRows:
         after: int = 0,
     ) -> list[StoredMessage]:
         """As ``HistoryStorage.load``."""
-        place = (check_namespace(namespace), check_session(session))
-        check_page(limit, offset, after)
-        wanted = check_roles(roles)
+        place = (checked_namespace(namespace), checked_session(session))
+        check_paging(limit, offset, after)
+        wanted = checked_roles(roles)
         with self._lock:
-            shown = self._shown(self._sessions.get(place, _Session()))
+            shown = self._shown(self._sessions.get(place, _SessionState()))
             chosen = [item for item in shown if item[0] > after and item[1].role in wanted]
         end = max(len(chosen) - offset, 0)
         start = 0 if limit is None else max(end - limit, 0)
         return [
-            StoredMessage(sequence, from_json(row.text), row.at, row.memory or None)
+            StoredMessage(sequence, message_from_json(row.text), row.at, row.memory or None)
             for sequence, row in chosen[start:end]
         ]
 
     def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
         """As ``HistoryRows.replace``."""
-        place = (check_namespace(namespace), check_session(session))
-        texts = all_to_json(messages)
+        place = (checked_namespace(namespace), checked_session(session))
+        texts = messages_to_json(messages)
         with self._lock:
-            before: dict[str, list[_Row]] = {}
-            held = self._sessions.get(place, _Session())
+            before: dict[str, list[_KeptMessage]] = {}
+            held = self._sessions.get(place, _SessionState())
             for _, row in sorted(held.rows.items()):
                 before.setdefault(row.text, []).append(row)
             held.rows.clear()
@@ -331,10 +331,10 @@ class InMemoryRows:
 
     def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
         """As ``HistoryRows.delete``."""
-        place = (check_namespace(namespace), check_session(session))
-        chosen = None if sequences is None else set(check_sequences(sequences))
+        place = (checked_namespace(namespace), checked_session(session))
+        chosen = None if sequences is None else set(checked_sequences(sequences))
         with self._lock:
-            held = self._sessions.get(place, _Session())
+            held = self._sessions.get(place, _SessionState())
             shown = {sequence for sequence, _ in self._shown(held)}
             gone = [sequence for sequence in held.rows if chosen is None or sequence in chosen]
             for sequence in gone:
@@ -352,21 +352,21 @@ class InMemoryRows:
 
     def erase_namespace(self, namespace: str) -> int:
         """As ``HistoryRows.erase_namespace``."""
-        name = check_namespace(namespace)
+        name = checked_namespace(namespace)
         with self._lock:
             gone = [place for place in self._sessions if place[0] == name]
             return sum(len(self._sessions.pop(place).rows) for place in gone)
 
     def place(self, rows: Sequence[HistoryRow]) -> int:
         """As ``HistoryRows.place``."""
-        texts = all_to_json([row.message for row in rows])
+        texts = messages_to_json([row.message for row in rows])
         placed = 0
         with self._lock:
             for row, text in zip(rows, texts, strict=True):
-                held = self._sessions.setdefault((row.namespace, row.session), _Session())
+                held = self._sessions.setdefault((row.namespace, row.session), _SessionState())
                 if row.sequence not in held.rows:
                     settled = row.memory is not None
-                    held.rows[row.sequence] = _Row(text, row.message.role, row.at, row.memory, settled)
+                    held.rows[row.sequence] = _KeptMessage(text, row.message.role, row.at, row.memory, settled)
                     placed += 1
                 held.next = max(held.next, row.sequence + 1)
                 held.used_at = max(held.used_at or row.at, row.at)
@@ -375,8 +375,8 @@ class InMemoryRows:
 
     def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
-        name = check_namespace(namespace)
-        check_page(limit)
+        name = checked_namespace(namespace)
+        check_paging(limit)
         with self._lock:
             shown = {session: self._shown(held) for (owner, session), held in self._sessions.items() if owner == name}
         infos = [
@@ -385,7 +385,9 @@ class InMemoryRows:
                 len(rows),
                 min(row.at for _, row in rows),
                 max(row.at for _, row in rows),
-                beginning(from_json(next((row for _, row in rows if row.role == "user"), rows[0][1]).text)),
+                message_excerpt(
+                    message_from_json(next((row for _, row in rows if row.role == "user"), rows[0][1]).text)
+                ),
             )
             for session, rows in shown.items()
             if rows
@@ -411,7 +413,7 @@ class InMemoryRows:
         self._note(rows, settled=True)
         with self._lock:
             for place in {(row.namespace, row.session) for row in rows}:
-                self._sessions.get(place, _Session()).take_hidden()
+                self._sessions.get(place, _SessionState()).take_hidden()
 
     def of_memories(self, ids: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.of_memories``."""
@@ -425,7 +427,7 @@ class InMemoryRows:
 
     def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """As ``HistoryRows.holding``."""
-        needles = [needle(text) for text in texts]
+        needles = [json_fragment(text) for text in texts]
         # in base64; in several blocks; told together with what a tool was asked
         needles += ['"media_type":"text/plain"', '},{"type":', '"type":"tool_result"']
         return self._rows(
@@ -448,26 +450,26 @@ class InMemoryRows:
 
     def count_from(self, session: str, number: int, *, namespace: str = "") -> None:
         """As ``HistoryRows.count_from``."""
-        place = (check_namespace(namespace), check_session(session))
+        place = (checked_namespace(namespace), checked_session(session))
         with self._lock:
-            held = self._sessions.setdefault(place, _Session())
+            held = self._sessions.setdefault(place, _SessionState())
             held.next = max(held.next, number)
 
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
         """As ``SummaryStorage.summary``; a session that is over has none."""
-        place = (check_namespace(namespace), check_session(session))
+        place = (checked_namespace(namespace), checked_session(session))
         with self._lock:
-            return self._summary(place, check_name(name, "name"))
+            return self._summary(place, checked_summary_name(name, "name"))
 
     def keep_summary(
         self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
     ) -> bool:
         """As ``SummaryStorage.keep_summary``."""
-        place = (check_namespace(namespace), check_session(session))
-        summary, numbers = check_summary(summary, before, made_of)
+        place = (checked_namespace(namespace), checked_session(session))
+        summary, numbers = checked_summary(summary, before, made_of)
         with self._lock:
-            held = self._sessions.get(place, _Session())
-            if not same(self._summary(place, summary.name), before) or not set(numbers) <= held.rows.keys():
+            held = self._sessions.get(place, _SessionState())
+            if not is_same_summary(self._summary(place, summary.name), before) or not set(numbers) <= held.rows.keys():
                 return False
             held.summaries[summary.name] = replace(summary, at=self._clock())
             return True
@@ -488,11 +490,11 @@ class InMemoryRows:
         held = self._sessions.get(place)
         return None if held is None or self._is_over(held) else held.summaries.get(name)
 
-    def _is_over(self, held: _Session) -> bool:
-        since = idle_since(self._retention, self._clock()) if self._retention is not None else None
+    def _is_over(self, held: _SessionState) -> bool:
+        since = idle_cutoff(self._retention, self._clock()) if self._retention is not None else None
         return held.over or (since is not None and held.used_at is not None and held.used_at <= since)
 
-    def _shown(self, held: _Session) -> list[tuple[int, _Row]]:
+    def _shown(self, held: _SessionState) -> list[tuple[int, _KeptMessage]]:
         """Return what readings see of a session, in order."""
         if self._is_over(held):
             return []
@@ -509,12 +511,12 @@ class InMemoryRows:
         if not texts:
             return []
         self._end_idle()
-        held = self._sessions.setdefault(place, _Session())
+        held = self._sessions.setdefault(place, _SessionState())
         now = held.used_at = self._clock()
         held.over = False
         sequences = list(range(held.next, held.next + len(texts)))
         for sequence, message, text, (memory, settled) in zip(sequences, messages, texts, kept, strict=True):
-            held.rows[sequence] = _Row(text, message.role, now, memory, settled=settled)
+            held.rows[sequence] = _KeptMessage(text, message.role, now, memory, settled=settled)
         held.next += len(texts)
         self._trim(held)
         return sequences
@@ -529,27 +531,29 @@ class InMemoryRows:
                 held.forget_summaries(0)
                 held.take_hidden(drop=self._retention.unremembered == "drop")
 
-    def _trim(self, held: _Session) -> None:
+    def _trim(self, held: _SessionState) -> None:
         if self._retention is None or self._retention.messages is None:
             return
         shown = [(sequence, row) for sequence, row in self._shown(held) if row.role != "system"]
         excess = len(shown) - self._retention.messages
         if excess > 0:
-            first = begins_at([(sequence, from_json(row.text)) for sequence, row in shown], excess, whole=True)
+            first = first_retained(
+                [(sequence, message_from_json(row.text)) for sequence, row in shown], excess, whole=True
+            )
             held.first = first if first is not None else held.first
             held.take_hidden(drop=self._retention.unremembered == "drop")
 
     def _note(self, rows: Sequence[HistoryRow], *, settled: bool) -> None:
         with self._lock:
             for row in rows:
-                held = self._sessions.get((row.namespace, row.session), _Session()).rows.get(row.sequence)
+                held = self._sessions.get((row.namespace, row.session), _SessionState()).rows.get(row.sequence)
                 if held is not None:
                     held.memory, held.settled = row.memory, settled
 
-    def _rows(self, chosen: _Test) -> list[HistoryRow]:
+    def _rows(self, chosen: _RowCondition) -> list[HistoryRow]:
         with self._lock:
             found = [
-                HistoryRow(place[0], place[1], sequence, from_json(row.text), row.at, row.memory)
+                HistoryRow(place[0], place[1], sequence, message_from_json(row.text), row.at, row.memory)
                 for place, held in sorted(self._sessions.items(), key=lambda item: item[0])
                 for sequence, row in sorted(held.rows.items())
                 if chosen(place, sequence, row)

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from memory.errors import ArgumentError
 from memory.history.protocol import Conversation
-from memory.messages import Message, groups, turns
+from memory.messages import Message, conversation_turns, message_groups
 from memory.tokens.counter import TokenCounter, checked_counter, message_tokens
 
 
@@ -32,7 +32,7 @@ class Window:
 
 
 @runtime_checkable
-class ReadPolicy(Protocol):
+class WindowPolicy(Protocol):
     """Chooses from a conversation, oldest message first. Pure: it keeps nothing and changes no message.
 
     - System messages are always kept, and come first, in their order.
@@ -47,7 +47,7 @@ class ReadPolicy(Protocol):
 
 
 @runtime_checkable
-class ConversationPolicy(ReadPolicy, Protocol):
+class ConversationWindowPolicy(WindowPolicy, Protocol):
     """A read policy that may keep something beside the conversation, and so reads it itself.
 
     ``apply`` gives its window of messages alone. ``window`` obeys the same rules, and no message is changed.
@@ -68,25 +68,25 @@ def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
     return messages
 
 
-def checked_policy(policy: object, argument: str) -> ReadPolicy:
+def checked_window_policy(policy: object, argument: str) -> WindowPolicy:
     """Return *policy* if it is a read policy; a class that makes one is none."""
-    if isinstance(policy, type) or not isinstance(policy, ReadPolicy):
+    if isinstance(policy, type) or not isinstance(policy, WindowPolicy):
         expected = "a read policy is needed, such as FixedWindow(turns=10); it has a method apply(messages)"
         raise ArgumentError(argument, policy, expected)
     return policy
 
 
-async def window_of(policy: ReadPolicy, conversation: Conversation) -> Window:
+async def window_of(policy: WindowPolicy, conversation: Conversation) -> Window:
     """Return what *policy* shows of *conversation*, whichever kind of policy it is."""
-    if isinstance(policy, ConversationPolicy):
+    if isinstance(policy, ConversationWindowPolicy):
         return await policy.window(conversation)
     return policy.apply([one.message for one in await conversation.load()])
 
 
-Cost = Callable[[Message], int]
+MessageCost = Callable[[Message], int]
 
 
-def newest_groups(messages: Sequence[Message], budget: int, cost: Cost, *, system_cost: Cost) -> Window:
+def newest_groups(messages: Sequence[Message], budget: int, cost: MessageCost, *, system_cost: MessageCost) -> Window:
     """Return system messages and the newest groups whose costs sum up to at most *budget*.
 
     A tool message whose call is not in the window would be refused by a model: such orphans at the window's
@@ -94,7 +94,7 @@ def newest_groups(messages: Sequence[Message], budget: int, cost: Cost, *, syste
     """
     checked_messages(messages)
     system = [message for message in messages if message.role == "system"]
-    found = groups([message for message in messages if message.role != "system"])
+    found = message_groups([message for message in messages if message.role != "system"])
     spent = sum(map(system_cost, system))
     kept: list[tuple[Message, ...]] = []
     for group in reversed(found):
@@ -109,7 +109,7 @@ def newest_groups(messages: Sequence[Message], budget: int, cost: Cost, *, syste
     return Window(chosen, dropped=len(messages) - len(chosen), over_budget=spent > budget)
 
 
-class KeepAll:
+class FullWindow:
     """No limit; system messages come first."""
 
     def apply(self, messages: Sequence[Message]) -> Window:
@@ -119,7 +119,7 @@ class KeepAll:
         return Window((*system, *(message for message in messages if message.role != "system")))
 
     def __repr__(self) -> str:
-        return "KeepAll()"
+        return "FullWindow()"
 
 
 class FixedWindow:
@@ -145,19 +145,19 @@ class FixedWindow:
         else:
             assert self._turns is not None
             spoken = [message for message in messages if message.role != "system"]
-            limit = sum(len(turn) for turn in turns(spoken)[-self._turns :])
-        return newest_groups(messages, limit, _one, system_cost=_nothing)
+            limit = sum(len(turn) for turn in conversation_turns(spoken)[-self._turns :])
+        return newest_groups(messages, limit, _count_one, system_cost=_count_none)
 
     def __repr__(self) -> str:
         chosen = f"messages={self._messages}" if self._messages is not None else f"turns={self._turns}"
         return f"FixedWindow({chosen})"
 
 
-def _one(message: Message) -> int:
+def _count_one(message: Message) -> int:
     return 1
 
 
-def _nothing(message: Message) -> int:
+def _count_none(message: Message) -> int:
     return 0
 
 
@@ -181,18 +181,19 @@ class TokenWindow:
         return f"TokenWindow({self._budget})"
 
 
-class Chain:
-    """The messages that all of *policies* let through, such as ``Chain(FixedWindow(turns=20), TokenWindow(4000, …))``.
+class ChainedWindow:
+    """The messages that all of *policies* let through, such as ``ChainedWindow(FixedWindow(turns=20),
+    TokenWindow(4000, …))``.
 
     A policy that sums up what fell out stands around a chain, not in it: ``SummaryWindow(Chain(…), summarise)``.
     """
 
-    def __init__(self, *policies: ReadPolicy) -> None:
+    def __init__(self, *policies: WindowPolicy) -> None:
         if not policies:
             raise ArgumentError("policies", policies, "at least one policy is needed")
         for position, policy in enumerate(policies):
-            checked_policy(policy, f"policies[{position}]")
-            if isinstance(policy, ConversationPolicy):
+            checked_window_policy(policy, f"policies[{position}]")
+            if isinstance(policy, ConversationWindowPolicy):
                 expected = "put the chain inside it, so that it sums up what the whole chain leaves out"
                 raise ArgumentError(f"policies[{position}]", policy, expected)
         self._policies = policies
@@ -208,4 +209,4 @@ class Chain:
         return Window(chosen, len(messages) - len(chosen), over_budget, notes=tuple(notes))
 
     def __repr__(self) -> str:
-        return f"Chain({', '.join(map(repr, self._policies))})"
+        return f"ChainedWindow({', '.join(map(repr, self._policies))})"

@@ -24,20 +24,20 @@ import httpx
 from httpx_sse import EventSource
 
 from memory.errors import HttpConnectError, HttpError, HttpStatusError, HttpTimeout
-from memory.http.redaction import complaint, redacted, safe_url, secrets_of
-from memory.http.requests import checked_headers, checked_url, encoded, is_loopback
-from memory.http.retry import Refusal, Retrying, is_retriable, named_delay
+from memory.http.redaction import error_message, header_secrets, redact_line, safe_url
+from memory.http.requests import checked_headers, checked_url, encode_json, is_loopback
+from memory.http.retry import ErrorResponse, HttpRetrier, is_retriable, retry_after_delay
 from memory.timestamps import Clock, system_clock
 
 __all__ = ["HttpClient", "ServerEvent", "Timeouts"]
 
 _MEGABYTE = 1 << 20
-_EVENTS, _LINES = "text/event-stream", "application/x-ndjson"
-_KINDS = {_EVENTS: "an event stream", _LINES: "JSON lines"}
-_LARGEST_REFUSAL = 256 * 1024
-_CONNECTIONS = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=5.0)
+_EVENT_STREAM, _JSON_LINES = "text/event-stream", "application/x-ndjson"
+_STREAM_KINDS = {_EVENT_STREAM: "an event stream", _JSON_LINES: "JSON lines"}
+_MAX_ERROR_BODY = 256 * 1024
+_CONNECTION_LIMITS = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=5.0)
 # Requests to this machine never pass through a proxy: what is asked of a local model stays here.
-_DIRECT: dict[str, None] = {"all://localhost": None, "all://127.0.0.1": None, "all://[::1]": None}
+_DIRECT_HOSTS: dict[str, None] = {"all://localhost": None, "all://127.0.0.1": None, "all://[::1]": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class HttpClient:
         clock: Clock = system_clock,
     ) -> None:
         self._timeout = timeout
-        self._retrying = Retrying(retries, sleep=sleep, rng=rng)
+        self._retrying = HttpRetrier(retries, sleep=sleep, rng=rng)
         self._headers = checked_headers(headers)
         self._transport = transport
         self._offline = offline
@@ -96,7 +96,7 @@ class HttpClient:
 
     async def post_json(self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None) -> Any:
         """Send *payload* as JSON and return the JSON answer."""
-        return await self._json("POST", url, encoded(payload), headers)
+        return await self._json("POST", url, encode_json(payload), headers)
 
     async def get_json(self, url: str, *, headers: Mapping[str, str] | None = None) -> Any:
         """Return the JSON answer at *url*."""
@@ -109,9 +109,9 @@ class HttpClient:
 
         Wrap it in ``contextlib.aclosing`` where it may be left early, so that this happens at once.
         """
-        async with aclosing(self._streamed(url, payload, headers, _EVENTS)) as responses:
+        async with aclosing(self._streamed(url, payload, headers, _EVENT_STREAM)) as responses:
             async for response in responses:
-                async with aclosing(_events(url, response, self._max_event)) as events:
+                async with aclosing(_read_events(url, response, self._max_event)) as events:
                     async for event in events:
                         yield event
 
@@ -119,9 +119,9 @@ class HttpClient:
         self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[str, None]:
         """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
-        async with aclosing(self._streamed(url, payload, headers, _LINES)) as responses:
+        async with aclosing(self._streamed(url, payload, headers, _JSON_LINES)) as responses:
             async for response in responses:
-                async with aclosing(_lines(url, response, self._max_event)) as lines:
+                async with aclosing(_read_lines(url, response, self._max_event)) as lines:
                     async for line in lines:
                         yield line
 
@@ -143,11 +143,11 @@ class HttpClient:
     async def _json(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None) -> Any:
         sent = self._prepared(url, headers, accept="application/json", encoding="gzip, deflate")
 
-        async def exchanged() -> bytes | Refusal:
+        async def exchanged() -> bytes | ErrorResponse:
             try:
                 async with asyncio.timeout(self._timeout.total):
                     response = await self._send(method, url, content, sent)
-                    return response if isinstance(response, Refusal) else await self._body(url, response)
+                    return response if isinstance(response, ErrorResponse) else await self._body(url, response)
             except TimeoutError as error:
                 raise HttpTimeout(safe_url(url), f"no whole answer within {self._timeout.total:g} s") from error
 
@@ -159,8 +159,8 @@ class HttpClient:
 
     async def _send(
         self, method: str, url: str, content: bytes | None, headers: dict[str, str]
-    ) -> httpx.Response | Refusal:
-        with _translated(url):
+    ) -> httpx.Response | ErrorResponse:
+        with _translate_errors(url):
             client = await self._client()
             request = client.build_request(method, url, content=content, headers=headers)
             response = await client.send(request, stream=True)
@@ -168,28 +168,28 @@ class HttpClient:
             return response
         return await self._refused(url, response, headers)
 
-    async def _refused(self, url: str, response: httpx.Response, headers: dict[str, str]) -> Refusal:
-        status, wait = response.status_code, named_delay(response.headers, self._clock())
+    async def _refused(self, url: str, response: httpx.Response, headers: dict[str, str]) -> ErrorResponse:
+        status, wait = response.status_code, retry_after_delay(response.headers, self._clock())
         try:
-            body = await self._body(url, response, _LARGEST_REFUSAL)
+            body = await self._body(url, response, _MAX_ERROR_BODY)
         except HttpError:
             body = b""  # the status says enough, and is what the caller must see
-        said = complaint(body, secrets_of(headers))
-        problem = " ".join(part for part in (str(status), redacted(response.reason_phrase)) if part)
+        said = error_message(body, header_secrets(headers))
+        problem = " ".join(part for part in (str(status), redact_line(response.reason_phrase)) if part)
         problem += f": {said}" if said else ""
         if response.is_redirect:
             problem += "; redirects are not followed, use the final address"
         if wait is not None:
             problem += f"; asks to wait {wait:g} s"
         error = HttpStatusError(safe_url(url), problem, status=status, retry_after=wait)
-        return Refusal(error, is_retriable(status, response.headers))
+        return ErrorResponse(error, is_retriable(status, response.headers))
 
     async def _body(self, url: str, response: httpx.Response, limit: int | None = None) -> bytes:
         """Read *response* whole, at most *limit* bytes after decompression, and release its connection."""
         limit = self._max_body if limit is None else limit
         parts, size = [], 0
         try:
-            with _translated(url):
+            with _translate_errors(url):
                 async for part in response.aiter_bytes():
                     size += len(part)
                     if size > limit:
@@ -204,9 +204,9 @@ class HttpClient:
     ) -> AsyncGenerator[httpx.Response, None]:
         """Yield the one answer to *payload*, checked to be of *kind*; closing frees its connection."""
         sent = self._prepared(url, headers, accept=kind, encoding="identity")
-        content = encoded(payload)
+        content = encode_json(payload)
 
-        async def opened() -> httpx.Response | Refusal:
+        async def opened() -> httpx.Response | ErrorResponse:
             return await self._send("POST", url, content, sent)
 
         response = await self._retrying.run(opened)
@@ -221,8 +221,8 @@ class HttpClient:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise HttpError(safe_url(url), "the stream is compressed, which was not asked for")
         if kind != wanted:
-            said = complaint(await self._body(url, response, _LARGEST_REFUSAL), secrets_of(headers))
-            problem = f"answered {redacted(kind) or 'no content type'} instead of {_KINDS[wanted]}"
+            said = error_message(await self._body(url, response, _MAX_ERROR_BODY), header_secrets(headers))
+            problem = f"answered {redact_line(kind) or 'no content type'} instead of {_STREAM_KINDS[wanted]}"
             raise HttpError(safe_url(url), problem + (f": {said}" if said else ""))
 
     def _prepared(self, url: str, headers: Mapping[str, str] | None, *, accept: str, encoding: str) -> dict[str, str]:
@@ -266,17 +266,17 @@ class HttpClient:
         try:
             return httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=times.connect, read=times.read, write=times.write),
-                limits=_CONNECTIONS,
+                limits=_CONNECTION_LIMITS,
                 transport=self._transport,
                 verify=self._ssl or True,
-                mounts=_DIRECT if self._transport is None else None,
+                mounts=_DIRECT_HOSTS if self._transport is None else None,
                 trust_env=not self._offline,
             )
         except (ImportError, ValueError) as error:  # SOCKS needs a package of its own; a malformed proxy address
             raise HttpError("proxy", f"the proxy settings of the environment are unusable: {error}") from error
 
 
-class _Gauge(httpx.AsyncByteStream):
+class _LimitedStream(httpx.AsyncByteStream):
     """A response's bytes, counted: more than *limit* of them since the last ``reset`` is an error."""
 
     def __init__(self, url: str, source: httpx.AsyncByteStream, limit: int) -> None:
@@ -296,10 +296,10 @@ class _Gauge(httpx.AsyncByteStream):
         await self._source.aclose()
 
 
-async def _events(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[ServerEvent, None]:
+async def _read_events(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[ServerEvent, None]:
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    gauge = response.stream = _Gauge(url, response.stream, limit)
-    with _translated(url):
+    gauge = response.stream = _LimitedStream(url, response.stream, limit)
+    with _translate_errors(url):
         async with aclosing(EventSource(response).aiter_sse()) as events:
             async for event in events:
                 gauge.reset()
@@ -307,10 +307,10 @@ async def _events(url: str, response: httpx.Response, limit: int) -> AsyncGenera
                     yield ServerEvent(event.event, event.data)
 
 
-async def _lines(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[str, None]:
+async def _read_lines(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[str, None]:
     held: list[bytes] = []
     size = 0
-    with _translated(url):
+    with _translate_errors(url):
         async for part in response.aiter_bytes():
             *ended, rest = part.split(b"\n")
             for line in ended:
@@ -327,7 +327,7 @@ async def _lines(url: str, response: httpx.Response, limit: int) -> AsyncGenerat
 
 
 @contextmanager
-def _translated(url: str) -> Iterator[None]:
+def _translate_errors(url: str) -> Iterator[None]:
     """Turn httpx's errors into ours; the one place that knows them."""
     shown = safe_url(url)
     try:
@@ -337,7 +337,7 @@ def _translated(url: str) -> Iterator[None]:
     except httpx.TimeoutException as error:
         raise HttpTimeout(shown, "the server fell silent for too long") from error
     except httpx.ConnectError as error:
-        raise HttpConnectError(shown, f"cannot connect; is the server running? ({redacted(str(error))})") from error
+        raise HttpConnectError(shown, f"cannot connect; is the server running? ({redact_line(str(error))})") from error
     except httpx.UnsupportedProtocol as error:
         raise HttpError(shown, "this kind of address is not supported") from error
     except httpx.DecodingError as error:

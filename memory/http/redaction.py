@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
-LONGEST_COMPLAINT = 300
-HIDDEN = "[hidden]"
+MAX_MESSAGE_LENGTH = 300
+HIDDEN_MARK = "[hidden]"
 
-_KEY_LIKE = re.compile(
+_KEY_PATTERN = re.compile(
     r"(?i)\b(?:bearer|basic)\s+\S+"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|key|ghp|AIza)[-_]?[A-Za-z0-9_*.\-]{8,}"
     r"|(?=[A-Za-z0-9_\-]*[0-9])(?=[A-Za-z0-9_\-]*[A-Za-z])[A-Za-z0-9_\-]{28,}"
@@ -35,41 +35,41 @@ def safe_url(url: str) -> str:
     return f"{parts.scheme}://{shown}{f':{port}' if port is not None else ''}{parts.path}"
 
 
-def secrets_of(headers: Mapping[str, str]) -> list[str]:
+def header_secrets(headers: Mapping[str, str]) -> list[str]:
     """Return the parts of request *headers* that a server may echo and nobody should see."""
     hidden = [value for name, value in headers.items() if name == "authorization" or "key" in name or "token" in name]
     return [*hidden, *(value.split()[-1] for value in hidden if value)]
 
 
-def complaint(body: bytes, secrets: Iterable[str] = ()) -> str:
+def error_message(body: bytes, secrets: Iterable[str] = ()) -> str:
     """Return what an error *body* says in the known places, cut to one line; nothing of an unknown shape."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    return _complaint_of(answer, tuple(secrets))
+    return _message_of(answer, tuple(secrets))
 
 
-def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+def redact_line(text: str, secrets: Iterable[str] = ()) -> str:
     """Return *text* on one line, cut, with *secrets* and whatever looks like a key hidden."""
     for secret in secrets:
         if len(secret) >= 4:
-            text = text.replace(secret, HIDDEN)
-    line = " ".join(_KEY_LIKE.sub(HIDDEN, text).split())
-    return line if len(line) <= LONGEST_COMPLAINT else line[: LONGEST_COMPLAINT - 1] + "…"
+            text = text.replace(secret, HIDDEN_MARK)
+    line = " ".join(_KEY_PATTERN.sub(HIDDEN_MARK, text).split())
+    return line if len(line) <= MAX_MESSAGE_LENGTH else line[: MAX_MESSAGE_LENGTH - 1] + "…"
 
 
-def _complaint_of(answer: object, secrets: tuple[str, ...]) -> str:
+def _message_of(answer: object, secrets: tuple[str, ...]) -> str:
     if isinstance(answer, list) and answer:  # Gemini wraps its one error in a list
         answer = answer[0]
     if not isinstance(answer, dict):
         return ""
     error = answer.get("error", answer)
     if isinstance(error, str):
-        return redacted(error, secrets)
+        return redact_line(error, secrets)
     if not isinstance(error, dict):
         return ""
     text = next((error[name] for name in ("message", "detail") if isinstance(error.get(name), str)), "")
     kinds = [error[name] for name in ("type", "code", "status") if isinstance(error.get(name), str)]
     kind = ", ".join(dict.fromkeys(kinds))
-    return redacted(f"{text} ({kind})" if text and kind else text or kind, secrets)
+    return redact_line(f"{text} ({kind})" if text and kind else text or kind, secrets)

@@ -49,7 +49,7 @@ def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     return checked
 
 
-def encoded(payload: Any) -> bytes:
+def encode_json(payload: Any) -> bytes:
     """Return *payload* as JSON; numbers that are not finite, lone surrogates and other types raise."""
     try:
         return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

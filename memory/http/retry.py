@@ -18,23 +18,23 @@ from memory.errors import ArgumentError, HttpConnectError, HttpStatusError, Http
 T = TypeVar("T")
 
 FIRST_DELAY = 0.5
-LONGEST_DELAY = 8.0
-LONGEST_NAMED_DELAY = 120.0
+MAX_DELAY = 8.0
+MAX_RETRY_AFTER = 120.0
 """A server that asks for a longer wait is reported, not waited for."""
 JITTER = 0.25
 
-_RETRIABLE = frozenset({408, 409, 429})
+_RETRIABLE_STATUSES = frozenset({408, 409, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ErrorResponse:
     """An error status as an attempt's outcome, and whether another attempt may fare better."""
 
     error: HttpStatusError
     retriable: bool
 
 
-class Retrying:
+class HttpRetrier:
     """Runs an exchange until it succeeds, fails for good, or *retries* further attempts are used up."""
 
     def __init__(self, retries: int, *, sleep: Callable[[float], Awaitable[object]], rng: Callable[[], float]) -> None:
@@ -44,7 +44,7 @@ class Retrying:
         self._sleep = sleep
         self._rng = rng
 
-    async def run(self, once: Callable[[], Awaitable[T | Refusal]]) -> T:
+    async def run(self, once: Callable[[], Awaitable[T | ErrorResponse]]) -> T:
         """Return what *once* gives; raise its last error."""
         attempt = 0
         while True:
@@ -55,12 +55,12 @@ class Retrying:
                 if attempt >= self._retries:
                     raise
             else:
-                if not isinstance(outcome, Refusal):
+                if not isinstance(outcome, ErrorResponse):
                     return outcome
                 if attempt >= self._retries or not outcome.retriable:
                     raise outcome.error
                 named = outcome.error.retry_after
-            await self._sleep(delay(attempt, named, self._rng))
+            await self._sleep(backoff_delay(attempt, named, self._rng))
             attempt += 1
 
 
@@ -69,16 +69,16 @@ def is_retriable(status: int, headers: Mapping[str, str]) -> bool:
     word = headers.get("x-should-retry", "").strip().lower()
     if word in ("true", "false"):
         return word == "true"
-    return status in _RETRIABLE or status >= 500
+    return status in _RETRIABLE_STATUSES or status >= 500
 
 
-def named_delay(headers: Mapping[str, str], now: datetime) -> float | None:
+def retry_after_delay(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return the seconds the server asks to wait, however many; None if none can be understood."""
-    milliseconds = _number(headers.get("retry-after-ms"))
+    milliseconds = _parse_seconds(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
     text = headers.get("retry-after")
-    seconds = _number(text)
+    seconds = _parse_seconds(text)
     if seconds is not None or text is None:
         return seconds
     try:
@@ -90,15 +90,15 @@ def named_delay(headers: Mapping[str, str], now: datetime) -> float | None:
     return max((moment - now).total_seconds(), 0.0)
 
 
-def delay(attempt: int, named: float | None, rng: Callable[[], float]) -> float:
+def backoff_delay(attempt: int, named: float | None, rng: Callable[[], float]) -> float:
     """Return the seconds to wait after failure number *attempt* (from 0); *rng* gives numbers in [0, 1)."""
-    if named is not None and 0 < named <= LONGEST_NAMED_DELAY:
+    if named is not None and 0 < named <= MAX_RETRY_AFTER:
         return named
-    backoff: float = min(FIRST_DELAY * 2.0 ** min(attempt, 10), LONGEST_DELAY)
+    backoff: float = min(FIRST_DELAY * 2.0 ** min(attempt, 10), MAX_DELAY)
     return backoff * (1 - JITTER * rng())
 
 
-def _number(text: str | None) -> float | None:
+def _parse_seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:

@@ -13,45 +13,45 @@ from memory.results import Hit
 
 _WORD = re.compile(r"\w+")
 _DIGIT = re.compile(r"\d")
-_LONG = 40
+_MIN_LONG_WORDS = 40
 """Words from which on two texts may differ a little and still say the same."""
-_ALIKE = 0.9
+_MIN_OVERLAP = 0.9
 """Share of neighbouring pairs of words that both have, of all that either has."""
 
 
-class Folding:
+class Deduplicator:
     """Those that were kept so far, and what of them another one would repeat."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, ...], str] = {}
-        self._long: dict[tuple[str, ...], list[_Long]] = {}
-        self._said: tuple[Hit, _Said] | None = None
+        self._long: dict[tuple[str, ...], list[_LongText]] = {}
+        self._said: tuple[Hit, _HitWords] | None = None
 
     def twin(self, hit: Hit) -> str | None:
         """Return the id of the kept one that *hit* repeats; None for none."""
         said = self._read(hit)
         same = next((self._seen[mark] for mark in said.marks if mark in self._seen), None)
-        if same is not None or len(said.words) < _LONG:
+        if same is not None or len(said.words) < _MIN_LONG_WORDS:
             return same
         others = self._long.get(said.voice, ())
-        long = _Long(hit.memory.id, said.words) if others else None
+        long = _LongText(hit.memory.id, said.words) if others else None
         return next((other.id for other in others if long is not None and long.says(other)), None)
 
     def keep(self, hit: Hit) -> None:
         """Add one that is handed out."""
         said = self._read(hit)
         self._seen.update((mark, hit.memory.id) for mark in said.marks)
-        if len(said.words) >= _LONG:
-            self._long.setdefault(said.voice, []).append(_Long(hit.memory.id, said.words))
+        if len(said.words) >= _MIN_LONG_WORDS:
+            self._long.setdefault(said.voice, []).append(_LongText(hit.memory.id, said.words))
 
-    def _read(self, hit: Hit) -> _Said:
+    def _read(self, hit: Hit) -> _HitWords:
         """Return what *hit* says; asked twice in a row, it is read once."""
         if self._said is None or self._said[0] is not hit:
-            self._said = hit, _Said(hit)
+            self._said = hit, _HitWords(hit)
         return self._said[1]
 
 
-class _Said:
+class _HitWords:
     """The words of a hit, whose they are, and what is the same for those that repeat it."""
 
     def __init__(self, hit: Hit) -> None:
@@ -68,7 +68,7 @@ class _Said:
         )
 
 
-class _Long:
+class _LongText:
     """A text of many words, to be compared with others by its pairs of words and its numbers."""
 
     def __init__(self, id: str, words: list[str]) -> None:
@@ -76,7 +76,7 @@ class _Long:
         self._numbers = frozenset(word for word in words if _DIGIT.search(word))
         self._pairs = frozenset(pairwise(words))
 
-    def says(self, other: _Long) -> bool:
+    def says(self, other: _LongText) -> bool:
         """Whether both say the same."""
         both = len(self._pairs & other._pairs)
-        return self._numbers == other._numbers and both >= _ALIKE * (len(self._pairs) + len(other._pairs) - both)
+        return self._numbers == other._numbers and both >= _MIN_OVERLAP * (len(self._pairs) + len(other._pairs) - both)

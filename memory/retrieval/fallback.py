@@ -8,25 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from memory.retrieval.query import Query
-from memory.retrieval.scoring.confidence import about
-from memory.retrieval.scoring.features import largest_to_one
-from memory.retrieval.scoring.scores import Scored
-from memory.retrieval.scoring.settings import Doubt
+from memory.retrieval.scoring.confidence import topic_confidence
+from memory.retrieval.scoring.features import scale_to_maximum
+from memory.retrieval.scoring.scores import ScoredCandidates
+from memory.retrieval.scoring.settings import AbstentionBounds
 from vectorstore import Entry, Filter, Vector, VectorStore
 
-NOTE = "this store finds by plain text and vector search alone; one with a lifecycle ranks better"
-_COSINE = 0.45
+FALLBACK_NOTE = "this store finds by plain text and vector search alone; one with a lifecycle ranks better"
+_COSINE_WEIGHT = 0.45
 
 
 @dataclass(frozen=True, slots=True)
-class PlainFound:
+class FallbackResult:
     """What plain search found in one namespace: scores, and the entries that came with them."""
 
-    scored: Scored
+    scored: ScoredCandidates
     entries: dict[str, Entry]
 
 
-def search_plainly(
+def fallback_search(
     store: VectorStore,
     namespace: str,
     lane: str,
@@ -35,8 +35,8 @@ def search_plainly(
     where: Filter | None,
     candidates: int,
     terms: Callable[[str], Sequence[str]],
-    doubt: Doubt,
-) -> PlainFound:
+    doubt: AbstentionBounds,
+) -> FallbackResult:
     """Search one namespace of *store* by words and, where there is one, by the vector of the question.
 
     *terms* make words comparable: how far a memory is about the question is the share of them that it holds.
@@ -48,11 +48,14 @@ def search_plainly(
     by_text = {match.entry.id: match.score for match in texts}
     by_vector = {match.entry.id: match.score for match in nearest}
     ids = tuple(sorted(entries))
-    text = largest_to_one(np.array([by_text.get(one, 0.0) for one in ids]))
+    text = scale_to_maximum(np.array([by_text.get(one, 0.0) for one in ids]))
     cosine = np.array([by_vector.get(one, 0.0) for one in ids])
-    parts = {"text": text, "cosine": _COSINE * largest_to_one(cosine)}
+    parts = {"text": text, "cosine": _COSINE_WEIGHT * scale_to_maximum(cosine)}
     asked = set(terms(query.asked))
     held = np.array([len(asked.intersection(terms(entries[one].text))) / max(len(asked), 1) for one in ids])
     near = None if vector is None else np.array([by_vector.get(one, np.nan) for one in ids])
     bounds = doubt.of_conversation(store.count(namespace=namespace))
-    return PlainFound(Scored(namespace, lane, ids, parts, about(held, held, near, more=0.0, bounds=bounds)), entries)
+    return FallbackResult(
+        ScoredCandidates(namespace, lane, ids, parts, topic_confidence(held, held, near, more=0.0, bounds=bounds)),
+        entries,
+    )

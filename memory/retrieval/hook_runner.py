@@ -10,60 +10,62 @@ from inspect import isawaitable, iscoroutinefunction
 from math import isfinite
 from typing import Any
 
-from memory.results import Found, Hit
+from memory.results import Hit, RecallResult
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.query import Query, Wording
-from memory.retrieval.token_budget import packed
-from memory.runtime import in_thread
+from memory.retrieval.query import Query, QueryVariant
+from memory.retrieval.token_budget import pack_hits
+from memory.runtime import run_in_thread
 
-_LONGEST = 2000
+_MAX_CHARACTERS = 2000
 """Characters that are taken of a question or an answer which a hook gives."""
-_FURTHER = 0.5
-_IMAGINED = 0.5
+_EXPANSION_WEIGHT = 0.5
+_HYDE_WEIGHT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
+class ExpandedQuestion:
     """The question to ask, other wordings beside it, and *notes* on what was done and what failed."""
 
     text: str
-    wordings: tuple[Wording, ...] = ()
+    wordings: tuple[QueryVariant, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-async def worded(question: str, context: Sequence[str], hooks: RecallHooks) -> Worded:
+async def expand_question(question: str, context: Sequence[str], hooks: RecallHooks) -> ExpandedQuestion:
     """Ask the hooks for other words of *question*; *context* is what was said before, oldest first."""
     text, notes = question, []
     if hooks.rewrite is not None:
         try:
-            text = _text(await _bounded(hooks.rewrite, question, tuple(context), seconds=hooks.timeout))
+            text = _checked_text(
+                await _call_within_timeout(hooks.rewrite, question, tuple(context), seconds=hooks.timeout)
+            )
             notes.append(f"asked as: {text}")
         except Exception as error:  # a stranger's code may raise anything; the question itself is still there
-            notes.append(_lost("rewrite", error, hooks))
+            notes.append(_failure_note("rewrite", error, hooks))
     asked = text
     further, imagined = await asyncio.gather(
-        _tried("expand", hooks.expand, lambda given: _questions(given, asked, hooks.most), asked, hooks),
-        _tried("imagine", hooks.imagine, lambda given: (_text(given),), asked, hooks),
+        _run_hook("expand", hooks.expand, lambda given: _checked_questions(given, asked, hooks.most), asked, hooks),
+        _run_hook("imagine", hooks.imagine, lambda given: (_checked_text(given),), asked, hooks),
     )
     if further.given:
         notes.append(f"asked too: {' / '.join(further.given)}")
     if imagined.given:
         notes.append("searched with an imagined answer too")
     wordings = (
-        *(Wording(one, _FURTHER) for one in further.given),
-        *(Wording(one, _IMAGINED, sure=False) for one in imagined.given),
+        *(QueryVariant(one, _EXPANSION_WEIGHT) for one in further.given),
+        *(QueryVariant(one, _HYDE_WEIGHT, sure=False) for one in imagined.given),
     )
-    return Worded(asked, wordings, (*notes, *further.problems, *imagined.problems))
+    return ExpandedQuestion(asked, wordings, (*notes, *further.problems, *imagined.problems))
 
 
-def deeper(query: Query, hooks: RecallHooks | None) -> Query:
+def query_for_reranking(query: Query, hooks: RecallHooks | None) -> Query:
     """Return *query* as it is asked before a reranker chooses: for as many as it sees, without a budget."""
     if hooks is None or hooks.rerank is None or not query.k:
         return query
     return replace(query, k=max(query.k, hooks.depth), token_budget=None)
 
 
-async def reranked(query: Query, found: Found, hooks: RecallHooks) -> Found:
+async def rerank_hits(query: Query, found: RecallResult, hooks: RecallHooks) -> RecallResult:
     """Return *found*, the answer to the deeper query, in the reranker's order, and packed as *query* says.
 
     Equal scores keep their order. What it adds is in the parts as "rerank".
@@ -72,49 +74,52 @@ async def reranked(query: Query, found: Found, hooks: RecallHooks) -> Found:
     if hooks.rerank is not None and len(hits) > 1:
         seen = hits[: hooks.depth]
         try:
-            given = await _bounded(
+            given = await _call_within_timeout(
                 hooks.rerank, query.text, tuple(hit.memory.text for hit in seen), seconds=hooks.timeout
             )
-            hits = (*_reordered(seen, _scores(given, len(seen)), hooks.share), *_lowered(hits[hooks.depth :], hooks))
+            hits = (
+                *_blend_scores(seen, _checked_scores(given, len(seen)), hooks.share),
+                *_scale_unseen(hits[hooks.depth :], hooks),
+            )
         except Exception as error:  # as for the words: the ranking of recall stands
-            notes = (*notes, _lost("rerank", error, hooks))
-    kept, left_out = packed(hits, k=query.k, token_budget=query.token_budget, counter=query.counter)
+            notes = (*notes, _failure_note("rerank", error, hooks))
+    kept, left_out = pack_hits(hits, k=query.k, token_budget=query.token_budget, counter=query.counter)
     ids = {hit.memory.id for hit in kept}
     folded = (one for one in found.left_out if one.into in ids)
     return replace(found, hits=kept, left_out=(*folded, *left_out), notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _HookResult:
     given: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-async def _tried(
+async def _run_hook(
     name: str,
     hook: Callable[[str], Any] | None,
     read: Callable[[Any], tuple[str, ...]],
     question: str,
     hooks: RecallHooks,
-) -> _Given:
+) -> _HookResult:
     if hook is None:
-        return _Given()
+        return _HookResult()
     try:
-        return _Given(read(await _bounded(hook, question, seconds=hooks.timeout)))
+        return _HookResult(read(await _call_within_timeout(hook, question, seconds=hooks.timeout)))
     except Exception as error:  # as above
-        return _Given(problems=(_lost(name, error, hooks),))
+        return _HookResult(problems=(_failure_note(name, error, hooks),))
 
 
-async def _bounded(hook: Callable[..., Any], *given: Any, seconds: float) -> Any:
+async def _call_within_timeout(hook: Callable[..., Any], *given: Any, seconds: float) -> Any:
     """Return what *hook* gives for *given*, or raise after so many *seconds*."""
     async with asyncio.timeout(seconds):
         if iscoroutinefunction(hook):
             return await hook(*given)
-        result = await in_thread(partial(hook, *given), name="mneme-recall-hook")
+        result = await run_in_thread(partial(hook, *given), name="mneme-recall-hook")
         return await result if isawaitable(result) else result
 
 
-def _reordered(hits: Sequence[Hit], scores: Sequence[float], share: float) -> list[Hit]:
+def _blend_scores(hits: Sequence[Hit], scores: Sequence[float], share: float) -> list[Hit]:
     low, high = min(scores), max(scores)
     if high == low:
         return list(hits)
@@ -128,7 +133,7 @@ def _reordered(hits: Sequence[Hit], scores: Sequence[float], share: float) -> li
     return sorted(found, key=lambda hit: -hit.score)
 
 
-def _lowered(hits: Iterable[Hit], hooks: RecallHooks) -> list[Hit]:
+def _scale_unseen(hits: Iterable[Hit], hooks: RecallHooks) -> list[Hit]:
     """Return those that the reranker did not see on the same scale, without what it would have added."""
     rest = 1 - hooks.share
     return [
@@ -137,26 +142,26 @@ def _lowered(hits: Iterable[Hit], hooks: RecallHooks) -> list[Hit]:
     ]
 
 
-def _scores(given: Any, count: int) -> list[float]:
+def _checked_scores(given: Any, count: int) -> list[float]:
     scores = [float(one) for one in given]
     if len(scores) != count or not all(isfinite(one) for one in scores):
         raise ValueError(f"{count} finite scores are needed, {len(scores)} values came")
     return scores
 
 
-def _text(given: Any) -> str:
+def _checked_text(given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
         raise ValueError(f"a text that is not empty is needed, {type(given).__name__} came")
-    return given.strip()[:_LONGEST]
+    return given.strip()[:_MAX_CHARACTERS]
 
 
-def _questions(given: Any, asked: str, most: int) -> tuple[str, ...]:
+def _checked_questions(given: Any, asked: str, most: int) -> tuple[str, ...]:
     if isinstance(given, str):
         raise ValueError("several texts are needed, one came")
-    return tuple(one for one in dict.fromkeys(_text(one) for one in list(given)[:most]) if one != asked)
+    return tuple(one for one in dict.fromkeys(_checked_text(one) for one in list(given)[:most]) if one != asked)
 
 
-def _lost(name: str, error: Exception, hooks: RecallHooks) -> str:
+def _failure_note(name: str, error: Exception, hooks: RecallHooks) -> str:
     if isinstance(error, TimeoutError):
         return f"{name} left out: it took longer than {hooks.timeout:g} s"
     return f"{name} left out: {type(error).__name__}: {error}"

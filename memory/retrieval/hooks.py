@@ -12,12 +12,12 @@ from math import isfinite
 from typing import TypeAlias
 
 from memory.errors import ArgumentError
-from memory.retrieval.scoring.settings import check_count
+from memory.retrieval.scoring.settings import check_whole_number
 
-Rewrite: TypeAlias = Callable[[str, Sequence[str]], str | Awaitable[str]]
-Expand: TypeAlias = Callable[[str], Sequence[str] | Awaitable[Sequence[str]]]
-Imagine: TypeAlias = Callable[[str], str | Awaitable[str]]
-Rerank: TypeAlias = Callable[[str, Sequence[str]], Sequence[float] | Awaitable[Sequence[float]]]
+RewriteHook: TypeAlias = Callable[[str, Sequence[str]], str | Awaitable[str]]
+ExpandHook: TypeAlias = Callable[[str], Sequence[str] | Awaitable[Sequence[str]]]
+HydeHook: TypeAlias = Callable[[str], str | Awaitable[str]]
+RerankHook: TypeAlias = Callable[[str, Sequence[str]], Sequence[float] | Awaitable[Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,10 @@ class RecallHooks:
     is left to itself.
     """
 
-    rewrite: Rewrite | None = None
-    expand: Expand | None = None
-    imagine: Imagine | None = None
-    rerank: Rerank | None = None
+    rewrite: RewriteHook | None = None
+    expand: ExpandHook | None = None
+    imagine: HydeHook | None = None
+    rerank: RerankHook | None = None
     timeout: float = 10.0
     most: int = 4
     depth: int = 50
@@ -54,5 +54,5 @@ class RecallHooks:
                 raise ArgumentError(name, value, "a number above 0 is needed")
         if self.share > 1:
             raise ArgumentError("share", self.share, "a number in (0, 1] is needed")
-        check_count("most", self.most, 1)
-        check_count("depth", self.depth, 1)
+        check_whole_number("most", self.most, 1)
+        check_whole_number("depth", self.depth, 1)

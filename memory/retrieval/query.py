@@ -11,18 +11,18 @@ from typing import Final, Literal, TypeAlias, TypedDict
 from memory.errors import ArgumentError
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.scoring.settings import check_count
+from memory.retrieval.scoring.settings import check_whole_number
 from memory.scopes import Scopes
 from vectorstore import Filter, Vector
 
 EXCHANGE: Final = "exchange"
-Around: TypeAlias = int | Literal["exchange"]
-LANES = (CONVERSATION, DOCUMENTS, ARCHIVE)
+NeighbourExpansion: TypeAlias = int | Literal["exchange"]
+SEARCHABLE_PARTITIONS = (CONVERSATION, DOCUMENTS, ARCHIVE)
 _NO_VECTORS: Mapping[str, Vector] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class QueryVariant:
     """Other words for a question, and what they weigh beside its own, which weigh 1; not *sure*: they are imagined."""
 
     text: str
@@ -34,7 +34,7 @@ class Wording:
 class Query:
     """A question and everything that bounds its answers.
 
-    *vectors* maps each wording of the question that ``Recaller.wordings`` named to its vector; a wording
+    *vectors* maps each wording of the question that ``Retriever.wordings`` named to its vector; a wording
     that is missing falls back to that of *text*, and none at all means search by words alone. *now* decides
     what is valid and what has expired; *as_of* asks for what held then, *known_at* for what was recorded by
     then (both search the archive too). *collections* of documents: None for all. *counter* counts the
@@ -58,10 +58,10 @@ class Query:
     token_budget: int | None = None
     counter: Callable[[str], int] | None = None
     explain: bool = False
-    wordings: tuple[Wording, ...] = ()
-    around: Around = 0
+    wordings: tuple[QueryVariant, ...] = ()
+    around: NeighbourExpansion = 0
 
-    def worded(self, wording: Wording) -> Query:
+    def worded(self, wording: QueryVariant) -> Query:
         """Return the same asked in other words."""
         return replace(self, text=wording.text, context=(), wordings=())
 
@@ -72,17 +72,17 @@ class Query:
 
     def __post_init__(self) -> None:
         check_question(self.text)
-        check_count("k", self.k)
+        check_whole_number("k", self.k)
         if not self.namespaces:
             raise ArgumentError("namespace", self.namespaces, "at least one is needed")
-        if not self.lanes or not set(self.lanes) <= set(LANES):
-            raise ArgumentError("lanes", self.lanes, f"one or more of {', '.join(LANES)} are needed")
+        if not self.lanes or not set(self.lanes) <= set(SEARCHABLE_PARTITIONS):
+            raise ArgumentError("lanes", self.lanes, f"one or more of {', '.join(SEARCHABLE_PARTITIONS)} are needed")
         for name in ("now", "as_of", "known_at"):
             moment = getattr(self, name)
             if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
                 raise ArgumentError(name, moment, "an aware datetime is needed")
         if self.token_budget is not None:
-            check_count("token_budget", self.token_budget)
+            check_whole_number("token_budget", self.token_budget)
             if self.counter is None:
                 raise ArgumentError("counter", None, "a token budget needs a function that counts tokens")
         if self.around != EXCHANGE and (type(self.around) is not int or self.around < 0):
@@ -109,5 +109,5 @@ class RecallOptions(TypedDict, total=False):
     counter: Callable[[str], int] | None
     lanes: Sequence[str]
     collections: Sequence[str] | None
-    around: Around
+    around: NeighbourExpansion
     hooks: RecallHooks | None

@@ -12,43 +12,43 @@ from dataclasses import dataclass
 from datetime import date
 
 from memory.retrieval.index.record import ROLES
-from memory.retrieval.index.retrieval_index import Index
+from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.base import Lexicon
-from memory.retrieval.languages.dates import dates_in
-from memory.retrieval.scoring.question import Question
+from memory.retrieval.languages.dates import find_dates
+from memory.retrieval.scoring.question import AnalyzedQuestion
 
-_SHORTEST = 2
+_MIN_NAME_LENGTH = 2
 _IDEOGRAPH = "[\u3400-\u4dbf\u4e00-\u9fff]"
-_BEGINS = rf"(?:(?<!\w)|(?={_IDEOGRAPH}))"
-_ENDS = rf"(?:(?!\w)|(?<={_IDEOGRAPH}))"
+_WORD_START = rf"(?:(?<!\w)|(?={_IDEOGRAPH}))"
+_WORD_END = rf"(?:(?!\w)|(?<={_IDEOGRAPH}))"
 """Chinese is written without spaces: a name stands inside a run."""
 _POSSESSIVE = r"(?:['\u2019]s?)?"
 
 
 @dataclass(frozen=True, slots=True)
-class Addressed:
+class NameMentions:
     """The question without names (*bare*), and the numbers of those it names."""
 
     bare: str
     named: tuple[int, ...]
 
 
-def addressed(
+def detect_mentions(
     text: str,
     people: Sequence[tuple[int, str]],
     aliases: Mapping[str, int],
     *,
     ordinary: Callable[[str], bool],
     possessive: str = _POSSESSIVE,
-) -> Addressed:
+) -> NameMentions:
     """Find people and their aliases in *text*. *ordinary* tells a word that is more than a name ("will").
 
     *possessive* is a pattern of what a name may carry. A word counts as a name where it is written with a capital; in a
     text without any, also in small letters unless it is an ordinary word.
     """
-    names = _forms(people, aliases)
+    names = _name_forms(people, aliases)
     if not names:
-        return Addressed(text, ())
+        return NameMentions(text, ())
     shouted = not any(letter.isupper() for letter in text)
     named: set[int] = set()
 
@@ -63,34 +63,34 @@ def addressed(
         return " "
 
     pattern = "|".join(re.escape(form) for form in sorted(names, key=len, reverse=True))
-    bare = re.sub(rf"{_BEGINS}(?P<word>{pattern}){possessive}{_ENDS}", judge, text, flags=re.IGNORECASE)
+    bare = re.sub(rf"{_WORD_START}(?P<word>{pattern}){possessive}{_WORD_END}", judge, text, flags=re.IGNORECASE)
     bare = " ".join(bare.split())
-    return Addressed(bare if any(letter.isalnum() for letter in bare) else text, tuple(sorted(named)))
+    return NameMentions(bare if any(letter.isalnum() for letter in bare) else text, tuple(sorted(named)))
 
 
-def _forms(people: Sequence[tuple[int, str]], aliases: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+def _name_forms(people: Sequence[tuple[int, str]], aliases: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """Return who is meant by each small-letter form: whole names, their parts, aliases."""
     forms: dict[str, set[int]] = {}
     for number, name in people:
         for part in {name, *name.split()}:
-            if len(part) >= _SHORTEST and any(letter.isalpha() for letter in part):
+            if len(part) >= _MIN_NAME_LENGTH and any(letter.isalpha() for letter in part):
                 forms.setdefault(part.lower(), set()).add(number)
     for alias, number in aliases.items():
         forms.setdefault(alias.lower(), set()).add(number)
     return {form: tuple(sorted(who)) for form, who in forms.items()}
 
 
-_HARDLY_ANY = 1
+_MAX_TERMS_ALONE = 1
 """A question of no more telling words leans on something, pronoun or not; but of one's own ("Where do I work?")."""
-_FEW = 3
+_MAX_TERMS_WITH_PRONOUN = 3
 """With more telling words, what a pronoun points to mostly stands in the question itself."""
-_BACK = 3
+_MAX_CONTEXT_TURNS = 3
 """Turns looked back for one that stands by itself."""
-_LONGEST = 400
+_MAX_TURN_CHARACTERS = 400
 """Characters of a turn that are taken; the first ones, which say what it is about."""
 
 
-def leans(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) -> bool:
+def is_follow_up(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) -> bool:
     """Whether *text* says too little by itself: it goes on from something, has hardly a word, or few and points back.
 
     A question that names somebody stands by itself: its pronouns mean that one. So does one about whoever asks.
@@ -99,24 +99,24 @@ def leans(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) ->
         return True
     telling = len(set(terms(text)))
     points_back = lexicon.points_back.search(text) is not None
-    if telling <= _HARDLY_ANY:
+    if telling <= _MAX_TERMS_ALONE:
         return points_back or not telling or lexicon.first_person.search(text) is None
-    return telling <= _FEW and points_back and lexicon.name.search(text) is None
+    return telling <= _MAX_TERMS_WITH_PRONOUN and points_back and lexicon.name.search(text) is None
 
 
-def leant_on(
+def follow_up_context(
     text: str, context: Sequence[str], lexicon: Lexicon, terms: Callable[[str], Sequence[str]]
 ) -> tuple[str, ...]:
     """Return the turns of *context* (oldest first) that *text* leans on, oldest first: back to one that stands alone.
 
     Empty where *text* stands by itself, or nothing was said before.
     """
-    if not leans(text, lexicon, terms):
+    if not is_follow_up(text, lexicon, terms):
         return ()
     taken: list[str] = []
-    for turn in [turn for turn in context if turn.strip()][: -_BACK - 1 : -1]:
-        taken.append(turn[:_LONGEST])
-        if not leans(turn, lexicon, terms):
+    for turn in [turn for turn in context if turn.strip()][: -_MAX_CONTEXT_TURNS - 1 : -1]:
+        taken.append(turn[:_MAX_TURN_CHARACTERS])
+        if not is_follow_up(turn, lexicon, terms):
             break
     return tuple(reversed(taken))
 
@@ -125,25 +125,25 @@ _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _GENITIVE = re.compile("['\u2019]s?$")
 
 
-def understood(
+def analyze_question(
     text: str,
-    index: Index,
+    index: RetrievalIndex,
     *,
     lexicon: Lexicon,
     stem: Callable[[str], Sequence[str]],
     today: date,
     last: str | None = None,
-) -> Question:
+) -> AnalyzedQuestion:
     """Read *text* with what is known of the people of *index*.
 
     *last* is the end of *text* that asks, where the rest is what it leans on: what kind of question it is, that says.
     """
     asking = text if last is None else last
-    bare, people = without_names(text, index, lexicon=lexicon, stem=stem)
+    bare, people = remove_names(text, index, lexicon=lexicon, stem=stem)
     terms = tuple(dict.fromkeys(stem(bare)))
     forms = _written_forms(bare, terms, stem)
-    dates = dates_in(asking, lexicon, today) or dates_in(text, lexicon, today)
-    return Question(
+    dates = find_dates(asking, lexicon, today) or find_dates(text, lexicon, today)
+    return AnalyzedQuestion(
         text=text,
         bare=bare,
         terms=terms,
@@ -161,8 +161,8 @@ def understood(
     )
 
 
-def without_names(
-    text: str, index: Index, *, lexicon: Lexicon, stem: Callable[[str], Sequence[str]]
+def remove_names(
+    text: str, index: RetrievalIndex, *, lexicon: Lexicon, stem: Callable[[str], Sequence[str]]
 ) -> tuple[str, tuple[int, ...]]:
     """Return *text* without the names of participants, and who is named.
 
@@ -170,7 +170,7 @@ def without_names(
     """
     present = index.people.present()
     small = index.stems.small
-    found = addressed(
+    found = detect_mentions(
         text,
         [(number, name) for number, name in present if name not in ROLES],
         index.aliases(),

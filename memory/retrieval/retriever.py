@@ -14,33 +14,41 @@ import numpy as np
 
 from memory.embedders.protocol import WordVectors
 from memory.models import Memory
-from memory.partitions import CONVERSATION, DOCUMENTS, lane_of
-from memory.results import Found, Stage, WhyNot
-from memory.retrieval.context_expansion import NO_TURNS, widened
-from memory.retrieval.explain import channels_of, elsewhere, hidden, matched_words, memory_at, ranked_at, unranked
-from memory.retrieval.fallback import NOTE, search_plainly
-from memory.retrieval.index.index_cache import Segments
-from memory.retrieval.index.index_sync import Following
-from memory.retrieval.index.record_batch import Deriver
-from memory.retrieval.index.validity import Standing, all_of
+from memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace
+from memory.results import RecallResult, RecallStage, WhyNot
+from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_context
+from memory.retrieval.explain import (
+    channel_ranks,
+    explain_invalid,
+    explain_ranked,
+    explain_unranked,
+    explain_unsearched,
+    find_memory,
+    term_matches,
+)
+from memory.retrieval.fallback import FALLBACK_NOTE, fallback_search
+from memory.retrieval.index.index_cache import IndexCache
+from memory.retrieval.index.index_sync import IndexSynchronizer
+from memory.retrieval.index.record_batch import RecordExtractor
+from memory.retrieval.index.validity import ValidityFilter, combine_filters
 from memory.retrieval.languages import lexicon_for
-from memory.retrieval.namespace_search import Place, Reader, asked_filters, places_of
+from memory.retrieval.namespace_search import NamespaceSearcher, SearchTarget, requested_filters, search_targets
 from memory.retrieval.query import Query
-from memory.retrieval.query_analysis import leant_on
-from memory.retrieval.scoring.confidence import judged
-from memory.retrieval.scoring.scores import Ranked, Scored, fused, merged
+from memory.retrieval.query_analysis import follow_up_context
+from memory.retrieval.scoring.confidence import assess_confidence
+from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
-from memory.retrieval.scoring.soft_matching import words_of
-from memory.retrieval.token_budget import pack
+from memory.retrieval.scoring.soft_matching import weigh_terms
+from memory.retrieval.token_budget import pack_candidates
 from vectorstore import Analyzer, Entry, UnsupportedError, VectorStore, View, lifecycle_of
 
-__all__ = ["Query", "RecallSettings", "Recaller"]
+__all__ = ["Query", "RecallSettings", "Retriever"]
 
-_DEFAULTS = RecallSettings()
-_SPARE = 20
+_DEFAULT_SETTINGS = RecallSettings()
+_EXTRA_CANDIDATES = 20
 
 
-class Recaller:
+class Retriever:
     """Finds memories in *store*; any thread may call. What it derives from the store is kept and follows
     changes; *segments* keep it for the next process, too.
 
@@ -54,21 +62,21 @@ class Recaller:
         *,
         word_vectors: WordVectors | None = None,
         zone: tzinfo | None = None,
-        settings: RecallSettings = _DEFAULTS,
-        segments: Segments | None = None,
+        settings: RecallSettings = _DEFAULT_SETTINGS,
+        segments: IndexCache | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
         self._zone = zone if zone is not None else UTC
-        self._reader: Reader | None = None
+        self._reader: NamespaceSearcher | None = None
         lasting = lifecycle_of(store)
         analyzer = Analyzer() if lasting is None else lasting.analyzer
         self._stem = analyzer.terms
         self._lexicon = lexicon_for(analyzer.language)
         if lasting is not None:
-            deriver = Deriver(analyzer=analyzer, lexicon=self._lexicon, zone=self._zone)
-            following = Following(lasting, deriver, word_vectors=word_vectors, segments=segments)
-            self._reader = Reader(following, settings, self._lexicon, self._stem, self._zone)
+            deriver = RecordExtractor(analyzer=analyzer, lexicon=self._lexicon, zone=self._zone)
+            following = IndexSynchronizer(lasting, deriver, word_vectors=word_vectors, segments=segments)
+            self._reader = NamespaceSearcher(following, settings, self._lexicon, self._stem, self._zone)
 
     def wordings(
         self,
@@ -91,7 +99,7 @@ class Recaller:
 
     def leant_on(self, text: str, context: Sequence[str]) -> tuple[str, ...]:
         """Return the turns of *context* that the question *text* leans on; none where it stands by itself."""
-        return leant_on(text, context, self._lexicon, self._stem)
+        return follow_up_context(text, context, self._lexicon, self._stem)
 
     def bare(self, text: str, namespaces: Sequence[str] = ("",)) -> str:
         """Return *text* without the names of those who take part in the conversations of *namespaces*."""
@@ -101,30 +109,30 @@ class Recaller:
             text = self._reader.bare(text, namespace)
         return text
 
-    def recall(self, query: Query) -> Found:
+    def recall(self, query: Query) -> RecallResult:
         """Find what is remembered about ``query.text``, best first; ties by id.
 
         Filtered first: namespace, what stands (enabled, valid, not expired), *where*, any of *tags*.
         """
-        places = places_of(self._store, query)
+        places = search_targets(self._store, query)
         if self._reader is None:
             return self._plainly(query, places)
         with self._reader.following.store.view([place.name for place in places]) as view:
             sources = self._sources(self._reader, view, places, query)
-            found = self._packed(view, sources, merged(sources, self._depth(query)), query)
+            found = self._packed(view, sources, merge_ranked(sources, self._depth(query)), query)
             found = replace(found, searched=sum(view.count(namespace=place.name) for place in places))
             if query.explain:
                 found = self._with_words(self._reader, view, places, query, found)
         self._reader.following.keep(place.name for place in places)
         return found
 
-    def widened(self, query: Query, found: Found) -> Found:
+    def widened(self, query: Query, found: RecallResult) -> RecallResult:
         """Return *found*, the answer to *query*, with what stands around its hits as ``query.around`` asks."""
         if self._reader is None:
-            return replace(found, notes=(*found.notes, NO_TURNS))
-        places = places_of(self._store, query)
+            return replace(found, notes=(*found.notes, NO_NEIGHBOURS_NOTE))
+        places = search_targets(self._store, query)
         with self._reader.following.store.view([place.name for place in places]) as view:
-            return widened(self._reader, view, places, query, found)
+            return expand_context(self._reader, view, places, query, found)
 
     def why_not(self, query: Query, id: str) -> WhyNot:
         """Say which stage stopped the memory *id* on its way into the answer of ``recall(query)``, or its place there.
@@ -133,43 +141,53 @@ class Recaller:
         """
         if self._reader is None:
             raise UnsupportedError("why_not", "this store finds by plain search alone, without stages to explain")
-        places = places_of(self._store, query)
+        places = search_targets(self._store, query)
         with self._reader.following.store.view([place.name for place in places]) as view:
-            held = memory_at(view, places, id)
+            held = find_memory(view, places, id)
             if held is not None:
                 return self._explained(self._reader, view, places, query, *held)
-        return elsewhere(self._store, query, id)
+        return explain_unsearched(self._store, query, id)
 
     def _explained(
-        self, reader: Reader, view: View, places: Sequence[Place], query: Query, place: Place, memory: Memory
+        self,
+        reader: NamespaceSearcher,
+        view: View,
+        places: Sequence[SearchTarget],
+        query: Query,
+        place: SearchTarget,
+        memory: Memory,
     ) -> WhyNot:
         with reader.reading(view, place, query) as reading:
             row = reading.index.row(memory.id)
             if reading.standing.hidden(reading.index, np.array([row]))[0]:
-                return hidden(memory, query)
-            if not view.passing([memory.id], where=all_of(asked_filters(query)), namespace=place.name)[0]:
-                return WhyNot(memory.id, Stage.FILTER, "the filter or the tags asked for leave it out")
+                return explain_invalid(memory, query)
+            if not view.passing([memory.id], where=combine_filters(requested_filters(query)), namespace=place.name)[0]:
+                return WhyNot(memory.id, RecallStage.FILTER, "the filter or the tags asked for leave it out")
             count = view.count(namespace=place.name)
             by_words = view.matching(query.asked, count, where=reading.where, namespace=place.name)
             by_vector = None
             if reading.vector is not None:
                 by_vector = view.nearest(reading.vector, count, where=reading.where, namespace=place.name)
-            channels = channels_of(memory.id, by_words, by_vector)
+            channels = channel_ranks(memory.id, by_words, by_vector)
         sources = self._sources(reader, view, places, query)
-        ranked = merged(sources, sum(len(source.ids) for source in sources))
+        ranked = merge_ranked(sources, sum(len(source.ids) for source in sources))
         at = next(
             (at for at, one in enumerate(ranked) if (one.id, one.source.namespace) == (memory.id, place.name)), -1
         )
         if at < 0:
-            return unranked(memory, channels, reader.candidates(place))
+            return explain_unranked(memory, channels, reader.candidates(place))
         found = self._packed(view, sources, ranked[: self._depth(query)], query)
-        return ranked_at(found, ranked, at, channels, k=query.k)
+        return explain_ranked(found, ranked, at, channels, k=query.k)
 
-    def _with_words(self, reader: Reader, view: View, places: Sequence[Place], query: Query, found: Found) -> Found:
+    def _with_words(
+        self, reader: NamespaceSearcher, view: View, places: Sequence[SearchTarget], query: Query, found: RecallResult
+    ) -> RecallResult:
         """Return *found* with the words by which each hit was found."""
         hits = list(found.hits)
         for place in places:
-            held = [at for at, hit in enumerate(hits) if (hit.namespace, hit.lane) == lane_of(place.name)[:2]]
+            held = [
+                at for at, hit in enumerate(hits) if (hit.namespace, hit.lane) == parse_store_namespace(place.name)[:2]
+            ]
             if not held:
                 continue
             with reader.reading(view, place, query) as reading:
@@ -177,37 +195,46 @@ class Recaller:
                 def df(terms: Sequence[str], name: str = place.name) -> list[int]:
                     return view.df(terms, namespace=name)
 
-                words = words_of(reading.question, reading.index, df, view.count(namespace=place.name))
+                words = weigh_terms(reading.question, reading.index, df, view.count(namespace=place.name))
                 window = () if place.lane == DOCUMENTS else self._settings.conversation.word_window
                 for at in held:
                     row = reading.index.row(hits[at].memory.id)
                     if row >= 0:  # else it is of another collection
-                        matched = matched_words(reading.question, words, row, reading.index, window=window)
+                        matched = term_matches(reading.question, words, row, reading.index, window=window)
                         hits[at] = replace(hits[at], matched=matched)
         return replace(found, hits=tuple(hits))
 
-    def _sources(self, reader: Reader, view: View, places: Sequence[Place], query: Query) -> list[Scored]:
+    def _sources(
+        self, reader: NamespaceSearcher, view: View, places: Sequence[SearchTarget], query: Query
+    ) -> list[ScoredCandidates]:
         """Return the graded candidates of each place; with several wordings, fused."""
         return [
-            fused([(reader.scored(view, place, asked).graded(), weight, sure) for asked, weight, sure in _asked(query)])
+            fuse_scores(
+                [
+                    (reader.scored(view, place, asked).graded(), weight, sure)
+                    for asked, weight, sure in _query_variants(query)
+                ]
+            )
             for place in places
         ]
 
-    def _packed(self, view: View, sources: Sequence[Scored], ranked: Sequence[Ranked], query: Query) -> Found:
-        def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
-            return _fetched(view, page)
+    def _packed(
+        self, view: View, sources: Sequence[ScoredCandidates], ranked: Sequence[RankedCandidate], query: Query
+    ) -> RecallResult:
+        def fetch(page: Sequence[RankedCandidate]) -> list[Entry | None]:
+            return _fetch_entries(view, page)
 
         return self._found(sources, ranked, query, fetch)
 
     def _found(
         self,
-        sources: Sequence[Scored],
-        ranked: Sequence[Ranked],
+        sources: Sequence[ScoredCandidates],
+        ranked: Sequence[RankedCandidate],
         query: Query,
-        fetch: Callable[[Sequence[Ranked]], list[Entry | None]],
+        fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
         *notes: str,
-    ) -> Found:
-        hits, left_out = pack(
+    ) -> RecallResult:
+        hits, left_out = pack_candidates(
             ranked,
             k=query.k,
             fetch=fetch,
@@ -216,16 +243,16 @@ class Recaller:
             explain=query.explain,
         )
         best = ranked[0].source if ranked else None
-        confidence, abstain = judged(sources, best, lead=self._settings.doubt.lead)
-        return Found(hits, confidence, abstain, left_out, notes)
+        confidence, abstain = assess_confidence(sources, best, lead=self._settings.doubt.lead)
+        return RecallResult(hits, confidence, abstain, left_out, notes)
 
-    def _plainly(self, query: Query, places: Sequence[Place]) -> Found:
-        standing = Standing(query.now, query.as_of, query.known_at)
-        where = all_of([*standing.every_condition(), *asked_filters(query)])
+    def _plainly(self, query: Query, places: Sequence[SearchTarget]) -> RecallResult:
+        standing = ValidityFilter(query.now, query.as_of, query.known_at)
+        where = combine_filters([*standing.every_condition(), *requested_filters(query)])
         entries: dict[tuple[str, str], Entry] = {}
 
-        def graded(place: Place, asked: Query) -> Scored:
-            found = search_plainly(
+        def graded(place: SearchTarget, asked: Query) -> ScoredCandidates:
+            found = fallback_search(
                 self._store,
                 place.name,
                 place.lane,
@@ -238,29 +265,29 @@ class Recaller:
             entries.update(((place.name, id), entry) for id, entry in found.entries.items())
             return found.scored.graded()
 
-        wordings = _asked(query)
+        wordings = _query_variants(query)
         sources = [
-            fused([(graded(place, asked), weight, sure) for asked, weight, sure in wordings]) for place in places
+            fuse_scores([(graded(place, asked), weight, sure) for asked, weight, sure in wordings]) for place in places
         ]
-        ranked = merged(sources, self._depth(query))
+        ranked = merge_ranked(sources, self._depth(query))
 
-        def fetch(page: Sequence[Ranked]) -> list[Entry | None]:
+        def fetch(page: Sequence[RankedCandidate]) -> list[Entry | None]:
             return [entries[one.source.namespace, one.id] for one in page]
 
-        found = self._found(sources, ranked, query, fetch, NOTE)
+        found = self._found(sources, ranked, query, fetch, FALLBACK_NOTE)
         return replace(found, searched=sum(self._store.count(namespace=place.name) for place in places))
 
     def _depth(self, query: Query) -> int:
         """How many are ranked for *k* hits: some may be folded or not fit a budget."""
-        return query.k * (4 if query.token_budget is None else 10) + _SPARE
+        return query.k * (4 if query.token_budget is None else 10) + _EXTRA_CANDIDATES
 
 
-def _asked(query: Query) -> list[tuple[Query, float, bool]]:
+def _query_variants(query: Query) -> list[tuple[Query, float, bool]]:
     """Return the question and its other wordings, each with its weight and whether it is sure."""
     return [(query, 1.0, True), *((query.worded(one), one.weight, one.sure) for one in query.wordings)]
 
 
-def _fetched(view: View, page: Sequence[Ranked]) -> list[Entry | None]:
+def _fetch_entries(view: View, page: Sequence[RankedCandidate]) -> list[Entry | None]:
     found: dict[tuple[str, str], Entry | None] = {}
     for namespace in dict.fromkeys(one.source.namespace for one in page):
         ids = [one.id for one in page if one.source.namespace == namespace]

@@ -6,53 +6,53 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from memory.codec import from_entry
 from memory.models import Memory
-from memory.partitions import lane_of
-from memory.results import Hit, LeftOut
-from memory.retrieval.dedup import Folding
-from memory.retrieval.scoring.scores import Ranked
+from memory.partitions import parse_store_namespace
+from memory.results import Hit, Omitted
+from memory.retrieval.dedup import Deduplicator
+from memory.retrieval.scoring.scores import RankedCandidate
 from vectorstore import Entry
 
 OVER_BUDGET = "over the token budget"
-_PAGE = 2
+_PAGE_GROWTH = 2
 
-Counter = Callable[[str], int]
+CountTokens = Callable[[str], int]
 
 
-def pack(
-    ranked: Sequence[Ranked],
+def pack_candidates(
+    ranked: Sequence[RankedCandidate],
     *,
     k: int,
-    fetch: Callable[[Sequence[Ranked]], list[Entry | None]],
+    fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
     token_budget: int | None = None,
-    counter: Counter | None = None,
+    counter: CountTokens | None = None,
     explain: bool = False,
-) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
+) -> tuple[tuple[Hit, ...], tuple[Omitted, ...]]:
     """Return the best *k* of *ranked* in order, and those that stood among them and were left out.
 
     A memory that says the same as a better one is folded into it (``folding``). One that does not fit the budget is
     passed over; a smaller one after it may still fit.
     """
-    hits = (_hit(one, memory, explain=explain) for one, memory in _fetched(ranked, k, fetch))
-    return packed(hits, k=k, token_budget=token_budget, counter=counter)
+    hits = (_make_hit(one, memory, explain=explain) for one, memory in _fetch_memories(ranked, k, fetch))
+    return pack_hits(hits, k=k, token_budget=token_budget, counter=counter)
 
 
-def packed(
-    hits: Iterable[Hit], *, k: int, token_budget: int | None = None, counter: Counter | None = None
-) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
-    """As ``pack``, of *hits* that come best first."""
+def pack_hits(
+    hits: Iterable[Hit], *, k: int, token_budget: int | None = None, counter: CountTokens | None = None
+) -> tuple[tuple[Hit, ...], tuple[Omitted, ...]]:
+    """As ``pack_candidates``, of *hits* that come best first."""
     kept: list[Hit] = []
-    left_out: list[LeftOut] = []
-    folding = Folding()
+    left_out: list[Omitted] = []
+    folding = Deduplicator()
     room = token_budget
     for hit in hits if k else ():
         twin = folding.twin(hit)
         if twin is not None:
-            left_out.append(LeftOut(hit.memory.id, f"says the same as {twin}", twin))
+            left_out.append(Omitted(hit.memory.id, f"says the same as {twin}", twin))
             continue
         if room is not None and counter is not None:
             cost = counter(hit.memory.text)
             if cost > room:
-                left_out.append(LeftOut(hit.memory.id, OVER_BUDGET))
+                left_out.append(Omitted(hit.memory.id, OVER_BUDGET))
                 continue
             room -= cost
         folding.keep(hit)
@@ -62,9 +62,9 @@ def packed(
     return tuple(kept), tuple(left_out)
 
 
-def _fetched(
-    ranked: Sequence[Ranked], k: int, fetch: Callable[[Sequence[Ranked]], list[Entry | None]]
-) -> Iterator[tuple[Ranked, Memory]]:
+def _fetch_memories(
+    ranked: Sequence[RankedCandidate], k: int, fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]]
+) -> Iterator[tuple[RankedCandidate, Memory]]:
     size = k
     start = 0
     while start < len(ranked) and size:
@@ -72,9 +72,9 @@ def _fetched(
         for one, entry in zip(page, fetch(page), strict=True):
             if entry is not None:
                 yield one, from_entry(entry)
-        start, size = start + size, size * _PAGE
+        start, size = start + size, size * _PAGE_GROWTH
 
 
-def _hit(one: Ranked, memory: Memory, *, explain: bool) -> Hit:
-    user, lane, _ = lane_of(one.source.namespace)
+def _make_hit(one: RankedCandidate, memory: Memory, *, explain: bool) -> Hit:
+    user, lane, _ = parse_store_namespace(one.source.namespace)
     return Hit(memory, one.score, one.parts() if explain else {}, user, lane, outdated_by=one.outdated_by())

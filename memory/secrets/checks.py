@@ -16,13 +16,13 @@ _PLACEHOLDER: Final = re.compile(
     r"|(?:pass(?:word|wd|phrase)?|pw|pwd|secret|token|key|user|username|none|null|nil|true|false|undefined|changeme"
     r"|hidden|empty|unknown|required|optional|string|str|bytes|int|bool|object|any|todo|tbd|n/a)[\"'`,;.)\]]*"
 )
-_CODE: Final = re.compile(
+_CODE_EXPRESSION: Final = re.compile(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_][\w.]*[(\[{].*|.*\)\.?.*\(.*|[a-z]+(?:[_\-][a-z]+)+"
 )
-_HUMPED: Final = re.compile(r"_*[A-Z]*[a-z]{2,}(?:[A-Z]+[a-z]{2,})*[A-Z]*[0-9]?")
+_CAMEL_CASE: Final = re.compile(r"_*[A-Z]*[a-z]{2,}(?:[A-Z]+[a-z]{2,})*[A-Z]*[0-9]?")
 """A name in code, such as ``SecretsOption``: no password has to look otherwise, but a key does."""
-_AFTER: Final = "\"'`,;.)]}>"
-_SAID_OF_PASSWORDS: Final = """\
+_CLOSING_SIGNS: Final = "\"'`,;.)]}>"
+_ATTRIBUTE_TEXT: Final = """\
 about above accepted again allowed already also always another around attached available because below better
 blank called case changed checked clear compromised configured confidential correct created default deleted
 different disabled displayed easy empty enabled encrypted enough entered everywhere exactly expired expiring fine
@@ -33,11 +33,11 @@ required reset right rotated safe salted same saved secret secure sensitive sent
 somewhere stale static still stolen stored strong stronger synced temporary terrible their there these those
 though transmitted typed unchanged unclear undefined unique unknown unset unsafe updated useless users using valid
 visible weak weaker where which whatever without working written wrong yours"""
-_NO_WORD: Final = frozenset(_SAID_OF_PASSWORDS.split())
+_ATTRIBUTES: Final = frozenset(_ATTRIBUTE_TEXT.split())
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_JOINING: Final = "the and for are was not but his her has had all any our out who how its she him did"
-_COMMON: Final = frozenset(_JOINING.split())
-_CARDS: Final = (  # first digits from, to, and the lengths that they have
+_FUNCTION_WORD_TEXT: Final = "the and for are was not but his her has had all any our out who how its she him did"
+_FUNCTION_WORDS: Final = frozenset(_FUNCTION_WORD_TEXT.split())
+_CARD_ISSUERS: Final = (  # first digits from, to, and the lengths that they have
     ("4", "4", {13, 16, 19}),
     ("51", "55", {16}),
     ("2221", "2720", {16}),
@@ -51,54 +51,56 @@ _CARDS: Final = (  # first digits from, to, and the lengths that they have
     ("38", "39", {14}),
     ("62", "62", {16, 17, 18, 19}),
 )
-_GROUPS: Final = ([4, 4, 4, 4], [4, 6, 5], [4, 6, 4], [4, 4, 4, 4, 3], [4, 4, 4, 1])
+_CARD_GROUPS: Final = ([4, 4, 4, 4], [4, 6, 5], [4, 6, 4], [4, 4, 4, 4, 3], [4, 4, 4, 1])
 
 
-def in_clear(value: str) -> bool:
+def is_no_placeholder(value: str) -> bool:
     """Whether *value* is more than a place to put a secret (``<password>``, ``$TOKEN``, ``****``)."""
     return _PLACEHOLDER.fullmatch(value) is None
 
 
-def key_value(value: str) -> bool:
+def is_key(value: str) -> bool:
     """Whether *value*, which stands where a key does, looks drawn at random and is no piece of code."""
-    bare = value.rstrip(_AFTER)
-    if not in_clear(bare) or _CODE.fullmatch(bare) or _HUMPED.fullmatch(bare) or len(bare) < 8:
+    bare = value.rstrip(_CLOSING_SIGNS)
+    if not is_no_placeholder(bare) or _CODE_EXPRESSION.fullmatch(bare) or _CAMEL_CASE.fullmatch(bare) or len(bare) < 8:
         return False
-    return _changes(bare) >= (3 if len(bare) >= 12 else 4) or bool(re.search(r"[!@#$%^&*]", bare) and _changes(bare))
+    return _count_kind_changes(bare) >= (3 if len(bare) >= 12 else 4) or bool(
+        re.search(r"[!@#$%^&*]", bare) and _count_kind_changes(bare)
+    )
 
 
-def password_value(value: str) -> bool:
+def is_password(value: str) -> bool:
     """Whether *value*, which stands where a password does, is one and not how the sentence goes on."""
-    bare = value.strip("\"'`“”").rstrip(_AFTER)
-    if len(bare) < 4 or not in_clear(bare) or _CODE.fullmatch(bare):
+    bare = value.strip("\"'`“”").rstrip(_CLOSING_SIGNS)
+    if len(bare) < 4 or not is_no_placeholder(bare) or _CODE_EXPRESSION.fullmatch(bare):
         return False
     if re.fullmatch(r"[0-9]{1,3}-[0-9]{1,3}|(?:~|\.{0,2})/.*|https?:.*", bare):
         return False  # "12-16 characters"; a folder; where it can be looked up
     return bool(re.search(r"[0-9!@#$%^&*_+=~]", bare) or re.search(r"[a-z][A-Z]", bare))
 
 
-def plain_word(value: str) -> bool:
+def is_password_word(value: str) -> bool:
     """Whether a word that ends "my password is …" can be the password: not what one says about passwords."""
-    return in_clear(value) and value.lower() not in _NO_WORD
+    return is_no_placeholder(value) and value.lower() not in _ATTRIBUTES
 
 
-def card(value: str) -> bool:
+def is_card_number(value: str) -> bool:
     """Whether *value* can be the number of a payment card: first digits, length, grouping and Luhn's checksum."""
     digits = re.sub("[ -]", "", value)
     groups = [len(part) for part in re.split("[ -]", value)]
-    if len(groups) > 1 and groups not in _GROUPS:
+    if len(groups) > 1 and groups not in _CARD_GROUPS:
         return False
-    issued = any(low <= digits[: len(low)] <= high and len(digits) in lengths for low, high, lengths in _CARDS)
-    return issued and luhn(digits)
+    issued = any(low <= digits[: len(low)] <= high and len(digits) in lengths for low, high, lengths in _CARD_ISSUERS)
+    return issued and has_luhn_checksum(digits)
 
 
-def luhn(digits: str) -> bool:
+def has_luhn_checksum(digits: str) -> bool:
     """Whether the last of *digits* is the checksum of the others (ISO/IEC 7812-1, annex B)."""
     doubled = [2 * int(digit) if place % 2 else int(digit) for place, digit in enumerate(reversed(digits))]
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
 
 
-def wallet_key(value: str) -> bool:
+def is_wallet_key(value: str) -> bool:
     """Whether *value* is base58 that ends with the checksum of what it says (Bitcoin's Base58Check)."""
     number = 0
     for character in value:
@@ -107,13 +109,13 @@ def wallet_key(value: str) -> bool:
     return len(data) > 4 and sha256(sha256(data[:-4]).digest()).digest()[:4] == data[-4:]
 
 
-def seed_words(value: str) -> bool:
+def is_seed_phrase(value: str) -> bool:
     """Whether *value* is as many words as a seed phrase has, none of them one that only joins others."""
     words = [word.lower() for word in re.findall(r"[A-Za-z]+", value)]
-    return len(words) in (12, 15, 18, 21, 24) and _COMMON.isdisjoint(words)
+    return len(words) in (12, 15, 18, 21, 24) and _FUNCTION_WORDS.isdisjoint(words)
 
 
-def _changes(value: str) -> int:
+def _count_kind_changes(value: str) -> int:
     """How often *value* goes over from one kind of character (small, capital, digit) to another."""
     kinds = ["d" if one.isdigit() else "u" if one.isupper() else "l" for one in value if one.isalnum()]
     return sum(a != b for a, b in pairwise(kinds))

@@ -14,16 +14,16 @@ from typing import Final
 
 from memory.errors import ArgumentError
 from memory.secrets.checks import (
-    card,
-    in_clear,
-    key_value,
-    password_value,
-    plain_word,
-    seed_words,
-    wallet_key,
+    is_card_number,
+    is_key,
+    is_no_placeholder,
+    is_password,
+    is_password_word,
+    is_seed_phrase,
+    is_wallet_key,
 )
 
-_EDGE: Final = r"(?<![A-Za-z0-9_\-])"
+_WORD_START: Final = r"(?<![A-Za-z0-9_\-])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,72 +49,76 @@ class SecretKind:
     @property
     def compiled(self) -> re.Pattern[str]:
         """The pattern ready for use; made when it is first needed, since there are many."""
-        return _compiled(self.pattern)
+        return _compile_pattern(self.pattern)
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
         raise ArgumentError("pattern", pattern, f"a regular expression is needed ({error})") from error
 
 
-def _key(name: str, prefix: str, rest: str, *hints: str) -> SecretKind:
-    return SecretKind(name, f"{_EDGE}{prefix}{rest}", hints or (prefix.lower(),), in_clear)
+def _key_kind(name: str, prefix: str, rest: str, *hints: str) -> SecretKind:
+    return SecretKind(name, f"{_WORD_START}{prefix}{rest}", hints or (prefix.lower(),), is_no_placeholder)
 
 
-_PROVIDERS: Final = (
-    _key("AWS access key id", "(?:AKIA|ASIA|ABIA|ACCA)", r"[A-Z0-9]{16}(?![A-Z0-9])", "akia", "asia", "abia", "acca"),
-    _key("GitHub token", "gh[pousr]_", r"[A-Za-z0-9]{36,255}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-    _key("GitHub token", "github_pat_", r"[A-Za-z0-9_]{22,255}"),
-    _key("GitLab token", "gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent)-", r"[A-Za-z0-9_\-]{20,300}", "gl"),
-    _key("Anthropic key", "sk-ant-", r"[A-Za-z0-9_\-]{20,300}"),
-    _key("OpenRouter key", "sk-or-", r"[A-Za-z0-9_\-]{20,300}"),
-    _key("OpenAI key", "sk-", r"(?:proj-|svcacct-|admin-|None-)?(?=[A-Za-z_\-]{0,200}[0-9])[A-Za-z0-9_\-]{20,300}"),
-    _key("Google API key", "AIza", r"[A-Za-z0-9_\-]{35}"),
-    _key("Google OAuth secret", "GOCSPX-", r"[A-Za-z0-9_\-]{24,40}"),
-    _key("Google access token", r"ya29\.", r"[A-Za-z0-9_\-]{20,600}", "ya29."),
-    _key("Slack token", "xox[abeoprs]-", r"[A-Za-z0-9\-]{10,300}", "xox"),
-    _key("Slack app token", "xapp-", r"[A-Za-z0-9\-]{10,300}"),
-    _key("Stripe key", "(?:sk|rk)_(?:live|test)_", r"[A-Za-z0-9]{16,300}", "_live_", "_test_"),
-    _key("webhook secret", "whsec_", r"[A-Za-z0-9+/=]{24,100}"),
-    _key("Hugging Face token", "(?:hf|api_org)_", r"[A-Za-z0-9]{30,60}", "hf_", "api_org_"),
-    _key("Groq key", "gsk_", r"[A-Za-z0-9]{40,80}"),
-    _key("xAI key", "xai-", r"[A-Za-z0-9]{40,120}"),
-    _key("Replicate token", "r8_", r"[A-Za-z0-9]{37}"),
-    _key("Perplexity key", "pplx-", r"[A-Za-z0-9]{40,60}"),
-    _key("npm token", "npm_", r"[A-Za-z0-9]{36}"),
-    _key("PyPI token", "pypi-AgE", r"[A-Za-z0-9_\-]{40,300}"),
-    _key("Docker token", "dckr_(?:pat|oat)_", r"[A-Za-z0-9_\-]{20,60}", "dckr_"),
-    _key("SendGrid key", r"SG\.", r"[A-Za-z0-9_\-]{16,32}\.[A-Za-z0-9_\-]{32,64}", "sg."),
-    _key("Twilio key", "SK", r"[0-9a-f]{32}(?![0-9a-f])", "sk"),
-    _key("Mailgun key", "key-", r"[0-9a-f]{32}(?![0-9a-f])"),
-    _key("Mailchimp key", "[0-9a-f]{32}", r"-us[0-9]{1,2}\b", "-us"),
-    _key("Telegram bot token", "[0-9]{8,10}", r":AA[A-Za-z0-9_\-]{33}(?![A-Za-z0-9_\-])", ":aa"),
-    _key(
+_PROVIDER_KEYS: Final = (
+    _key_kind(
+        "AWS access key id", "(?:AKIA|ASIA|ABIA|ACCA)", r"[A-Z0-9]{16}(?![A-Z0-9])", "akia", "asia", "abia", "acca"
+    ),
+    _key_kind("GitHub token", "gh[pousr]_", r"[A-Za-z0-9]{36,255}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    _key_kind("GitHub token", "github_pat_", r"[A-Za-z0-9_]{22,255}"),
+    _key_kind("GitLab token", "gl(?:pat|ptt|dt|rt|cbt|soat|ft|imt|agent)-", r"[A-Za-z0-9_\-]{20,300}", "gl"),
+    _key_kind("Anthropic key", "sk-ant-", r"[A-Za-z0-9_\-]{20,300}"),
+    _key_kind("OpenRouter key", "sk-or-", r"[A-Za-z0-9_\-]{20,300}"),
+    _key_kind(
+        "OpenAI key", "sk-", r"(?:proj-|svcacct-|admin-|None-)?(?=[A-Za-z_\-]{0,200}[0-9])[A-Za-z0-9_\-]{20,300}"
+    ),
+    _key_kind("Google API key", "AIza", r"[A-Za-z0-9_\-]{35}"),
+    _key_kind("Google OAuth secret", "GOCSPX-", r"[A-Za-z0-9_\-]{24,40}"),
+    _key_kind("Google access token", r"ya29\.", r"[A-Za-z0-9_\-]{20,600}", "ya29."),
+    _key_kind("Slack token", "xox[abeoprs]-", r"[A-Za-z0-9\-]{10,300}", "xox"),
+    _key_kind("Slack app token", "xapp-", r"[A-Za-z0-9\-]{10,300}"),
+    _key_kind("Stripe key", "(?:sk|rk)_(?:live|test)_", r"[A-Za-z0-9]{16,300}", "_live_", "_test_"),
+    _key_kind("webhook secret", "whsec_", r"[A-Za-z0-9+/=]{24,100}"),
+    _key_kind("Hugging Face token", "(?:hf|api_org)_", r"[A-Za-z0-9]{30,60}", "hf_", "api_org_"),
+    _key_kind("Groq key", "gsk_", r"[A-Za-z0-9]{40,80}"),
+    _key_kind("xAI key", "xai-", r"[A-Za-z0-9]{40,120}"),
+    _key_kind("Replicate token", "r8_", r"[A-Za-z0-9]{37}"),
+    _key_kind("Perplexity key", "pplx-", r"[A-Za-z0-9]{40,60}"),
+    _key_kind("npm token", "npm_", r"[A-Za-z0-9]{36}"),
+    _key_kind("PyPI token", "pypi-AgE", r"[A-Za-z0-9_\-]{40,300}"),
+    _key_kind("Docker token", "dckr_(?:pat|oat)_", r"[A-Za-z0-9_\-]{20,60}", "dckr_"),
+    _key_kind("SendGrid key", r"SG\.", r"[A-Za-z0-9_\-]{16,32}\.[A-Za-z0-9_\-]{32,64}", "sg."),
+    _key_kind("Twilio key", "SK", r"[0-9a-f]{32}(?![0-9a-f])", "sk"),
+    _key_kind("Mailgun key", "key-", r"[0-9a-f]{32}(?![0-9a-f])"),
+    _key_kind("Mailchimp key", "[0-9a-f]{32}", r"-us[0-9]{1,2}\b", "-us"),
+    _key_kind("Telegram bot token", "[0-9]{8,10}", r":AA[A-Za-z0-9_\-]{33}(?![A-Za-z0-9_\-])", ":aa"),
+    _key_kind(
         "Discord token",
         "[MNO][A-Za-z0-9_\\-]{23,27}",
         r"\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,40}",
         *("m", "n", "o"),
     ),
-    _key("DigitalOcean token", "do[opr]_v1_", r"[0-9a-f]{64}", "_v1_"),
-    _key("Shopify token", "shp(?:at|ca|pa|ss|ua)_", r"[0-9a-fA-F]{32}", "shp"),
-    _key("Square token", "(?:sq0(?:atp|csp|idp)-|EAAA)", r"[A-Za-z0-9_\-]{22,100}", "sq0", "eaaa"),
-    _key("Databricks token", "dapi", r"[0-9a-f]{32}(?:-[0-9])?"),
-    _key("Linear key", "lin_(?:api|oauth)_", r"[A-Za-z0-9]{32,64}", "lin_"),
-    _key("Notion token", "(?:secret_|ntn_)", r"[A-Za-z0-9]{40,50}(?![A-Za-z0-9])", "secret_", "ntn_"),
-    _key("Atlassian token", "ATATT3", r"[A-Za-z0-9_=\-]{80,300}"),
-    _key("Postman key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),
-    _key("Vault token", "hv[sbr]\\.", r"[A-Za-z0-9_\-]{24,300}", "hvs.", "hvb.", "hvr."),
-    _key("Grafana token", "gl(?:c|sa)_", r"[A-Za-z0-9+/=_]{32,400}", "glc_", "glsa_"),
-    _key("Sentry token", "sntry[su]_", r"[A-Za-z0-9+/=_]{40,400}", "sntry"),
-    _key("Figma token", "figd_", r"[A-Za-z0-9_\-]{36,60}"),
-    _key("Airtable token", "pat[A-Za-z0-9]{14}", r"\.[0-9a-f]{64}", "pat"),
-    _key("Supabase token", "sbp_", r"[0-9a-f]{40}"),
-    _key("PlanetScale token", "pscale_(?:tkn|oauth|pw)_", r"[A-Za-z0-9_\-.]{32,64}", "pscale_"),
-    _key("New Relic key", "NRAK-", r"[A-Z0-9]{27}"),
-    _key("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{58}"),
+    _key_kind("DigitalOcean token", "do[opr]_v1_", r"[0-9a-f]{64}", "_v1_"),
+    _key_kind("Shopify token", "shp(?:at|ca|pa|ss|ua)_", r"[0-9a-fA-F]{32}", "shp"),
+    _key_kind("Square token", "(?:sq0(?:atp|csp|idp)-|EAAA)", r"[A-Za-z0-9_\-]{22,100}", "sq0", "eaaa"),
+    _key_kind("Databricks token", "dapi", r"[0-9a-f]{32}(?:-[0-9])?"),
+    _key_kind("Linear key", "lin_(?:api|oauth)_", r"[A-Za-z0-9]{32,64}", "lin_"),
+    _key_kind("Notion token", "(?:secret_|ntn_)", r"[A-Za-z0-9]{40,50}(?![A-Za-z0-9])", "secret_", "ntn_"),
+    _key_kind("Atlassian token", "ATATT3", r"[A-Za-z0-9_=\-]{80,300}"),
+    _key_kind("Postman key", "PMAK-", r"[0-9a-f]{24}-[0-9a-f]{34}"),
+    _key_kind("Vault token", "hv[sbr]\\.", r"[A-Za-z0-9_\-]{24,300}", "hvs.", "hvb.", "hvr."),
+    _key_kind("Grafana token", "gl(?:c|sa)_", r"[A-Za-z0-9+/=_]{32,400}", "glc_", "glsa_"),
+    _key_kind("Sentry token", "sntry[su]_", r"[A-Za-z0-9+/=_]{40,400}", "sntry"),
+    _key_kind("Figma token", "figd_", r"[A-Za-z0-9_\-]{36,60}"),
+    _key_kind("Airtable token", "pat[A-Za-z0-9]{14}", r"\.[0-9a-f]{64}", "pat"),
+    _key_kind("Supabase token", "sbp_", r"[0-9a-f]{40}"),
+    _key_kind("PlanetScale token", "pscale_(?:tkn|oauth|pw)_", r"[A-Za-z0-9_\-.]{32,64}", "pscale_"),
+    _key_kind("New Relic key", "NRAK-", r"[A-Z0-9]{27}"),
+    _key_kind("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{58}"),
     SecretKind(
         "webhook address",
         (
@@ -125,7 +129,7 @@ _PROVIDERS: Final = (
     ),
 )
 
-_SHAPES: Final = (
+_SECRETS_BY_SHAPE: Final = (
     SecretKind(
         "private key",
         (
@@ -138,20 +142,20 @@ _SHAPES: Final = (
     ),
     SecretKind(
         "JSON web token",
-        _EDGE + r"eyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{16,2000}",
+        _WORD_START + r"eyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{16,2000}",
         ("eyj",),
     ),
     SecretKind(
         "password in an address",
         r"[A-Za-z][A-Za-z0-9+.\-]{1,20}://[^\s:/@\"'<>]{0,100}:(?P<secret>[^\s/@\"'<>]{1,200})@[A-Za-z0-9\[]",
         ("://",),
-        in_clear,
+        is_no_placeholder,
     ),
     SecretKind(
         "account key",
         r"(?i)(?:AccountKey|SharedAccessKey|sharedaccesssignature)\s?=\s?(?P<secret>[A-Za-z0-9+/=%&]{30,200})",
         ("accountkey", "sharedaccess"),
-        in_clear,
+        is_no_placeholder,
     ),
     SecretKind(
         "signed address",
@@ -165,32 +169,32 @@ _SHAPES: Final = (
             r"(?P<secret>[A-Za-z0-9._~+/=\-]{16,4000})"
         ),
         ("authorization", "bearer"),
-        key_value,
+        is_key,
     ),
-    SecretKind("card number", r"(?<![\w.\-])[0-9](?:[ \-]?[0-9]){12,18}(?![\w\-]|\.[0-9])", (), card),
+    SecretKind("card number", r"(?<![\w.\-])[0-9](?:[ \-]?[0-9]){12,18}(?![\w\-]|\.[0-9])", (), is_card_number),
     SecretKind(
         "wallet key",
-        _EDGE + r"(?:[5KL][1-9A-HJ-NP-Za-km-z]{50,51}|xprv[1-9A-HJ-NP-Za-km-z]{100,112})",
+        _WORD_START + r"(?:[5KL][1-9A-HJ-NP-Za-km-z]{50,51}|xprv[1-9A-HJ-NP-Za-km-z]{100,112})",
         (),
-        wallet_key,
+        is_wallet_key,
     ),
 )
 
-_VALUE: Final = r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist)\b:?)\s{0,2}[\"'`]?"
-_WORD_FOR_IT: Final = (
+_ASSIGNMENT: Final = r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist)\b:?)\s{0,2}[\"'`]?"
+_CONTEXT_WORD: Final = (
     r"(?:pass(?:word|wd|phrase|code|wort)|kennwort|pwd|mot de passe|contrase(?:ñ|n)a|senha|wachtwoord|has(?:ł|l)o)"
 )
 
-_IN_CONTEXT: Final = (
+_SECRETS_BY_CONTEXT: Final = (
     SecretKind(
         "password",
         (
-            rf"(?i){_WORD_FOR_IT}[a-z0-9_]{{0,20}}"
+            rf"(?i){_CONTEXT_WORD}[a-z0-9_]{{0,20}}"
             r"(?: (?:for|to|of|on|für|zum|de|du|del|da)(?: [\w.@\-]{1,30}){1,5}?)?"
             r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist|est|es|é|è)\b:?)\s{0,2}(?P<secret>\S{4,200})"
         ),
         ("pass", "kennwort", "pwd", "contrase", "senha", "wachtwoord", "has"),
-        password_value,
+        is_password,
     ),
     SecretKind(
         "password",
@@ -200,7 +204,7 @@ _IN_CONTEXT: Final = (
             r"(?P<secret>[A-Za-z]{5,40})(?=[.!]?(?:\s*$|\s*\n|[.!] ))"
         ),
         ("passw", "passc", "passphrase"),
-        plain_word,
+        is_password_word,
     ),
     SecretKind(
         "password",
@@ -209,7 +213,7 @@ _IN_CONTEXT: Final = (
             r"(?P<secret>[^\"'“”\n]{4,120})[\"'”]"
         ),
         ("pass",),
-        in_clear,
+        is_no_placeholder,
     ),
     SecretKind(
         "password",
@@ -223,18 +227,18 @@ _IN_CONTEXT: Final = (
             r"|\bcurl\b[^\n]{0,80}? (?:-u|--user) ?[^\s:]{1,60}:)(?P<secret>\S{4,200})"
         ),
         ("password", "sshpass", "mysql", "curl", "psql"),
-        in_clear,
+        is_no_placeholder,
     ),
     SecretKind(
         "key in context",
         (
             r"(?i)(?:api[_\- ]?key|apikey|secret[_\- ]?key|access[_\- ]?key|private[_\- ]?key|encryption[_\- ]?key"
             r"|auth[_\- ]?key|signing[_\- ]?key|client[_\- ]?secret|secret|token(?!i[sz])|credential)[a-z0-9_]{0,20}"
-            rf"(?: (?:for|of|to|on)(?: [\w.\-]{{1,30}}){{1,4}}?)?{_VALUE}"
+            rf"(?: (?:for|of|to|on)(?: [\w.\-]{{1,30}}){{1,4}}?)?{_ASSIGNMENT}"
             r"(?P<secret>[A-Za-z0-9_\-./+=~!@#$%^&*]{8,600})"
         ),
         ("key", "secret", "token", "credential"),
-        key_value,
+        is_key,
     ),
     SecretKind(
         "PIN",
@@ -255,9 +259,9 @@ _IN_CONTEXT: Final = (
             r"(?:[,\s]{1,3}(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}){11,23})"
         ),
         ("seed", "recovery", "mnemonic", "backup", "wallet"),
-        seed_words,
+        is_seed_phrase,
     ),
 )
 
-SECRET_KINDS: Final[tuple[SecretKind, ...]] = (*_PROVIDERS, *_SHAPES, *_IN_CONTEXT)
+SECRET_KINDS: Final[tuple[SecretKind, ...]] = (*_PROVIDER_KEYS, *_SECRETS_BY_SHAPE, *_SECRETS_BY_CONTEXT)
 """Everything that is recognised unless other kinds are given; one's own are added by ``NoSecrets(also=[…])``."""

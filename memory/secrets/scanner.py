@@ -1,6 +1,6 @@
 """The scanner for secrets: their spans in a text, and the text with each of them redacted.
 
-``without_secrets("my PIN is 4821, please")`` returns ``('my PIN is [redacted: PIN], please', 1)``.
+``redact_secrets("my PIN is 4821, please")`` returns ``('my PIN is [redacted: PIN], please', 1)``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from memory.secrets.patterns import SECRET_KINDS, SecretKind
 
 _QUOTES: Final = "\"'`"
-_SIGNS: Final = ",;.)]}>"
+_CLOSING_SIGNS: Final = ",;.)]}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class SecretSpan:
     end: int
 
 
-def secret_spans(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[SecretSpan, ...]:
+def find_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[SecretSpan, ...]:
     """Return where secrets stand in *text*, in order; those that overlap are one, named by the first of *kinds*."""
     lowered = text.lower()
     found: list[tuple[int, int, int]] = []
@@ -40,34 +40,34 @@ def secret_spans(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple
         group = "secret" if "secret" in pattern.groupindex else 0
         for match in pattern.finditer(text):
             if kind.check is None or kind.check(match[group]):
-                found.append((*_place(match, group), rank))
-    return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _joined(found))
+                found.append((*_secret_bounds(match, group), rank))
+    return tuple(SecretSpan(kinds[rank].name, start, end) for start, end, rank in _merge_overlapping(found))
 
 
-def without_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[str, int]:
+def redact_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tuple[str, int]:
     """Return *text* with each secret replaced by a mark that names its kind, and how many there were."""
-    spans = secret_spans(text, kinds)
-    return replaced(text, spans), len(spans)
+    spans = find_secrets(text, kinds)
+    return redact_spans(text, spans), len(spans)
 
 
-def replaced(text: str, spans: Sequence[SecretSpan]) -> str:
+def redact_spans(text: str, spans: Sequence[SecretSpan]) -> str:
     """Return *text* with a mark in the place of each of *spans*, which are in order."""
     for span in reversed(spans):
         text = f"{text[: span.start]}[redacted: {span.kind}]{text[span.end :]}"
     return text
 
 
-def _place(match: re.Match[str], group: str | int) -> tuple[int, int]:
+def _secret_bounds(match: re.Match[str], group: str | int) -> tuple[int, int]:
     """Return where the secret itself stands: without the quotes around it and the signs after it."""
     start, end = match.span(group)
     if group:
         words = match[group]
         start += len(words) - len(words.lstrip(_QUOTES))
-        end -= len(words) - len(words.rstrip(_QUOTES + _SIGNS))
+        end -= len(words) - len(words.rstrip(_QUOTES + _CLOSING_SIGNS))
     return start, end
 
 
-def _joined(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+def _merge_overlapping(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     joined: list[tuple[int, int, int]] = []
     for start, end, rank in sorted(found):
         if joined and start < joined[-1][1]:

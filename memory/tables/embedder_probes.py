@@ -15,81 +15,81 @@ from numpy.typing import NDArray
 
 from vectorstore import Database, Finding
 
-Rows = NDArray[np.float32]
+ProbeVectors = NDArray[np.float32]
 
 
-class Probes(Protocol):
+class EmbedderProbes(Protocol):
     """The probes' vectors by the name of a space. Any thread may call."""
 
-    def get(self, name: str) -> Rows | None:
+    def get(self, name: str) -> ProbeVectors | None:
         """Return what is recorded for the space *name*, None where nothing is."""
         ...
 
-    def first(self, name: str, rows: Rows) -> Rows:
+    def first(self, name: str, rows: ProbeVectors) -> ProbeVectors:
         """Record *rows* unless something is recorded; return what is recorded then."""
         ...
 
-    def put(self, name: str, rows: Rows) -> None:
+    def put(self, name: str, rows: ProbeVectors) -> None:
         """Record *rows* in the place of whatever was."""
         ...
 
 
-class InMemoryProbes:
-    """``Probes`` for a store without a file."""
+class InMemoryEmbedderProbes:
+    """``EmbedderProbes`` for a store without a file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._rows: dict[str, Rows] = {}
+        self._rows: dict[str, ProbeVectors] = {}
 
-    def get(self, name: str) -> Rows | None:
-        """As ``Probes.get``."""
+    def get(self, name: str) -> ProbeVectors | None:
+        """As ``EmbedderProbes.get``."""
         with self._lock:
             return self._rows.get(name)
 
-    def first(self, name: str, rows: Rows) -> Rows:
-        """As ``Probes.first``."""
+    def first(self, name: str, rows: ProbeVectors) -> ProbeVectors:
+        """As ``EmbedderProbes.first``."""
         with self._lock:
             return self._rows.setdefault(name, rows.copy())
 
-    def put(self, name: str, rows: Rows) -> None:
-        """As ``Probes.put``."""
+    def put(self, name: str, rows: ProbeVectors) -> None:
+        """As ``EmbedderProbes.put``."""
         with self._lock:
             self._rows[name] = rows.copy()
 
 
-_LITTLE = np.dtype("<f4")
+_FLOAT32 = np.dtype("<f4")
 
 
-class SqliteProbes:
-    """``Probes`` in a database's file."""
+class SqliteEmbedderProbes:
+    """``EmbedderProbes`` in a database's file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        database.attach(ProbeTables())
+        database.attach(EmbedderProbeTables())
 
-    def get(self, name: str) -> Rows | None:
-        """As ``Probes.get``."""
+    def get(self, name: str) -> ProbeVectors | None:
+        """As ``EmbedderProbes.get``."""
         with self._database.read() as connection:
-            return _rows_of(connection, name)
+            return _read_vectors(connection, name)
 
-    def first(self, name: str, rows: Rows) -> Rows:
-        """As ``Probes.first``."""
+    def first(self, name: str, rows: ProbeVectors) -> ProbeVectors:
+        """As ``EmbedderProbes.first``."""
         with self._database.read() as connection:
-            found = _rows_of(connection, name)
+            found = _read_vectors(connection, name)
         if found is not None:
             return found
         with self._database.write() as connection:
-            _put(connection, "INSERT OR IGNORE", name, rows)
-            found = _rows_of(connection, name)
+            _write_vectors(connection, "INSERT OR IGNORE", name, rows)
+            found = _read_vectors(connection, name)
         return rows if found is None else found
 
-    def put(self, name: str, rows: Rows) -> None:
-        """As ``Probes.put``."""
+    def put(self, name: str, rows: ProbeVectors) -> None:
+        """As ``EmbedderProbes.put``."""
         with self._database.write() as connection:
-            _put(connection, "INSERT OR REPLACE", name, rows)
+            _write_vectors(connection, "INSERT OR REPLACE", name, rows)
 
 
-class ProbeTables:
+class EmbedderProbeTables:
     """The table as a component of a database."""
 
     name = "embedder_probes"
@@ -97,12 +97,12 @@ class ProbeTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the table, in order."""
-        return (m001_table,)
+        return (m001_embedder_probes,)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Look whether each row holds as many finite numbers as it says."""
         names = [name for (name,) in connection.execute("SELECT name FROM embedder_probes ORDER BY name")]
-        broken = [name for name in names if _rows_of(connection, name) is None]
+        broken = [name for name in names if _read_vectors(connection, name) is None]
         return [Finding(self.name, "the vectors of the probes are not whole", name) for name in broken]
 
     def rebuild(self, connection: apsw.Connection) -> None:
@@ -117,7 +117,7 @@ class ProbeTables:
         return len(rows)
 
 
-def m001_table(connection: apsw.Connection) -> None:
+def m001_embedder_probes(connection: apsw.Connection) -> None:
     """Make the table."""
     connection.execute(
         "CREATE TABLE embedder_probes ("
@@ -125,14 +125,14 @@ def m001_table(connection: apsw.Connection) -> None:
     )
 
 
-def _put(connection: apsw.Connection, how: str, name: str, rows: Rows) -> None:
-    values = (name, len(rows), np.ascontiguousarray(rows, _LITTLE).tobytes())
+def _write_vectors(connection: apsw.Connection, how: str, name: str, rows: ProbeVectors) -> None:
+    values = (name, len(rows), np.ascontiguousarray(rows, _FLOAT32).tobytes())
     connection.execute(f"{how} INTO embedder_probes (name, texts, vectors) VALUES (?, ?, ?)", values)
 
 
-def _rows_of(connection: apsw.Connection, name: str) -> Rows | None:
+def _read_vectors(connection: apsw.Connection, name: str) -> ProbeVectors | None:
     row = connection.execute("SELECT texts, vectors FROM embedder_probes WHERE name = ?", (name,)).fetchone()
     if row is None or row[0] < 1 or not row[1] or len(row[1]) % (4 * row[0]):
         return None
-    vectors = np.frombuffer(row[1], _LITTLE).reshape(row[0], -1).astype(np.float32)
+    vectors = np.frombuffer(row[1], _FLOAT32).reshape(row[0], -1).astype(np.float32)
     return vectors if np.isfinite(vectors).all() else None

@@ -15,7 +15,7 @@ from memory.history.sync_history import HistoryRow
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class ErasedItems:
     """What goes from a user's *namespace* in one forgetting, in one transaction with it.
 
     *entries* are ids by lane (a namespace of the store), archived versions among them; *texts* what was embedded of
@@ -39,12 +39,12 @@ class Eraser(Protocol):
         """What it keeps, as the receipt calls it ("summaries")."""
         ...
 
-    def erase(self, gone: Gone) -> int:
+    def erase(self, gone: ErasedItems) -> int:
         """Remove all that it keeps of what is gone, so that the bytes go too; return how many things."""
         ...
 
 
-class Carried(Protocol):
+class ExportedPart(Protocol):
     """A part whose things an export carries, a line each, and an import takes in again."""
 
     @property
@@ -69,10 +69,10 @@ class Carried(Protocol):
 
 
 @runtime_checkable
-class Returning(Protocol):
+class RestorableEraser(Protocol):
     """An eraser whose part comes back when a forgetting is taken back within its time of grace."""
 
-    def put_away(self, gone: Gone) -> str | None:
+    def put_away(self, gone: ErasedItems) -> str | None:
         """Return as text what ``erase`` is about to remove and nothing else could make again; None for nothing."""
         ...
 

@@ -18,16 +18,16 @@ from typing import Final, Protocol
 
 import apsw
 
-from memory.partitions import CONVERSATION, lane_of
-from memory.tables.erasers import Gone
+from memory.partitions import CONVERSATION, parse_store_namespace
+from memory.tables.erasers import ErasedItems
 from memory.timestamps import Clock, system_clock
 from vectorstore import Database, Finding
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no letter that reads as another
-_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]
-_LENGTH: Final = 16
+_DIGIT_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]
+_ID_LENGTH: Final = 16
 _RANDOM_BITS: Final = 35
-_KEYED_LENGTH: Final = 20
+_KEYED_ID_LENGTH: Final = 20
 
 
 class TimeOrderedIds:
@@ -50,7 +50,7 @@ class TimeOrderedIds:
         with self._lock:
             number = max(milliseconds << _RANDOM_BITS | random, self._last + 1)
             self._last = number
-        return _digits(number, _LENGTH)
+        return _digits(number, _ID_LENGTH)
 
 
 def keyed_id(secret: bytes, namespace: str, key: str) -> str:
@@ -61,15 +61,15 @@ def keyed_id(secret: bytes, namespace: str, key: str) -> str:
     digest = blake2b(digest_size=16, key=secret)
     for part in (namespace.encode(), key.encode()):
         digest.update(len(part).to_bytes(8, "little") + part)
-    return "k" + _digits(int.from_bytes(digest.digest(), "big"), _KEYED_LENGTH)
+    return "k" + _digits(int.from_bytes(digest.digest(), "big"), _KEYED_ID_LENGTH)
 
 
 def _digits(number: int, length: int) -> str:
     """Return *number* in *length* digits, an even count of them."""
-    return "".join([_PAIRS[number >> shift & 1023] for shift in range(5 * (length - 2), -1, -10)])
+    return "".join([_DIGIT_PAIRS[number >> shift & 1023] for shift in range(5 * (length - 2), -1, -10)])
 
 
-class Keys(Protocol):
+class IdempotencyKeys(Protocol):
     """By namespace and the id that a key would have (*name*): the id that it has. Each call is one transaction."""
 
     def get(self, namespace: str, name: str) -> str | None:
@@ -89,31 +89,31 @@ class Keys(Protocol):
         ...
 
 
-class InMemoryKeys:
-    """``Keys`` for a store without a file."""
+class InMemoryIdempotencyKeys:
+    """``IdempotencyKeys`` for a store without a file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ids: dict[tuple[str, str], str] = {}
 
     def get(self, namespace: str, name: str) -> str | None:
-        """As ``Keys.get``."""
+        """As ``IdempotencyKeys.get``."""
         with self._lock:
             return self._ids.get((namespace, name))
 
     def put(self, namespace: str, name: str, id: str) -> None:
-        """As ``Keys.put``."""
+        """As ``IdempotencyKeys.put``."""
         with self._lock:
             self._ids[namespace, name] = id
 
     def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """As ``Keys.of``."""
+        """As ``IdempotencyKeys.of``."""
         wanted = set(ids)
         with self._lock:
             return sorted((name, id) for (at, name), id in self._ids.items() if at == namespace and id in wanted)
 
     def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
-        """As ``Keys.remove``."""
+        """As ``IdempotencyKeys.remove``."""
         wanted = None if ids is None else set(ids)
         with self._lock:
             gone = [key for key, id in self._ids.items() if key[0] == namespace and (wanted is None or id in wanted)]
@@ -122,45 +122,45 @@ class InMemoryKeys:
         return len(gone)
 
 
-class KeptKeys:
-    """An ``Eraser`` that is ``Returning``: the names of memories that are forgotten go with them."""
+class IdempotencyKeyEraser:
+    """An ``Eraser`` that is ``RestorableEraser``: the names of memories that are forgotten go with them."""
 
     name = "keys"
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: IdempotencyKeys) -> None:
         self._keys = keys
 
-    def erase(self, gone: Gone) -> int:
+    def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``."""
-        return self._keys.remove(gone.namespace, None if gone.everything else _ids(gone))
+        return self._keys.remove(gone.namespace, None if gone.everything else _conversation_ids(gone))
 
-    def put_away(self, gone: Gone) -> str | None:
-        """As ``Returning.put_away``."""
-        kept = self._keys.of(gone.namespace, _ids(gone))
+    def put_away(self, gone: ErasedItems) -> str | None:
+        """As ``RestorableEraser.put_away``."""
+        kept = self._keys.of(gone.namespace, _conversation_ids(gone))
         return json.dumps(kept) if kept else None
 
     def put_back(self, namespace: str, kept: str) -> None:
-        """As ``Returning.put_back``."""
+        """As ``RestorableEraser.put_back``."""
         for name, id in json.loads(kept):
             self._keys.put(namespace, name, id)
 
 
-def _ids(gone: Gone) -> list[str]:
-    return [id for lane, ids in gone.entries.items() if lane_of(lane)[1] == CONVERSATION for id in ids]
+def _conversation_ids(gone: ErasedItems) -> list[str]:
+    return [id for lane, ids in gone.entries.items() if parse_store_namespace(lane)[1] == CONVERSATION for id in ids]
 
 
-_AT_ONCE: Final = 500
+_BATCH_SIZE: Final = 500
 
 
-class SqliteKeys:
-    """``Keys`` in a database's file."""
+class SqliteIdempotencyKeys:
+    """``IdempotencyKeys`` in a database's file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        database.attach(KeyTables())
+        database.attach(IdempotencyKeyTables())
 
     def get(self, namespace: str, name: str) -> str | None:
-        """As ``Keys.get``."""
+        """As ``IdempotencyKeys.get``."""
         with self._database.read() as connection:
             row = connection.execute(
                 "SELECT id FROM keys WHERE namespace = ? AND name = ?", (namespace, name)
@@ -168,25 +168,25 @@ class SqliteKeys:
         return None if row is None else str(row[0])
 
     def put(self, namespace: str, name: str, id: str) -> None:
-        """As ``Keys.put``."""
+        """As ``IdempotencyKeys.put``."""
         with self._database.write() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO keys (namespace, name, id) VALUES (?, ?, ?)", (namespace, name, id)
             )
 
     def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """As ``Keys.of``."""
+        """As ``IdempotencyKeys.of``."""
         found: list[tuple[str, str]] = []
         with self._database.read() as connection:
-            for start in range(0, len(ids), _AT_ONCE):
-                some = ids[start : start + _AT_ONCE]
+            for start in range(0, len(ids), _BATCH_SIZE):
+                some = ids[start : start + _BATCH_SIZE]
                 marks = ", ".join("?" * len(some))
                 sql = f"SELECT name, id FROM keys WHERE namespace = ? AND id IN ({marks})"
                 found += [(str(name), str(id)) for name, id in connection.execute(sql, (namespace, *some))]
         return sorted(found)
 
     def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
-        """As ``Keys.remove``."""
+        """As ``IdempotencyKeys.remove``."""
         if ids is not None and not self.of(namespace, ids):
             return 0
         with self._database.write() as connection:
@@ -203,7 +203,7 @@ class SqliteKeys:
         return gone
 
 
-class KeyTables:
+class IdempotencyKeyTables:
     """The table as a component of a database."""
 
     name = "keys"
@@ -211,7 +211,7 @@ class KeyTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the table, in order."""
-        return (m001_table,)
+        return (m001_idempotency_keys,)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Nothing in it can be told to be wrong."""
@@ -227,7 +227,7 @@ class KeyTables:
         return len(rows)
 
 
-def m001_table(connection: apsw.Connection) -> None:
+def m001_idempotency_keys(connection: apsw.Connection) -> None:
     """Make the table."""
     connection.execute(
         "CREATE TABLE keys (namespace TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL,"

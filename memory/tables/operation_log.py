@@ -19,25 +19,25 @@ from typing import Any, Final, Protocol, cast
 import apsw
 
 from memory.errors import ArgumentError
-from memory.history.codec import texts_in
-from memory.models import Actor, Change, Operation, Trust
-from memory.timestamps import from_text, offset_of, to_text
+from memory.history.codec import texts_in_json
+from memory.models import Actor, MemoryChange, Operation, Trust
+from memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
 from vectorstore import Database, Finding
 
-IMPORT: Final = "import"
+IMPORT_KIND: Final = "import"
 """The kind of the operations by which imports are recorded."""
 NO_MEMORY: Final = ""
 """The id in a change that is of no memory; the log finds exports by it, and imports that took the place of all."""
 
 
-class Operations(Protocol):
+class OperationLog(Protocol):
     """What was done, in order. Each call is one transaction, or part of the one its thread is in."""
 
     def add(self, namespace: str, operation: Operation) -> None:
         """Put *operation* at the end of a user's log."""
         ...
 
-    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+    def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
         """Add *changes*, of other memories, to an operation that goes on."""
         ...
 
@@ -72,23 +72,23 @@ class Operations(Protocol):
         ...
 
 
-def says(change: Change, holds: Callable[[str], bool]) -> bool:
+def change_holds(change: MemoryChange, holds: Callable[[str], bool]) -> bool:
     """Whether *holds* is true of a value that *change* keeps of a memory."""
-    return bool(change.id) and any(holds(text) for fields in (change.old, change.new) for text in texts_in(fields))
+    return bool(change.id) and any(holds(text) for fields in (change.old, change.new) for text in texts_in_json(fields))
 
 
-def least_trusted(actors: Iterable[Actor]) -> Actor:
+def least_trusted_actor(actors: Iterable[Actor]) -> Actor:
     """Return that of *actors* whose word counts least: it answers for what they write together."""
     return max(actors, key=lambda actor: (Trust.of(actor).rank, actor != "user"), default="user")
 
 
-def replaced_all(entries: int) -> Change:
+def namespace_replaced(entries: int) -> MemoryChange:
     """Return the change that records that an import took the place of everything: of so many *entries*."""
-    return Change(NO_MEMORY, new={"replaced": entries})
+    return MemoryChange(NO_MEMORY, new={"replaced": entries})
 
 
-class InMemoryOperations:
-    """``Operations`` for a store without a file."""
+class InMemoryOperationLog:
+    """``OperationLog`` for a store without a file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class InMemoryOperations:
         with self._lock:
             self._logs.setdefault(namespace, {})[operation.id] = operation
 
-    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+    def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
         """As ``Operations.extend``."""
         with self._lock:
             log = self._logs[namespace]
@@ -119,7 +119,7 @@ class InMemoryOperations:
         if before is not None:
             places = [at for at, one in enumerate(every) if one.id == before]
             if not places:
-                raise unknown_operation(before)
+                raise unknown_operation_error(before)
             every = every[: places[0]]
         found = [one for one in reversed(every) if memory is None or any(one.id == memory for one in one.changes)]
         return found[:limit]
@@ -130,7 +130,7 @@ class InMemoryOperations:
             every = [*self._logs.get(namespace, {}).values()]
         places = [at for at, one in enumerate(every) if one.id == id]
         if not places:
-            raise unknown_operation(id)
+            raise unknown_operation_error(id)
         mine = {change.id for change in every[places[0]].changes}
         found: defaultdict[str, list[Operation]] = defaultdict(list)
         for one in reversed(every[places[0] + 1 :]):
@@ -152,7 +152,7 @@ class InMemoryOperations:
             log = self._logs.get(namespace, {})
             for id, one in log.items():
                 changes = tuple(
-                    replace(c, old={}, new={}) if c.id in gone or says(c, holds) else c for c in one.changes
+                    replace(c, old={}, new={}) if c.id in gone or change_holds(c, holds) else c for c in one.changes
                 )
                 log[id] = replace(one, changes=changes)
 
@@ -162,16 +162,16 @@ class InMemoryOperations:
             return len(self._logs.pop(namespace, {}))
 
 
-def unknown_operation(id: str) -> ArgumentError:
+def unknown_operation_error(id: str) -> ArgumentError:
     """Return the error for an operation that the log does not have."""
     return ArgumentError("operation", id, "the id of an operation of this namespace is needed")
 
 
 _TABLES: Final = ("operations", "operation_changes")
-_KEPT: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
-_ROW: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
-_LATER: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one operation, then those after it
-    f"SELECT {', '.join('o.' + name for name in _ROW.split(', '))}, c.memory, c.before, c.gone, c.fields"
+_KEPT_FIELDS: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
+_OPERATION_COLUMNS: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
+_LATER_QUERY: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one operation, then those after it
+    f"SELECT {', '.join('o.' + name for name in _OPERATION_COLUMNS.split(', '))}, c.memory, c.before, c.gone, c.fields"
     " FROM operation_changes AS mine"
     " CROSS JOIN operation_changes AS c ON c.memory = mine.memory AND c.number > mine.number"
     " CROSS JOIN operations AS o ON o.number = c.number"
@@ -179,37 +179,37 @@ _LATER: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one o
 )
 
 
-class SqliteOperations:
-    """``Operations`` in a database's file."""
+class SqliteOperationLog:
+    """``OperationLog`` in a database's file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        database.attach(OperationTables())
+        database.attach(OperationLogTables())
 
     def add(self, namespace: str, operation: Operation) -> None:
         """As ``Operations.add``."""
         with self._database.write() as connection:
-            row = (namespace, operation.id, operation.kind, operation.actor, to_text(operation.at))
-            more = (offset_of(operation.at), operation.undoes, operation.undone_by)
+            row = (namespace, operation.id, operation.kind, operation.actor, timestamp_to_text(operation.at))
+            more = (utc_offset(operation.at), operation.undoes, operation.undone_by)
             connection.execute(
                 "INSERT INTO operations (namespace, id, kind, actor, at, zone, undoes, undone_by)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 row + more,
             )
-            _put_changes(connection, connection.last_insert_rowid(), operation.changes)
+            _insert_changes(connection, connection.last_insert_rowid(), operation.changes)
 
-    def extend(self, namespace: str, id: str, changes: Sequence[Change]) -> None:
+    def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
         """As ``Operations.extend``."""
         with self._database.write() as connection:
-            _put_changes(connection, _number(connection, namespace, id), changes)
+            _insert_changes(connection, _operation_number(connection, namespace, id), changes)
 
     def get(self, namespace: str, id: str) -> Operation | None:
         """As ``Operations.get``."""
         with self._database.read() as connection:
             row = connection.execute(
-                f"SELECT {_ROW} FROM operations WHERE namespace = ? AND id = ?", (namespace, id)
+                f"SELECT {_OPERATION_COLUMNS} FROM operations WHERE namespace = ? AND id = ?", (namespace, id)
             ).fetchone()
-            return None if row is None else _operation(row, _changes(connection, row))
+            return None if row is None else _decode_operation(row, _read_changes(connection, row))
 
     def list(
         self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
@@ -223,18 +223,19 @@ class SqliteOperations:
         with self._database.read() as connection:
             if before is not None:
                 wanted += " AND number < ?"
-                bound.append(_number(connection, namespace, before))
+                bound.append(_operation_number(connection, namespace, before))
             rows = connection.execute(
-                f"SELECT {_ROW} FROM operations WHERE {wanted} ORDER BY number DESC LIMIT ?", (*bound, limit)
+                f"SELECT {_OPERATION_COLUMNS} FROM operations WHERE {wanted} ORDER BY number DESC LIMIT ?",
+                (*bound, limit),
             ).fetchall()
-            return [_operation(row, _changes(connection, row)) for row in rows]
+            return [_decode_operation(row, _read_changes(connection, row)) for row in rows]
 
     def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
         """As ``Operations.later``."""
         found: defaultdict[str, list[Operation]] = defaultdict(list)
         with self._database.read() as connection:
-            for row in connection.execute(_LATER, (_number(connection, namespace, id), namespace)):
-                found[row[8]].append(_operation(row[:8], [row[8:]]))
+            for row in connection.execute(_LATER_QUERY, (_operation_number(connection, namespace, id), namespace)):
+                found[row[8]].append(_decode_operation(row[:8], [row[8:]]))
         return found
 
     def undone(self, namespace: str, id: str, by: str | None) -> None:
@@ -248,15 +249,15 @@ class SqliteOperations:
         """As ``Operations.erase``."""
         with self._database.write() as connection:
             connection.executemany(
-                f"UPDATE operation_changes SET fields = NULL WHERE memory = ? AND {_KEPT}",
+                f"UPDATE operation_changes SET fields = NULL WHERE memory = ? AND {_KEPT_FIELDS}",
                 [(one, namespace) for one in ids],
             )
             rows = connection.execute(
-                f"SELECT memory, before, gone, fields, number FROM operation_changes WHERE {_KEPT}", (namespace,)
+                f"SELECT memory, before, gone, fields, number FROM operation_changes WHERE {_KEPT_FIELDS}", (namespace,)
             ).fetchall()
             connection.executemany(
                 "UPDATE operation_changes SET fields = NULL WHERE memory = ? AND number = ?",
-                [(row[0], row[4]) for row in rows if says(_change(row[:4]), holds)],
+                [(row[0], row[4]) for row in rows if change_holds(_decode_change(row[:4]), holds)],
             )
 
     def clear(self, namespace: str) -> int:
@@ -270,7 +271,7 @@ class SqliteOperations:
         return gone
 
 
-class OperationTables:
+class OperationLogTables:
     """The tables as a component of a database."""
 
     name = "operations"
@@ -278,7 +279,7 @@ class OperationTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the tables, in order."""
-        return (m001_tables,)
+        return (m001_operation_log,)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Look for changes of no operation, and for fields that are not JSON."""
@@ -306,7 +307,7 @@ class OperationTables:
         return copied
 
 
-def m001_tables(connection: apsw.Connection) -> None:
+def m001_operation_log(connection: apsw.Connection) -> None:
     """Make the first tables."""
     for statement in (
         """
@@ -339,51 +340,51 @@ def m001_tables(connection: apsw.Connection) -> None:
         connection.execute(statement)
 
 
-def _put_changes(connection: apsw.Connection, number: int, changes: Sequence[Change]) -> None:
+def _insert_changes(connection: apsw.Connection, number: int, changes: Sequence[MemoryChange]) -> None:
     (place,) = connection.execute(
         "SELECT coalesce(max(place) + 1, 0) FROM operation_changes WHERE number = ?", (number,)
     ).fetchone() or (0,)
     connection.executemany(
         "INSERT INTO operation_changes (memory, number, place, before, gone, fields) VALUES (?, ?, ?, ?, ?, ?)",
         [
-            (change.id, number, at, change.before, int(change.gone), _fields(change))
+            (change.id, number, at, change.before, int(change.gone), _encode_fields(change))
             for at, change in enumerate(changes, start=place)
         ],
     )
 
 
-def _number(connection: apsw.Connection, namespace: str, id: str) -> int:
+def _operation_number(connection: apsw.Connection, namespace: str, id: str) -> int:
     row = connection.execute("SELECT number FROM operations WHERE namespace = ? AND id = ?", (namespace, id)).fetchone()
     if row is None:
-        raise unknown_operation(id)
+        raise unknown_operation_error(id)
     return int(row[0])
 
 
-def _changes(connection: apsw.Connection, row: Sequence[Any]) -> Iterable[Sequence[Any]]:
+def _read_changes(connection: apsw.Connection, row: Sequence[Any]) -> Iterable[Sequence[Any]]:
     sql = "SELECT memory, before, gone, fields FROM operation_changes WHERE number = ? ORDER BY place"
     return connection.execute(sql, (row[0],)).fetchall()
 
 
-def _operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:
+def _decode_operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:
     _, id, kind, actor, at, zone, undoes, undone_by = row
     return Operation(
         id=id,
         kind=kind,
         actor=cast("Actor", actor),
-        at=from_text(at, zone),
-        changes=tuple(_change(change) for change in changes),
+        at=timestamp_from_text(at, zone),
+        changes=tuple(_decode_change(change) for change in changes),
         undoes=undoes,
         undone_by=undone_by,
     )
 
 
-def _fields(change: Change) -> str | None:
+def _encode_fields(change: MemoryChange) -> str | None:
     if not change.old and not change.new:
         return None
     return json.dumps({"old": dict(change.old), "new": dict(change.new)}, ensure_ascii=False, sort_keys=True)
 
 
-def _change(row: Sequence[Any]) -> Change:
+def _decode_change(row: Sequence[Any]) -> MemoryChange:
     memory, before, gone, fields = row
     known = {"old": {}, "new": {}} if fields is None else json.loads(fields)
-    return Change(memory, before, bool(gone), known["old"], known["new"])
+    return MemoryChange(memory, before, bool(gone), known["old"], known["new"])

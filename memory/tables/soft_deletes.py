@@ -17,14 +17,14 @@ from typing import Any, Final, Protocol
 import apsw
 import numpy as np
 
-from memory.history.codec import from_json
+from memory.history.codec import message_from_json
 from memory.history.sync_history import HistoryRow
-from memory.timestamps import from_text, to_text
+from memory.timestamps import timestamp_from_text, timestamp_to_text
 from vectorstore import DamageError, Database, Entry, Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
+class SoftDelete:
     """All that one forgetting put aside. *parts* is what other parts need to come back, by their name.
 
     *entries* are by lane (a namespace of the store). *space* names the vectors; those of another are of no use.
@@ -41,14 +41,14 @@ class Package:
     parts: tuple[tuple[str, str], ...] = ()
 
 
-class Held(Protocol):
+class SoftDeletes(Protocol):
     """Packages by the operation that put them aside. Each call is one transaction, or part of its thread's."""
 
-    def put(self, package: Package) -> None:
+    def put(self, package: SoftDelete) -> None:
         """Put a package aside."""
         ...
 
-    def get(self, namespace: str, operation: str) -> Package | None:
+    def get(self, namespace: str, operation: str) -> SoftDelete | None:
         """Return a package; None where there is none (any more)."""
         ...
 
@@ -69,19 +69,19 @@ class Held(Protocol):
         ...
 
 
-class InMemoryHeld:
-    """``Held`` for a store without a file."""
+class InMemorySoftDeletes:
+    """``SoftDeletes`` for a store without a file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._packages: dict[tuple[str, str], Package] = {}
+        self._packages: dict[tuple[str, str], SoftDelete] = {}
 
-    def put(self, package: Package) -> None:
+    def put(self, package: SoftDelete) -> None:
         """As ``Held.put``."""
         with self._lock:
             self._packages[package.namespace, package.operation] = package
 
-    def get(self, namespace: str, operation: str) -> Package | None:
+    def get(self, namespace: str, operation: str) -> SoftDelete | None:
         """As ``Held.get``."""
         with self._lock:
             return self._packages.get((namespace, operation))
@@ -103,36 +103,36 @@ class InMemoryHeld:
         with self._lock:
             return self._packages.pop((namespace, operation), None) is not None
 
-    def _sorted(self) -> list[Package]:
+    def _sorted(self) -> list[SoftDelete]:
         with self._lock:
             return sorted(self._packages.values(), key=lambda one: (one.due, one.operation))
 
 
 _TABLES: Final = ("held", "held_things")
-_THING: Final = "kind, place, data, vector"
+_ITEM_COLUMNS: Final = "kind, place, data, vector"
 
 
-class SqliteHeld:
-    """``Held`` in a database's file."""
+class SqliteSoftDeletes:
+    """``SoftDeletes`` in a database's file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        database.attach(HeldTables())
+        database.attach(SoftDeleteTables())
 
-    def put(self, package: Package) -> None:
+    def put(self, package: SoftDelete) -> None:
         """As ``Held.put``."""
         with self._database.write() as connection:
             connection.execute(
                 "INSERT INTO held (namespace, operation, due, space) VALUES (?, ?, ?, ?)",
-                (package.namespace, package.operation, to_text(package.due), package.space),
+                (package.namespace, package.operation, timestamp_to_text(package.due), package.space),
             )
             key = connection.last_insert_rowid()
             connection.executemany(
-                f"INSERT INTO held_things (held, {_THING}, checksum) VALUES (?, ?, ?, ?, ?, ?)",
-                ((key, *thing, _checksum(thing)) for thing in _things(package)),
+                f"INSERT INTO held_things (held, {_ITEM_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?)",
+                ((key, *thing, _item_checksum(thing)) for thing in _item_rows(package)),
             )
 
-    def get(self, namespace: str, operation: str) -> Package | None:
+    def get(self, namespace: str, operation: str) -> SoftDelete | None:
         """As ``Held.get``."""
         with self._database.read() as connection:
             row = connection.execute(
@@ -141,15 +141,15 @@ class SqliteHeld:
             if row is None:
                 return None
             things = connection.execute(
-                f"SELECT {_THING}, checksum FROM held_things WHERE held = ? ORDER BY key", (row[0],)
+                f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things WHERE held = ? ORDER BY key", (row[0],)
             )
-            return _package(namespace, operation, row, [_checked(thing) for thing in things])
+            return _decode_soft_delete(namespace, operation, row, [_checked_item(thing) for thing in things])
 
     def due(self, at: datetime) -> Sequence[tuple[str, str]]:
         """As ``Held.due``."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT namespace, operation FROM held WHERE due <= ? ORDER BY due, operation", (to_text(at),)
+                "SELECT namespace, operation FROM held WHERE due <= ? ORDER BY due, operation", (timestamp_to_text(at),)
             )
             return [(str(namespace), str(operation)) for namespace, operation in rows]
 
@@ -157,7 +157,7 @@ class SqliteHeld:
         """As ``Held.next_due``."""
         with self._database.read() as connection:
             (due,) = next(connection.execute("SELECT min(due) FROM held"))
-        return None if due is None else from_text(due)
+        return None if due is None else timestamp_from_text(due)
 
     def of(self, namespace: str) -> Sequence[str]:
         """As ``Held.of``."""
@@ -174,7 +174,7 @@ class SqliteHeld:
         return there
 
 
-class HeldTables:
+class SoftDeleteTables:
     """The tables as a component of a database."""
 
     name = "held"
@@ -182,15 +182,15 @@ class HeldTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the tables, in order."""
-        return (m001_tables,)
+        return (m001_soft_deletes,)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Compare each thing with its checksum."""
-        rows = connection.execute(f"SELECT {_THING}, checksum FROM held_things")
+        rows = connection.execute(f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things")
         return [
             Finding(self.name, "what is held is not what was put aside", row[0])
             for row in rows
-            if _checksum(row[:-1]) != row[-1]
+            if _item_checksum(row[:-1]) != row[-1]
         ]
 
     def rebuild(self, connection: apsw.Connection) -> None:
@@ -206,7 +206,7 @@ class HeldTables:
         return copied
 
 
-def m001_tables(connection: apsw.Connection) -> None:
+def m001_soft_deletes(connection: apsw.Connection) -> None:
     """Make the first tables."""
     for statement in (
         """
@@ -236,58 +236,60 @@ def m001_tables(connection: apsw.Connection) -> None:
         connection.execute(statement)
 
 
-def _things(package: Package) -> Iterator[tuple[str, str, str, bytes | None]]:
+def _item_rows(package: SoftDelete) -> Iterator[tuple[str, str, str, bytes | None]]:
     for lane, entry in package.entries:
         vector = None if entry.vector is None else np.asarray(entry.vector, dtype="<f4").tobytes()
         fields = (entry.id, entry.text, entry.context, dict(entry.metadata), entry.no_vector)
-        yield "entry", lane, _json(fields), vector
+        yield "entry", lane, _to_json(fields), vector
     for row in package.messages:
-        said = (row.session, row.sequence, to_text(row.at), row.memory, row.message.model_dump_json())
-        yield "message", "", _json(said), None
+        said = (row.session, row.sequence, timestamp_to_text(row.at), row.memory, row.message.model_dump_json())
+        yield "message", "", _to_json(said), None
     for words in package.words:
-        yield "words", "", _json(words), None
+        yield "words", "", _to_json(words), None
     for part, kept in package.parts:
-        yield "part", part, _json(kept), None
+        yield "part", part, _to_json(kept), None
 
 
-def _package(namespace: str, operation: str, row: Sequence[Any], things: Sequence[tuple[Any, ...]]) -> Package:
+def _decode_soft_delete(
+    namespace: str, operation: str, row: Sequence[Any], things: Sequence[tuple[Any, ...]]
+) -> SoftDelete:
     found: dict[str, list[tuple[str, Any, bytes | None]]] = {}
     for kind, place, data, vector in things:
         found.setdefault(kind, []).append((place, json.loads(data), vector))
-    return Package(
+    return SoftDelete(
         operation=operation,
         namespace=namespace,
-        due=from_text(row[1]),
+        due=timestamp_from_text(row[1]),
         space=row[2],
-        entries=tuple((lane, _entry(fields, vector)) for lane, fields, vector in found.get("entry", ())),
-        messages=tuple(_message(namespace, fields) for _, fields, _ in found.get("message", ())),
+        entries=tuple((lane, _decode_entry(fields, vector)) for lane, fields, vector in found.get("entry", ())),
+        messages=tuple(_decode_message(namespace, fields) for _, fields, _ in found.get("message", ())),
         words=tuple(words for _, words, _ in found.get("words", ())),
         parts=tuple((part, kept) for part, kept, _ in found.get("part", ())),
     )
 
 
-def _entry(fields: Sequence[Any], vector: bytes | None) -> Entry:
+def _decode_entry(fields: Sequence[Any], vector: bytes | None) -> Entry:
     id, text, context, metadata, no_vector = fields
     row = None if vector is None else np.frombuffer(vector, dtype="<f4").astype(np.float32)
     return Entry(id, row, text, context, metadata, no_vector=no_vector)
 
 
-def _message(namespace: str, fields: Sequence[Any]) -> HistoryRow:
+def _decode_message(namespace: str, fields: Sequence[Any]) -> HistoryRow:
     session, sequence, at, memory, message = fields
-    return HistoryRow(namespace, session, sequence, from_json(message), from_text(at), memory)
+    return HistoryRow(namespace, session, sequence, message_from_json(message), timestamp_from_text(at), memory)
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _checked(row: Sequence[Any]) -> tuple[Any, ...]:
-    if _checksum(row[:-1]) != row[-1]:
+def _checked_item(row: Sequence[Any]) -> tuple[Any, ...]:
+    if _item_checksum(row[:-1]) != row[-1]:
         raise DamageError([Finding("held", "what is held is not what was put aside", row[0])])
     return tuple(row[:-1])
 
 
-def _checksum(thing: Sequence[Any]) -> int:
+def _item_checksum(thing: Sequence[Any]) -> int:
     digest = blake2b(digest_size=8)
     for part in thing:
         data = b"" if part is None else part if isinstance(part, bytes) else part.encode()

@@ -22,7 +22,7 @@ import apsw
 
 from memory.history.sync_history import HistoryRow
 from memory.partitions import store_namespace
-from memory.timestamps import from_text, to_text
+from memory.timestamps import timestamp_from_text, timestamp_to_text
 from vectorstore import Database, Finding
 
 
@@ -67,7 +67,7 @@ class Tombstones(Protocol):
         ...
 
 
-def words_hash(key: bytes, text: str) -> bytes:
+def text_hash(key: bytes, text: str) -> bytes:
     """Return the keyed hash of *text*, blanks at its ends not counted."""
     return blake2b(text.strip().encode(), digest_size=16, key=key).digest()
 
@@ -90,7 +90,7 @@ class InMemoryTombstones:
     def words_at(self, namespace: str, text: str) -> datetime | None:
         """As ``Tombstones.words_at``."""
         with self._lock:
-            return self._words.get((namespace, words_hash(self.key, text)))
+            return self._words.get((namespace, text_hash(self.key, text)))
 
     def add(self, store_namespace: str, ids: Iterable[str], at: datetime) -> None:
         """As ``Tombstones.add``."""
@@ -100,7 +100,7 @@ class InMemoryTombstones:
     def add_words(self, namespace: str, texts: Iterable[str], at: datetime) -> None:
         """As ``Tombstones.add_words``."""
         with self._lock:
-            self._words.update({(namespace, words_hash(self.key, text)): at for text in texts})
+            self._words.update({(namespace, text_hash(self.key, text)): at for text in texts})
 
     def lift(self, store_namespace: str, ids: Iterable[str]) -> None:
         """As ``Tombstones.lift``."""
@@ -112,7 +112,7 @@ class InMemoryTombstones:
         """As ``Tombstones.lift_words``."""
         with self._lock:
             for text in texts:
-                self._words.pop((namespace, words_hash(self.key, text)), None)
+                self._words.pop((namespace, text_hash(self.key, text)), None)
 
     def ids(self, store_namespace: str, *, after: str = "", limit: int = 1000) -> list[tuple[str, datetime]]:
         """As ``Tombstones.ids``."""
@@ -126,21 +126,21 @@ class InMemoryTombstones:
             return sorted({lane for lane, _ in self._ids})
 
 
-_SIZE: Final = 16
+_HASH_BYTES: Final = 16
 
 
-def history_lane(namespace: str) -> str:
+def history_partition(namespace: str) -> str:
     """Return under which lane the tombstones of messages are; no entry of the store is there."""
     return store_namespace(namespace, "history")
 
 
-def marks_of(key: bytes, rows: Iterable[HistoryRow]) -> list[str]:
+def message_hashes(key: bytes, rows: Iterable[HistoryRow]) -> list[str]:
     """Return a mark for each message: of its session, number and time, under the secret of the file."""
-    return [_mark(key, row) for row in rows]
+    return [_message_hash(key, row) for row in rows]
 
 
-def _mark(key: bytes, row: HistoryRow) -> str:
-    digest = blake2b(digest_size=_SIZE, key=key, person=b"message")
+def _message_hash(key: bytes, row: HistoryRow) -> str:
+    digest = blake2b(digest_size=_HASH_BYTES, key=key, person=b"message")
     for part in (row.session, str(row.sequence), row.at.isoformat()):
         digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
     return digest.hexdigest()
@@ -157,14 +157,14 @@ class SqliteTombstones:
         self._database = database
         database.attach(TombstoneTables())
         with database.read() as connection:
-            key = _key_in(connection)
+            key = _read_key(connection)
         if key is None:
             with database.write() as connection:
                 connection.execute(
                     "INSERT INTO memory_facts (name, value) VALUES ('key', ?) ON CONFLICT DO NOTHING",
                     (token(KEY_LENGTH),),
                 )
-                key = _key_in(connection)
+                key = _read_key(connection)
         self.key: bytes = key or b""
 
     def which(self, store_namespace: str, ids: Iterable[str]) -> set[str]:
@@ -183,16 +183,16 @@ class SqliteTombstones:
         with self._database.read() as connection:
             found = connection.execute(
                 "SELECT at FROM tombstone_words WHERE namespace = ? AND hash = ?",
-                (namespace, words_hash(self.key, text)),
+                (namespace, text_hash(self.key, text)),
             ).fetchone()
-        return None if found is None else from_text(found[0])
+        return None if found is None else timestamp_from_text(found[0])
 
     def add(self, store_namespace: str, ids: Iterable[str], at: datetime) -> None:
         """As ``Tombstones.add``."""
         with self._database.write() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO tombstones (namespace, id, at) VALUES (?, ?, ?)",
-                [(store_namespace, one, to_text(at)) for one in ids],
+                [(store_namespace, one, timestamp_to_text(at)) for one in ids],
             )
 
     def add_words(self, namespace: str, texts: Iterable[str], at: datetime) -> None:
@@ -200,7 +200,7 @@ class SqliteTombstones:
         with self._database.write() as connection:
             connection.executemany(
                 "INSERT OR REPLACE INTO tombstone_words (namespace, hash, at) VALUES (?, ?, ?)",
-                [(namespace, words_hash(self.key, text), to_text(at)) for text in texts],
+                [(namespace, text_hash(self.key, text), timestamp_to_text(at)) for text in texts],
             )
 
     def lift(self, store_namespace: str, ids: Iterable[str]) -> None:
@@ -216,14 +216,16 @@ class SqliteTombstones:
         with self._database.write() as connection:
             connection.executemany(
                 "DELETE FROM tombstone_words WHERE namespace = ? AND hash = ?",
-                [(namespace, words_hash(self.key, text)) for text in texts],
+                [(namespace, text_hash(self.key, text)) for text in texts],
             )
 
     def ids(self, store_namespace: str, *, after: str = "", limit: int = 1000) -> list[tuple[str, datetime]]:
         """As ``Tombstones.ids``."""
         sql = "SELECT id, at FROM tombstones WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?"
         with self._database.read() as connection:
-            return [(one, from_text(at)) for one, at in connection.execute(sql, (store_namespace, after, limit))]
+            return [
+                (one, timestamp_from_text(at)) for one, at in connection.execute(sql, (store_namespace, after, limit))
+            ]
 
     def lanes(self) -> list[str]:
         """As ``Tombstones.lanes``."""
@@ -239,11 +241,11 @@ class TombstoneTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the tables, in order."""
-        return (m001_tables,)
+        return (m001_tombstones,)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Look whether the key of the file is whole: without it, hashes match nothing."""
-        key = _key_in(connection)
+        key = _read_key(connection)
         if key is not None and len(key) != KEY_LENGTH:
             return [Finding(self.name, "the key of the file is not whole", "memory_facts")]
         if key is None and connection.execute("SELECT 1 FROM tombstone_words").fetchone():
@@ -264,7 +266,7 @@ class TombstoneTables:
         return copied
 
 
-def m001_tables(connection: apsw.Connection) -> None:
+def m001_tombstones(connection: apsw.Connection) -> None:
     """Make the first tables."""
     for statement in (
         "CREATE TABLE memory_facts (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID",
@@ -288,7 +290,7 @@ def m001_tables(connection: apsw.Connection) -> None:
         connection.execute(statement)
 
 
-def _key_in(connection: apsw.Connection) -> bytes | None:
+def _read_key(connection: apsw.Connection) -> bytes | None:
     for (value,) in connection.execute("SELECT value FROM memory_facts WHERE name = 'key'"):
         return bytes(value)
     return None

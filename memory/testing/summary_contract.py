@@ -26,40 +26,40 @@ class SummaryStorageContract:
 
     def test_a_summary_comes_back_with_the_time_of_its_keeping(self, history: Any) -> None:
         assert isinstance(history, SummaryStorage)
-        fill(history)
+        append_six_messages(history)
         assert asyncio.run(history.summary("s", "brief")) is None
-        assert keep(history, FIRST, made_of=[1, 2])
+        assert keep_summary(history, FIRST, made_of=[1, 2])
         found = asyncio.run(history.summary("s", "brief"))
         assert found is not None
         assert (found.name, found.text, found.through, found.messages) == ("brief", FIRST.text, 2, 2)
         assert found.at is not None
 
     def test_a_summary_is_continued_by_the_messages_after_it(self, history: Any) -> None:
-        fill(history)
-        keep(history, FIRST, made_of=[1, 2])
+        append_six_messages(history)
+        keep_summary(history, FIRST, made_of=[1, 2])
         before = asyncio.run(history.summary("s", "brief"))
-        assert keep(history, SECOND, made_of=[3, 4], before=before)
+        assert keep_summary(history, SECOND, made_of=[3, 4], before=before)
         assert asyncio.run(history.summary("s", "brief")).text == SECOND.text
         assert len(asyncio.run(history.load("s"))) == 6
 
     def test_one_that_does_not_continue_what_is_there_is_not_kept(self, history: Any) -> None:
-        fill(history)
-        keep(history, FIRST, made_of=[1, 2])
-        assert not keep(history, SECOND, made_of=[3, 4])
-        assert not keep(history, SECOND, made_of=[3, 4], before=Summary("brief", "other words", 2, 2))
+        append_six_messages(history)
+        keep_summary(history, FIRST, made_of=[1, 2])
+        assert not keep_summary(history, SECOND, made_of=[3, 4])
+        assert not keep_summary(history, SECOND, made_of=[3, 4], before=Summary("brief", "other words", 2, 2))
         assert asyncio.run(history.summary("s", "brief")).text == FIRST.text
 
     def test_one_of_messages_that_are_gone_is_not_kept(self, history: Any) -> None:
-        fill(history)
+        append_six_messages(history)
         asyncio.run(history.delete("s", [1]))
-        assert not keep(history, FIRST, made_of=[1, 2])
-        assert not keep(history, FIRST, made_of=[1, 2], session="unknown")
+        assert not keep_summary(history, FIRST, made_of=[1, 2])
+        assert not keep_summary(history, FIRST, made_of=[1, 2], session="unknown")
         assert asyncio.run(history.summary("s", "brief")) is None
 
     @pytest.mark.parametrize("way", ["delete", "replace", "clear"])
     def test_it_goes_with_a_message_it_was_made_of(self, history: Any, way: str) -> None:
-        fill(history)
-        keep(history, FIRST, made_of=[1, 2])
+        append_six_messages(history)
+        keep_summary(history, FIRST, made_of=[1, 2])
         if way == "delete":
             asyncio.run(history.delete("s", [2]))
         elif way == "replace":
@@ -69,17 +69,17 @@ class SummaryStorageContract:
         assert asyncio.run(history.summary("s", "brief")) is None
 
     def test_it_stays_when_a_later_message_goes_or_comes(self, history: Any) -> None:
-        fill(history)
-        keep(history, FIRST, made_of=[1, 2])
+        append_six_messages(history)
+        keep_summary(history, FIRST, made_of=[1, 2])
         asyncio.run(history.delete("s", [3, 99]))
         asyncio.run(history.append("s", [Message.user("7")]))
         assert asyncio.run(history.summary("s", "brief")) is not None
 
     def test_summaries_of_other_names_sessions_and_namespaces_are_others(self, history: Any) -> None:
-        fill(history)
-        fill(history, session="t")
-        fill(history, namespace="n")
-        keep(history, FIRST, made_of=[1, 2])
+        append_six_messages(history)
+        append_six_messages(history, session="t")
+        append_six_messages(history, namespace="n")
+        keep_summary(history, FIRST, made_of=[1, 2])
         assert asyncio.run(history.summary("s", "long")) is None
         assert asyncio.run(history.summary("t", "brief")) is None
         assert asyncio.run(history.summary("s", "brief", namespace="n")) is None
@@ -88,7 +88,7 @@ class SummaryStorageContract:
         assert asyncio.run(history.summary("s", "brief")) is not None
 
     def test_of_two_that_continue_the_same_one_is_kept(self, history: Any) -> None:
-        fill(history)
+        append_six_messages(history)
 
         rivals = [Summary("brief", str(i), 2, 2) for i in range(5)]
 
@@ -116,18 +116,20 @@ class SummaryStorageContract:
         ],
     )
     def test_bad_summaries_are_refused(self, history: Any, summary: Any, made_of: list[int], argument: str) -> None:
-        fill(history)
+        append_six_messages(history)
         with pytest.raises(ArgumentError, match=argument):
-            keep(history, summary, made_of=made_of)
+            keep_summary(history, summary, made_of=made_of)
         assert asyncio.run(history.summary("s", "brief")) is None
 
 
-def fill(history: Any, *, session: str = "s", namespace: str = "") -> None:
+def append_six_messages(history: Any, *, session: str = "s", namespace: str = "") -> None:
     """Give a session six messages."""
     asyncio.run(history.append(session, [Message.user(str(i)) for i in range(1, 7)], namespace=namespace))
 
 
-def keep(history: Any, summary: Any, *, made_of: list[int], before: Summary | None = None, session: str = "s") -> bool:
+def keep_summary(
+    history: Any, summary: Any, *, made_of: list[int], before: Summary | None = None, session: str = "s"
+) -> bool:
     """Keep *summary*; say whether it was."""
     kept: bool = asyncio.run(history.keep_summary(session, summary, before=before, made_of=made_of))
     return kept

@@ -16,58 +16,58 @@ import pytest
 
 from memory.history.protocol import Conversation
 from memory.history.sync_history import InMemoryHistory
-from memory.history.windows import ConversationPolicy, ReadPolicy, Window
-from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, groups
+from memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy
+from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, message_groups
 
 
 class ReadPolicyContract:
     """One behaviour a test; the subclass's fixture ``policy`` gives a policy, however large its window."""
 
-    def test_no_messages_give_an_empty_window(self, policy: ReadPolicy) -> None:
+    def test_no_messages_give_an_empty_window(self, policy: WindowPolicy) -> None:
         window = policy.apply([])
         assert (window.messages, window.dropped, window.over_budget) == ((), 0, False)
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_system_messages_come_first_and_all_of_them(self, policy: ReadPolicy, seed: int) -> None:
-        messages = conversation(seed)
+    def test_system_messages_come_first_and_all_of_them(self, policy: WindowPolicy, seed: int) -> None:
+        messages = random_conversation(seed)
         system = tuple(message for message in messages if message.role == "system")
         assert policy.apply(messages).messages[: len(system)] == system
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_the_others_are_whole_groups_from_the_end_without_gaps(self, policy: ReadPolicy, seed: int) -> None:
-        messages = conversation(seed)
-        spoken = groups([message for message in messages if message.role != "system"])
+    def test_the_others_are_whole_groups_from_the_end_without_gaps(self, policy: WindowPolicy, seed: int) -> None:
+        messages = random_conversation(seed)
+        spoken = message_groups([message for message in messages if message.role != "system"])
         shown = [message for message in policy.apply(messages).messages if message.role != "system"]
         suffixes = [[message for group in spoken[start:] for message in group] for start in range(len(spoken))]
         assert shown in suffixes, seed
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_the_newest_group_is_always_shown(self, policy: ReadPolicy, seed: int) -> None:
-        messages = conversation(seed)
-        newest = groups([message for message in messages if message.role != "system"])[-1]
+    def test_the_newest_group_is_always_shown(self, policy: WindowPolicy, seed: int) -> None:
+        messages = random_conversation(seed)
+        newest = message_groups([message for message in messages if message.role != "system"])[-1]
         assert policy.apply(messages).messages[-len(newest) :] == newest
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_what_is_not_shown_is_counted(self, policy: ReadPolicy, seed: int) -> None:
-        messages = conversation(seed)
+    def test_what_is_not_shown_is_counted(self, policy: WindowPolicy, seed: int) -> None:
+        messages = random_conversation(seed)
         window = policy.apply(messages)
         assert len(window.messages) + window.dropped == len(messages)
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_a_result_is_never_shown_without_its_call(self, policy: ReadPolicy, seed: int) -> None:
+    def test_a_result_is_never_shown_without_its_call(self, policy: WindowPolicy, seed: int) -> None:
         called: set[str] = set()
-        for message in policy.apply(conversation(seed)).messages:
+        for message in policy.apply(random_conversation(seed)).messages:
             called |= {call.id for call in message.tool_calls}
             assert {result.call_id for result in message.tool_results} <= called
 
     @pytest.mark.parametrize("seed", range(12))
-    def test_the_messages_of_a_window_give_the_same_window(self, policy: ReadPolicy, seed: int) -> None:
-        window = policy.apply(conversation(seed))
+    def test_the_messages_of_a_window_give_the_same_window(self, policy: WindowPolicy, seed: int) -> None:
+        window = policy.apply(random_conversation(seed))
         again = policy.apply(window.messages)
         assert (again.messages, again.dropped, again.over_budget) == (window.messages, 0, window.over_budget)
 
-    def test_the_messages_given_are_left_alone(self, policy: ReadPolicy) -> None:
-        messages = conversation(1)
+    def test_the_messages_given_are_left_alone(self, policy: WindowPolicy) -> None:
+        messages = random_conversation(1)
         before = list(messages)
         policy.apply(messages)
         assert messages == before
@@ -76,51 +76,51 @@ class ReadPolicyContract:
 class ConversationPolicyContract:
     """The same rules for a policy that reads a conversation; the fixture ``policy`` gives one, whatever it keeps."""
 
-    def test_an_empty_conversation_gives_an_empty_window(self, policy: ConversationPolicy) -> None:
+    def test_an_empty_conversation_gives_an_empty_window(self, policy: ConversationWindowPolicy) -> None:
         window = asyncio.run(policy.window(Conversation(InMemoryHistory(), "s")))
         assert (window.messages, window.dropped, window.summary) == ((), 0, None)
 
     @pytest.mark.parametrize("seed", range(12))
     def test_what_is_shown_are_system_messages_a_summary_and_whole_groups_from_the_end(
-        self, policy: ConversationPolicy, seed: int
+        self, policy: ConversationWindowPolicy, seed: int
     ) -> None:
-        for said, window in growing(policy, seed):
+        for said, window in growing_conversation(policy, seed):
             system = [message for message in said if message.role == "system"]
             assert list(window.messages[: len(system)]) == system, seed
             rest = list(window.messages[len(system) :])
             if window.summary is not None:
                 assert rest.pop(0) is window.summary, seed
-            found = groups([message for message in said if message.role != "system"])
+            found = message_groups([message for message in said if message.role != "system"])
             suffixes = [[message for group in found[start:] for message in group] for start in range(len(found))]
             assert rest in (suffixes or [[]]), seed
 
     @pytest.mark.parametrize("seed", range(12))
     def test_what_is_not_shown_is_counted_however_the_conversation_grew(
-        self, policy: ConversationPolicy, seed: int
+        self, policy: ConversationWindowPolicy, seed: int
     ) -> None:
-        for said, window in growing(policy, seed):
+        for said, window in growing_conversation(policy, seed):
             shown = len(window.messages) - (window.summary is not None)
             assert shown + window.dropped == len(said), seed
 
-    def test_the_storage_keeps_every_message(self, policy: ConversationPolicy) -> None:
+    def test_the_storage_keeps_every_message(self, policy: ConversationWindowPolicy) -> None:
         history = InMemoryHistory()
-        said = conversation(3)
+        said = random_conversation(3)
         asyncio.run(history.append("s", said))
         asyncio.run(policy.window(Conversation(history, "s")))
         assert [one.message for one in asyncio.run(history.load("s"))] == said
 
 
-def growing(policy: ConversationPolicy, seed: int) -> Iterator[tuple[list[Message], Window]]:
+def growing_conversation(policy: ConversationWindowPolicy, seed: int) -> Iterator[tuple[list[Message], Window]]:
     """Yield what was said so far and its window, group by group, as a conversation of *seed* grows."""
     history = InMemoryHistory()
     said: list[Message] = []
-    for group in groups(conversation(seed)):
+    for group in message_groups(random_conversation(seed)):
         asyncio.run(history.append("s", group))
         said += group
         yield said, asyncio.run(policy.window(Conversation(history, "s")))
 
 
-def conversation(seed: int) -> list[Message]:
+def random_conversation(seed: int) -> list[Message]:
     """Return a conversation with system messages, tool rounds and long messages, made from *seed*."""
     rng = random.Random(seed)  # noqa: S311 -- a test wants the same conversation again
     messages = [Message.system("Be brief.")] if seed % 2 else []

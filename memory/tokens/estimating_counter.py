@@ -32,8 +32,8 @@ _WEIGHTS: Final = (
 # A single space belongs to the word or sign after it.
 _PIECE: Final = re.compile(r"(?: (?=[a-zA-Z!-/:-@\[-`{-~]))?(?:" + "|".join(f"({one})" for one, _ in _WEIGHTS) + ")")
 
-_KNOWN: Final = 2048
-_SHORT: Final = 2000
+_MAX_CACHED_TEXTS: Final = 2048
+_MAX_CACHED_LENGTH: Final = 2000
 """So many texts of so many characters at most are kept with their counts: 4 MB."""
 
 
@@ -48,13 +48,13 @@ class EstimatingCounter:
 
     def __init__(self) -> None:
         # Each turn of a conversation counts all of its messages: what was counted just before is known.
-        self._known = lru_cache(maxsize=_KNOWN)(_estimate)
+        self._known = lru_cache(maxsize=_MAX_CACHED_TEXTS)(_estimate)
 
     def count(self, text: str) -> int:
         """As the protocol says."""
         if not isinstance(text, str):
             raise ArgumentError("text", text, "a text is needed")
-        return self._known(text) if len(text) <= _SHORT else _estimate(text)
+        return self._known(text) if len(text) <= _MAX_CACHED_LENGTH else _estimate(text)
 
 
 def _estimate(text: str) -> int:

@@ -22,14 +22,14 @@ LOAD_LIMIT = 4.0
 """Seconds that the tables may take to arrive."""
 
 _CACHE_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
-_TABLES = "https://openaipublic.blob.core.windows.net/encodings/"
+_TABLES_URL = "https://openaipublic.blob.core.windows.net/encodings/"
 # What tiktoken expects the tables of an encoding to hash to. Known here so that, offline, a damaged file is
 # found before tiktoken sees it: it would fetch another.
-_EXPECTED = {
+_TABLE_HASHES = {
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
 }
-_environment = threading.Lock()
+_environment_lock = threading.Lock()
 
 
 class TiktokenCounter:
@@ -93,7 +93,9 @@ class TiktokenCounter:
         outcome: list[Callable[[str], int] | str] = []
         with _cache_folder(cache):
             # a daemon: a fetch that never ends must not keep the process from ending
-            thread = threading.Thread(target=_fetch, args=(self._encoding, outcome), daemon=True, name="mneme-tiktoken")
+            thread = threading.Thread(
+                target=_load_encoding, args=(self._encoding, outcome), daemon=True, name="mneme-tiktoken"
+            )
             thread.start()
             thread.join(self._limit)
         loaded = outcome[0] if outcome else f"its tables did not arrive within {self._limit:g} s"
@@ -103,7 +105,7 @@ class TiktokenCounter:
             self._length = loaded
 
 
-def _fetch(encoding: str, outcome: list[Callable[[str], int] | str]) -> None:
+def _load_encoding(encoding: str, outcome: list[Callable[[str], int] | str]) -> None:
     try:
         import tiktoken
 
@@ -116,7 +118,7 @@ def _fetch(encoding: str, outcome: list[Callable[[str], int] | str]) -> None:
 @contextmanager
 def _cache_folder(cache: Path) -> Iterator[None]:
     """Tell tiktoken, which listens to the environment only, where its cache is; the user's word stands."""
-    with _environment:
+    with _environment_lock:
         if any(name in os.environ for name in _CACHE_VARIABLES):
             yield
             return
@@ -128,11 +130,11 @@ def _cache_folder(cache: Path) -> Iterator[None]:
 
 
 def _is_cached(encoding: str, cache: Path) -> bool:
-    expected = _EXPECTED.get(encoding)
+    expected = _TABLE_HASHES.get(encoding)
     folder = next((os.environ[name] for name in _CACHE_VARIABLES if name in os.environ), str(cache))
     if expected is None or not folder:
         return False
-    name = hashlib.sha1(f"{_TABLES}{encoding}.tiktoken".encode(), usedforsecurity=False).hexdigest()
+    name = hashlib.sha1(f"{_TABLES_URL}{encoding}.tiktoken".encode(), usedforsecurity=False).hexdigest()
     try:
         return hashlib.sha256((Path(folder) / name).read_bytes()).hexdigest() == expected
     except OSError:

@@ -17,20 +17,20 @@ from typing import Final
 from memory.embedders.protocol import is_remote
 from memory.errors import NotTrusted
 from memory.models import Actor, Memory, Operation, Trust, choice
-from memory.validation import actor_named
+from memory.validation import checked_actor
 from vectorstore import Entry
 
 
-def trust_of(actor: Actor) -> Trust:
+def actor_trust(actor: Actor) -> Trust:
     """Return how far *actor*'s word is trusted."""
-    return Trust.of(actor_named(actor, "actor"))
+    return Trust.of(checked_actor(actor, "actor"))
 
 
 def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:
     """Whether *actor*, or who approved what it does, is trusted at least as much as *memory*."""
-    actors = [actor_named(actor, "actor")]
+    actors = [checked_actor(actor, "actor")]
     if approved_by is not None:
-        actors.append(actor_named(approved_by, "approved_by"))
+        actors.append(checked_actor(approved_by, "approved_by"))
     trust = choice(Trust, memory.trust, "memory.trust")
     return any(Trust.of(name).rank <= trust.rank for name in actors)
 
@@ -54,22 +54,22 @@ def check_may_change(
 
 def check_may_undo(actor: Actor, done: Operation, *, approved_by: Actor | None = None) -> None:
     """Raise ``NotTrusted`` where *done* was decided by somebody who is trusted more than *actor*."""
-    decided = trust_of(done.actor)
+    decided = actor_trust(done.actor)
     if not may_change(actor, Memory("", trust=decided), approved_by=approved_by):
         raise NotTrusted(done.id, "undo", actor, decided, "operation")
 
 
-def trust_after(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> Trust:
+def trust_after_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> Trust:
     """Return how far *memory* is to be trusted once *actor* has put other words in its place.
 
     The user's words, or what the user approved, are the user's; nobody else raises what was trusted less.
     """
-    if Trust.USER in (trust_of(actor), None if approved_by is None else trust_of(approved_by)):
+    if Trust.USER in (actor_trust(actor), None if approved_by is None else actor_trust(approved_by)):
         return Trust.USER
-    return Trust.least((memory.trust, trust_of(actor)))
+    return Trust.least((memory.trust, actor_trust(actor)))
 
 
-NOT_SENT: Final = "sensitive: not sent to a remote embedder"
+SENSITIVE_REASON: Final = "sensitive: not sent to a remote embedder"
 
 
 def may_embed(memory: Memory, embedder: object) -> bool:

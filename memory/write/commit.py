@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from memory.codec import from_entry, to_entry
 from memory.embedders.protocol import Truncation
 from memory.errors import DuplicateKey
-from memory.models import Change, Memory
+from memory.models import Memory, MemoryChange
 from memory.partitions import CONVERSATION, store_namespace
 from memory.results import Outcome, Report
-from memory.tables.operation_log import least_trusted
-from memory.timestamps import aware
+from memory.tables.operation_log import least_trusted_actor
+from memory.timestamps import to_aware
 from memory.write.context import WriteContext
-from memory.write.embedding_service import SWITCHED
+from memory.write.embedding_service import SPACE_SWITCHED
 from vectorstore import Entry, RevisionConflict, Space, Vector
 
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,16 @@ class Draft:
         )
 
 
-def draft(context: WriteContext, memory: Memory, namespace: str) -> Draft:
+def make_draft(context: WriteContext, memory: Memory, namespace: str) -> Draft:
     """Give *memory* its id and the time of its recording."""
     chosen = memory.id
     if not chosen and memory.key is not None:
         chosen = context.id_of_key(namespace, memory.key)
-    recorded_at = memory.recorded_at or aware(context.clock(), context.zone)
+    recorded_at = memory.recorded_at or to_aware(context.clock(), context.zone)
     return Draft(replace(memory, id=chosen or context.ids(), recorded_at=recorded_at), named=bool(memory.id))
 
 
-def known(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dict[int, Report | DuplicateKey]:
+def known_reports(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dict[int, Report | DuplicateKey]:
     """Return, by place in *drafts*, what is not to be written: known already, or forgotten."""
     lane = store_namespace(namespace, CONVERSATION)
     asked = [place for place, one in enumerate(drafts) if one.named or one.memory.key is not None]
@@ -94,40 +94,42 @@ def known(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> dic
     return settled
 
 
-def current(context: WriteContext, drafts: Sequence[Draft]) -> list[Draft]:
+def without_stale_vectors(context: WriteContext, drafts: Sequence[Draft]) -> list[Draft]:
     """Return *drafts* without vectors of a space that was left meanwhile; in the transaction that stores them."""
     space = context.embedding.follow()
     return [
-        one if one.vector is None or one.space == space else replace(one, vector=None, deferred=SWITCHED)
+        one if one.vector is None or one.space == space else replace(one, vector=None, deferred=SPACE_SWITCHED)
         for one in drafts
     ]
 
 
-def logged(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+def log_drafts(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
     """Put one operation for new memories into the log; return them with its id."""
-    operation = _log(context, kind, drafts, namespace)
+    operation = _log_operation(context, kind, drafts, namespace)
     return [replace(one, memory=replace(one.memory, operation=operation)) for one in drafts]
 
 
-def _log(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> str | None:
+def _log_operation(context: WriteContext, kind: str, drafts: Sequence[Draft], namespace: str) -> str | None:
     """Put one operation for new memories into the log; return its id, None where there are none."""
     if not drafts:
         return None
     operation = context.operation_ids()
-    actor = least_trusted(one.memory.actor for one in drafts)
-    context.log(namespace, operation, kind, actor, [Change(one.memory.id) for one in drafts])
+    actor = least_trusted_actor(one.memory.actor for one in drafts)
+    context.log(namespace, operation, kind, actor, [MemoryChange(one.memory.id) for one in drafts])
     return operation
 
 
-def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[Report | DuplicateKey]:
+def store_drafts(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[Report | DuplicateKey]:
     """Store *drafts* in one transaction; return what became of each, in order."""
     lane = store_namespace(namespace, CONVERSATION)
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(_MAX_ATTEMPTS):
         try:
             with context.transaction():
-                settled = known(context, drafts, namespace)
-                fresh = current(context, [one for place, one in enumerate(drafts) if place not in settled])
-                operation = _log(context, "remember", fresh, namespace)
+                settled = known_reports(context, drafts, namespace)
+                fresh = without_stale_vectors(
+                    context, [one for place, one in enumerate(drafts) if place not in settled]
+                )
+                operation = _log_operation(context, "remember", fresh, namespace)
                 keyed = [one.memory.id for one in fresh if one.memory.key is not None and not one.named]
                 if keyed:
                     context.tombstones.lift(lane, keyed)
@@ -139,6 +141,6 @@ def put(context: WriteContext, drafts: Sequence[Draft], namespace: str) -> list[
             reports = (one.report(operation) for one in fresh)
             return [settled.get(place) or next(reports) for place in range(len(drafts))]
         except RevisionConflict:  # without a transaction, another writer may have used the same key meanwhile
-            if attempt == _ATTEMPTS - 1:
+            if attempt == _MAX_ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")

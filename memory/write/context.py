@@ -10,20 +10,20 @@ from datetime import tzinfo
 from typing import Final
 
 from memory.history.sync_history import HistoryRow, HistoryRows
-from memory.models import Actor, Change, Operation
+from memory.models import Actor, MemoryChange, Operation
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
-from memory.tables.erasers import Carried, Eraser
-from memory.tables.idempotency_keys import InMemoryKeys, Keys, keyed_id
-from memory.tables.operation_log import Operations
-from memory.tables.soft_deletes import Held, InMemoryHeld
+from memory.tables.erasers import Eraser, ExportedPart
+from memory.tables.idempotency_keys import IdempotencyKeys, InMemoryIdempotencyKeys, keyed_id
+from memory.tables.operation_log import OperationLog
+from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDeletes
 from memory.tables.tombstones import Tombstones
-from memory.timestamps import Clock, aware
-from memory.write.embedding_service import Embedding
-from memory.write.in_flight import UnderWay
-from memory.write.policy_runner import Rules
+from memory.timestamps import Clock, to_aware
+from memory.write.embedding_service import EmbeddingService
+from memory.write.in_flight import WritesInFlight
+from memory.write.policy_runner import PolicyRules
 from vectorstore import Database, Entry, LifecycleStore, UnsupportedError, VectorStore, lifecycle_of
 
-_BETWEEN: Final = 256
+_MAX_SKIPPED: Final = 256
 """So many rows of others are read past before the archive is asked for the next ones: a page of it."""
 
 
@@ -34,20 +34,20 @@ class WriteContext:
     store: VectorStore
     rows: HistoryRows
     tombstones: Tombstones
-    operations: Operations
-    embedding: Embedding
-    rules: Rules
+    operations: OperationLog
+    embedding: EmbeddingService
+    rules: PolicyRules
     clock: Clock
     ids: Callable[[], str]
     operation_ids: Callable[[], str]
     zone: tzinfo | None
-    held: Held = field(default_factory=InMemoryHeld)
+    held: SoftDeletes = field(default_factory=InMemorySoftDeletes)
     """What is forgotten and has a time of grace."""
-    keys: Keys = field(default_factory=InMemoryKeys)
+    keys: IdempotencyKeys = field(default_factory=InMemoryIdempotencyKeys)
     """Keys of memories that have another id than the key would give them."""
     erasers: list[Eraser] = field(default_factory=list)
     """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""
-    carried: list[Carried] = field(default_factory=list)
+    carried: list[ExportedPart] = field(default_factory=list)
     """Other parts whose things an export carries; each adds itself here."""
     _lasting: LifecycleStore | None = field(init=False, repr=False, compare=False)
 
@@ -56,7 +56,7 @@ class WriteContext:
         object.__setattr__(self, "_lasting", lifecycle_of(self.store))
 
     @property
-    def under_way(self) -> UnderWay:
+    def under_way(self) -> WritesInFlight:
         """The writes that have begun and not ended."""
         return self.embedding.under_way
 
@@ -106,11 +106,18 @@ class WriteContext:
         return self._lasting
 
     def log(
-        self, namespace: str, id: str, kind: str, actor: Actor, changes: Sequence[Change], *, undoes: str | None = None
+        self,
+        namespace: str,
+        id: str,
+        kind: str,
+        actor: Actor,
+        changes: Sequence[MemoryChange],
+        *,
+        undoes: str | None = None,
     ) -> None:
         """Put the operation *id* into the log, within the transaction of the *changes*; without any, nothing."""
         if changes:
-            at = aware(self.clock(), self.zone)
+            at = to_aware(self.clock(), self.zone)
             self.operations.add(namespace, Operation(id, kind, actor, at, tuple(changes), undoes))
 
     def id_of_key(self, namespace: str, key: str) -> str:
@@ -144,7 +151,7 @@ class WriteContext:
 
     def versions(self, ids: Sequence[str], namespace: str) -> list[Entry]:
         """Return the archived versions of memories, of each the oldest first."""
-        return sorted(self.each_version(ids, namespace), key=_by_version)
+        return sorted(self.each_version(ids, namespace), key=_version_order)
 
     def each_version(self, ids: Sequence[str], namespace: str) -> Iterator[Entry]:
         """Yield the archived versions of memories in order of their own ids, in one pass over the archive.
@@ -162,7 +169,7 @@ class WriteContext:
                     yield entry
                     continue
                 between += 1
-                if between > _BETWEEN and not _within(entry.id, owners):
+                if between > _MAX_SKIPPED and not _is_version_of(entry.id, owners):
                     at = bisect_left(begins, entry.id)
                     break
             else:
@@ -173,11 +180,11 @@ class WriteContext:
         yield from self.document_lanes(namespace)  # asked for only when the conversation lacks something
 
 
-def _by_version(entry: Entry) -> tuple[str, int]:
+def _version_order(entry: Entry) -> tuple[str, int]:
     owner, _, revision = entry.id.rpartition("@")
     return owner, int(revision)
 
 
-def _within(id: str, owners: Container[str]) -> bool:
+def _is_version_of(id: str, owners: Container[str]) -> bool:
     """Whether the archive's *id* lies among versions of one of *owners*: ids may hold an "@" themselves."""
     return any(id[:place] in owners for place, sign in enumerate(id) if sign == "@")

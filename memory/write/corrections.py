@@ -13,93 +13,105 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from memory.codec import from_entry, text_of, to_entry, to_metadata
+from memory.codec import entry_text, from_entry, to_entry, to_metadata
 from memory.errors import ArgumentError, RejectedText
-from memory.models import Actor, Change, Memory, Operation, Trust
+from memory.models import Actor, Memory, MemoryChange, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
-from memory.timestamps import aware
-from memory.validation import actor_named, checked, flag, name, names, whole
-from memory.write.access_control import check_may_change, may_change, trust_after, trust_of
-from memory.write.commit import Draft, current
+from memory.timestamps import to_aware
+from memory.validation import checked_actor, checked_bool, checked_int, checked_label, checked_labels, checked_memory
+from memory.write.access_control import actor_trust, check_may_change, may_change, trust_after_change
+from memory.write.commit import Draft, without_stale_vectors
 from memory.write.context import WriteContext
-from memory.write.in_flight import counted
-from memory.write.pipeline import Road, embedded
-from memory.write.policies import NEAR
-from memory.write.provenance import ALWAYS, begun, derived_alone, live, remarked, retired, since
+from memory.write.in_flight import tracked_write
+from memory.write.pipeline import WritePipeline, embed_drafts
+from memory.write.policies import NEAR_DUPLICATE_KEY
+from memory.write.provenance import (
+    EARLIEST,
+    counts_since,
+    derived_only_from,
+    live_entry,
+    recorded_since,
+    replacement_change,
+    retired_entry,
+)
 from vectorstore import Entry, Metadata, RevisionConflict
 
-Fields: TypeAlias = Mapping[str, Any]
-MARKS: Final = ("pin", "unpin", "disable", "enable", "tag", "untag", "importance", "expire")
+AttributeFields: TypeAlias = Mapping[str, Any]
+ATTRIBUTE_KINDS: Final = ("pin", "unpin", "disable", "enable", "tag", "untag", "importance", "expire")
 """The kinds of operations that change fields in place."""
-_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
+_FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
 """What hides a memory hides its earlier versions too."""
 
 
-def mark(
+def set_attributes(
     context: WriteContext,
     kind: str,
     ids: Sequence[str] | str,
     namespace: str,
-    new: Callable[[Metadata], Fields],
+    new: Callable[[Metadata], AttributeFields],
     *,
     actor: Actor,
     approved_by: Actor | None = None,
 ) -> Operation | None:
     """Give memories the fields that *new* returns for theirs (None: no value), all or none; None if nothing differs."""
-    wanted = dict.fromkeys(names([ids] if isinstance(ids, str) else ids, "ids"))
-    actor_named(actor, "actor")
+    wanted = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
+    checked_actor(actor, "actor")
     with context.transaction():
         changes = []
-        entries = [live(context, one, namespace) for one in wanted]
+        entries = [live_entry(context, one, namespace) for one in wanted]
         check_may_change(actor, [from_entry(one) for one in entries], kind, approved_by=approved_by)
         for entry in entries:
-            changes += given(context, entry, new(entry.metadata), namespace)
+            changes += patch_attributes(context, entry, new(entry.metadata), namespace)
         if not changes:
             return None
         operation = Operation(
-            context.operation_ids(), kind, actor, aware(context.clock(), context.zone), tuple(changes)
+            context.operation_ids(), kind, actor, to_aware(context.clock(), context.zone), tuple(changes)
         )
         context.operations.add(namespace, operation)
     return operation
 
 
-def given(context: WriteContext, entry: Entry, fields: Fields, namespace: str) -> list[Change]:
+def patch_attributes(
+    context: WriteContext, entry: Entry, fields: AttributeFields, namespace: str
+) -> list[MemoryChange]:
     """Patch *entry* so that it has *fields*; return what changed, nothing if it had them."""
     fields = {name: value for name, value in fields.items() if entry.metadata.get(name) != value}
     if not fields:
         return []
     lane = store_namespace(namespace, CONVERSATION)
-    context.store.patch({entry.id: patched(entry.metadata, fields)}, namespace=lane, expect={entry.id: entry.revision})
-    hide(context, entry.id, fields, namespace)
+    context.store.patch(
+        {entry.id: patched_metadata(entry.metadata, fields)}, namespace=lane, expect={entry.id: entry.revision}
+    )
+    hide_versions(context, entry.id, fields, namespace)
     before = {name: entry.metadata.get(name) for name in fields}
-    return [Change(entry.id, entry.revision, old=before, new=fields)]
+    return [MemoryChange(entry.id, entry.revision, old=before, new=fields)]
 
 
-def hide(context: WriteContext, id: str, new: Fields, namespace: str) -> None:
+def hide_versions(context: WriteContext, id: str, new: AttributeFields, namespace: str) -> None:
     """Let what hides a memory, or does no more, hold for its earlier versions too."""
-    hiding = {name: new[name] for name in _OF_ALL_VERSIONS if name in new}
+    hiding = {name: new[name] for name in _FIELDS_OF_ALL_VERSIONS if name in new}
     if not hiding:
         return
     changed = {}
     for version in context.versions([id], namespace):
         fields = {name: value for name, value in hiding.items() if version.metadata.get(name) != value}
         if fields:
-            changed[version.id] = patched(version.metadata, fields)
+            changed[version.id] = patched_metadata(version.metadata, fields)
     if changed:
         context.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
 
 
-def patched(metadata: Metadata, fields: Fields) -> dict[str, Any]:
+def patched_metadata(metadata: Metadata, fields: AttributeFields) -> dict[str, Any]:
     """Return *metadata* with *fields*; None takes a field away."""
     return {name: value for name, value in {**metadata, **fields}.items() if name not in fields or value is not None}
 
 
-ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 
 
-@counted
-async def correct(
+@tracked_write
+async def correct_memory(
     context: WriteContext,
     id: str,
     text: str,
@@ -114,13 +126,13 @@ async def correct(
 ) -> Report:
     """Put *text* in the place of the memory's; validity stays unless given."""
     context.lifecycle("correct")
-    name(id, "id")
-    actor_named(actor, "actor")
-    flag(sensitive, "sensitive")
+    checked_label(id, "id")
+    checked_actor(actor, "actor")
+    checked_bool(sensitive, "sensitive")
     if expect is not None:
-        whole(expect, "expect", 1)
-    for attempt in range(ATTEMPTS):
-        before = await asyncio.to_thread(live, context, id, namespace)
+        checked_int(expect, "expect", 1)
+    for attempt in range(MAX_ATTEMPTS):
+        before = await asyncio.to_thread(live_entry, context, id, namespace)
         if expect is not None and before.revision != expect:
             raise RevisionConflict(id, namespace, expect, before.revision)
         old = from_entry(before)
@@ -128,48 +140,52 @@ async def correct(
         wanted = replace(
             old,
             text=text,
-            trust=trust_after(actor, old, approved_by=approved_by),
+            trust=trust_after_change(actor, old, approved_by=approved_by),
             valid_from=valid_from or old.valid_from,
             valid_to=valid_to or old.valid_to,
             counts_from=None,
             sensitive=old.sensitive or sensitive,
         )
         rules = replace(context.rules, making=text != old.text, in_place=True)
-        road = Road.into(context, namespace, rules=rules, hidden={id})
-        draft, facts = await drafted(road, before, wanted, actor, argument="correction")
-        if _content(draft.memory) == _content(old):
+        road = WritePipeline.into(context, namespace, rules=rules, hidden={id})
+        draft, facts = await draft_replacement(road, before, wanted, actor, argument="correction")
+        if _comparable_fields(draft.memory) == _comparable_fields(old):
             await road.let_go([before.text])
             return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
         if draft.memory.text == old.text:
             facts = None
         drafts = [draft, *(one for one in facts or () if isinstance(one, Draft))]
-        ready = iter(await embedded(context, drafts, road.ready))
-        texts = [text_of(one.memory) for one in drafts]
+        ready = iter(await embed_drafts(context, drafts, road.ready))
+        texts = [entry_text(one.memory) for one in drafts]
         await road.let_go(texts)
         draft = next(ready)
         facts = None if facts is None else [next(ready) if isinstance(one, Draft) else one for one in facts]
         try:
-            return await asyncio.to_thread(swap, context, "correct", [before], draft, namespace, facts, approved_by)
+            return await asyncio.to_thread(
+                replace_entries, context, "correct", [before], draft, namespace, facts, approved_by
+            )
         except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
             await asyncio.to_thread(context.embedding.forget, texts)  # or it was forgotten
-            if attempt == ATTEMPTS - 1:
+            if attempt == MAX_ATTEMPTS - 1:
                 raise
             continue
     raise AssertionError("unreachable")
 
 
-async def drafted(
-    road: Road, before: Entry, wanted: Memory, actor: Actor, *, argument: str
+async def draft_replacement(
+    road: WritePipeline, before: Entry, wanted: Memory, actor: Actor, *, argument: str
 ) -> tuple[Draft, list[Draft | Report] | None]:
     """Check and judge what is to take the place of *before*, and draft what is made of it.
 
     A policy that says no raises ``RejectedText``.
     """
     context = road.context
-    metadata = {name: value for name, value in wanted.metadata.items() if name != NEAR}  # it was near the old words
-    now = aware(context.clock(), context.zone)
+    metadata = {
+        name: value for name, value in wanted.metadata.items() if name != NEAR_DUPLICATE_KEY
+    }  # it was near the old words
+    now = to_aware(context.clock(), context.zone)
     wanted = replace(wanted, actor=actor, metadata=metadata, id=before.id, recorded_at=now)
-    taken = await road.together([checked(wanted, zone=context.zone, argument=argument)])
+    taken = await road.together([checked_memory(wanted, zone=context.zone, argument=argument)])
     (draft,) = taken.own
     if isinstance(draft, Report):
         await road.let_go([before.text])
@@ -179,7 +195,7 @@ async def drafted(
     return replace(draft, memory=memory), [one for one, _ in taken.made]
 
 
-def swap(
+def replace_entries(
     context: WriteContext,
     kind: str,
     before: Sequence[Entry],
@@ -196,18 +212,18 @@ def swap(
     store = context.lifecycle(kind)
     lane, archive = store_namespace(namespace, CONVERSATION), store_namespace(namespace, ARCHIVE)
     first, *others = before
-    at, begins = new.memory.recorded_at or aware(context.clock(), context.zone), begun(new.memory)
+    at, begins = new.memory.recorded_at or to_aware(context.clock(), context.zone), counts_since(new.memory)
     with store.transaction():
         stale, lines = (
-            ([], []) if facts is None else _replaced(context, first.id, new.memory, facts, namespace, approved_by)
+            ([], []) if facts is None else _outdated_facts(context, first.id, new.memory, facts, namespace, approved_by)
         )
         fresh = [one for one in lines if isinstance(one, Draft)]
         changes = [
-            remarked(first, to_metadata(new.memory)),
-            *(Change(one.id, one.revision, gone=True) for one in (*others, *stale)),
+            replacement_change(first, to_metadata(new.memory)),
+            *(MemoryChange(one.id, one.revision, gone=True) for one in (*others, *stale)),
         ]
-        changes += [Change(one.memory.id) for one in fresh]
-        new, *fresh = current(context, [new, *fresh])
+        changes += [MemoryChange(one.memory.id) for one in fresh]
+        new, *fresh = without_stale_vectors(context, [new, *fresh])
         old = []  # as they are now: they may have been embedded anew since they were read
         for seen, now in zip(before, store.get([one.id for one in before], namespace=lane), strict=True):
             if now is None or now.revision != seen.revision:
@@ -219,10 +235,10 @@ def swap(
         ]
         expect = {**{entry.id: 0 for entry in written}, first.id: first.revision}
         store.upsert(written, namespace=lane, expect=expect)
-        store.upsert([retired(one, at, counts_to=begins) for one in (*old, *stale)], namespace=archive)
+        store.upsert([retired_entry(one, at, counts_to=begins) for one in (*old, *stale)], namespace=archive)
         if others or stale:
             store.delete([one.id for one in (*others, *stale)], namespace=lane)
-        hide(context, first.id, changes[0].new, namespace)
+        hide_versions(context, first.id, changes[0].new, namespace)
         context.log(namespace, new.memory.operation or "", kind, new.memory.actor, changes)
     there = iter(fresh)
     made = (
@@ -232,7 +248,7 @@ def swap(
     return replace(new.report(), made=tuple(made), retired=tuple(one.id for one in stale))
 
 
-def _replaced(
+def _outdated_facts(
     context: WriteContext,
     id: str,
     new: Memory,
@@ -241,30 +257,34 @@ def _replaced(
     approved_by: Actor | None,
 ) -> tuple[list[Entry], list[Draft | Report]]:
     """Return what leans on the old words of *id* alone, and what becomes of *facts* beside it."""
-    leaning = {one.id: from_entry(one) for one in derived_alone(context, id, namespace)}
+    leaning = {one.id: from_entry(one) for one in derived_only_from(context, id, namespace)}
     spared = {one for one, memory in leaning.items() if not may_change(new.actor, memory, approved_by=approved_by)}
     lines: list[Draft | Report] = []
     for fact in facts:
         again = fact.memory if isinstance(fact, Draft) else None
-        same = None if again is None else next((one for one in leaning.values() if _says(one) == _says(again)), None)
+        same = (
+            None
+            if again is None
+            else next((one for one in leaning.values() if _statement(one) == _statement(again)), None)
+        )
         if same is not None:
             spared.add(same.id)
             lines.append(Report(Outcome.DUPLICATE, same.id, "known already", of=same.id))
         else:
             lines.append(fact)
-    return derived_alone(context, id, namespace, spared) if leaning else [], lines
+    return derived_only_from(context, id, namespace, spared) if leaning else [], lines
 
 
-def _says(memory: Memory) -> tuple[object, ...]:
+def _statement(memory: Memory) -> tuple[object, ...]:
     return (memory.text.strip(), memory.kind, memory.speaker, memory.derived_from)
 
 
-def _content(memory: Memory) -> tuple[object, ...]:
-    metadata = {name: value for name, value in memory.metadata.items() if name != NEAR}
+def _comparable_fields(memory: Memory) -> tuple[object, ...]:
+    metadata = {name: value for name, value in memory.metadata.items() if name != NEAR_DUPLICATE_KEY}
     return (memory.text, memory.kind, memory.tags, memory.valid_from, memory.valid_to, memory.sensitive, metadata)
 
 
-def end(
+def end_memory(
     context: WriteContext,
     id: str,
     valid_to: datetime | None,
@@ -275,31 +295,31 @@ def end(
 ) -> Report:
     """Let a memory hold until *valid_to*, or (None) without an end. The version before counts for no time at all."""
     store = context.lifecycle("end")
-    name(id, "id")
-    actor_named(actor, "actor")
+    checked_label(id, "id")
+    checked_actor(actor, "actor")
     with store.transaction():
-        before = live(context, id, namespace)
+        before = live_entry(context, id, namespace)
         old = from_entry(before)
         check_may_change(actor, [old], "end", approved_by=approved_by)
-        ended = checked(replace(old, valid_to=valid_to, counts_from=None), zone=context.zone, argument="ended")
+        ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=context.zone, argument="ended")
         if ended.valid_to == old.valid_to:
             return Report(Outcome.DUPLICATE, id, "nothing differs")
         new = replace(
             ended,
-            recorded_at=aware(context.clock(), context.zone),
-            counts_from=since(old) or ALWAYS,
+            recorded_at=to_aware(context.clock(), context.zone),
+            counts_from=recorded_since(old) or EARLIEST,
             supersedes=archived_id(id, before.revision),
             operation=context.operation_ids(),
             actor=actor,
         )
         space = context.embedding.follow()
         draft = Draft(new, vector=before.vector, no_vector=before.no_vector, space=space)
-        swap(context, "end", [before], draft, namespace)
+        replace_entries(context, "end", [before], draft, namespace)
     return draft.report()
 
 
-@counted
-async def merge(
+@tracked_write
+async def merge_memories(
     context: WriteContext,
     ids: Sequence[str],
     text: str,
@@ -311,35 +331,35 @@ async def merge(
 ) -> Report:
     """Put *text* in the place of the first memory's and archive the others."""
     context.lifecycle("merge")
-    wanted = names(ids, "ids")
-    actor_named(actor, "actor")
-    flag(sensitive, "sensitive")
+    wanted = checked_labels(ids, "ids")
+    checked_actor(actor, "actor")
+    checked_bool(sensitive, "sensitive")
     if len(wanted) < 2 or len(set(wanted)) < len(wanted):
         raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
-    for attempt in range(ATTEMPTS):
-        before = await asyncio.to_thread(_all_live, context, wanted, namespace)
+    for attempt in range(MAX_ATTEMPTS):
+        before = await asyncio.to_thread(_live_entries, context, wanted, namespace)
         memories = [from_entry(one) for one in before]
         check_may_change(actor, memories, "merge", approved_by=approved_by)
-        merged = together(memories, text)
+        merged = merged_memory(memories, text)
         merged = replace(
-            merged, trust=Trust.least([merged.trust, trust_of(actor)]), sensitive=merged.sensitive or sensitive
+            merged, trust=Trust.least([merged.trust, actor_trust(actor)]), sensitive=merged.sensitive or sensitive
         )
         rules = replace(context.rules, making=False, in_place=True)  # what was made of them is not wrong by it
-        road = Road.into(context, namespace, rules=rules, hidden=set(wanted))
-        draft, _ = await drafted(road, before[0], merged, actor, argument="merged")
-        (ready,) = await embedded(context, [draft], road.ready)
-        await road.let_go([text_of(draft.memory)])
+        road = WritePipeline.into(context, namespace, rules=rules, hidden=set(wanted))
+        draft, _ = await draft_replacement(road, before[0], merged, actor, argument="merged")
+        (ready,) = await embed_drafts(context, [draft], road.ready)
+        await road.let_go([entry_text(draft.memory)])
         try:
-            return await asyncio.to_thread(swap, context, "merge", before, ready, namespace)
+            return await asyncio.to_thread(replace_entries, context, "merge", before, ready, namespace)
         except RevisionConflict:  # one of them was changed meanwhile, or forgotten
-            await asyncio.to_thread(context.embedding.forget, [text_of(draft.memory)])
-            if attempt == ATTEMPTS - 1:
+            await asyncio.to_thread(context.embedding.forget, [entry_text(draft.memory)])
+            if attempt == MAX_ATTEMPTS - 1:
                 raise
             continue
     raise AssertionError("unreachable")
 
 
-def together(memories: Sequence[Memory], text: str) -> Memory:
+def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
     """Return what *memories* are as one: place, speaker and time of the first, and of the rest what is safe.
 
     Tags of all; pinned or sensitive if one is; the greatest importance, the earliest expiry, the least trust; valid
@@ -370,5 +390,5 @@ def together(memories: Sequence[Memory], text: str) -> Memory:
     )
 
 
-def _all_live(context: WriteContext, ids: Sequence[str], namespace: str) -> list[Entry]:
-    return [live(context, one, namespace) for one in ids]
+def _live_entries(context: WriteContext, ids: Sequence[str], namespace: str) -> list[Entry]:
+    return [live_entry(context, one, namespace) for one in ids]

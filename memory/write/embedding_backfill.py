@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memory.partitions import lane_of
+from memory.partitions import parse_store_namespace
 from memory.results import Outcome, Report
-from memory.write.access_control import NOT_SENT, may_embed_entry
+from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
 from memory.write.context import WriteContext
-from memory.write.embedding_service import Embedded
+from memory.write.embedding_service import EmbeddingResult
 from vectorstore import Entry, RevisionConflict
 
-BATCH = 256
-_BLAMED = 16
+BACKFILL_BATCH = 256
+_MAX_FAILED_TEXTS = 16
 """Texts that the embedder failed at one by one, after which it is the embedder that is to blame."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Flushed:
+class BackfillReport:
     """What became of what was pending: *embedded* entries got their vector, *without* never get one.
 
     *lines* are of those of which there is more to say: of a text too long for the embedder only the beginning is in
@@ -45,54 +45,57 @@ class Flushed:
         return tuple(line for line in self.lines if line.deferred is not None)
 
 
-class _Stopped(Exception):
+class _EmbedderStopped(Exception):
     """It is the embedder that does not work."""
 
 
-def lanes_of(context: WriteContext, namespace: str | None) -> list[str]:
+def partitions_of(context: WriteContext, namespace: str | None) -> list[str]:
     """Return the store namespaces of a user, or of all."""
     lanes = context.store.namespaces()
-    return lanes if namespace is None else [lane for lane in lanes if lane_of(lane)[0] == namespace]
+    return lanes if namespace is None else [lane for lane in lanes if parse_store_namespace(lane)[0] == namespace]
 
 
-def count(context: WriteContext, namespace: str | None) -> int:
+def count_pending(context: WriteContext, namespace: str | None) -> int:
     """Return how many entries have no vector and no reason for none."""
-    return sum(1 for lane in lanes_of(context, namespace) for _ in context.store.scan(namespace=lane, embedded=False))
+    return sum(
+        1 for lane in partitions_of(context, namespace) for _ in context.store.scan(namespace=lane, embedded=False)
+    )
 
 
-async def flush(
+async def embed_pending(
     context: WriteContext, namespace: str | None, *, limit: int | None = None, patient: bool = True
-) -> Flushed:
+) -> BackfillReport:
     """Embed what is pending, batch by batch (at most *limit* entries); say what became of it.
 
     It stops when the embedder fails; a text that it cannot embed, and what was corrected meanwhile, is passed over.
     """
-    filler = _Filler(context, patient=patient)
-    for lane in await asyncio.to_thread(lanes_of, context, namespace):
+    filler = _Backfill(context, patient=patient)
+    for lane in await asyncio.to_thread(partitions_of, context, namespace):
         after: str | None = None
         while limit is None or filler.embedded < limit:
-            batch = await asyncio.to_thread(_page, context, lane, after)
+            batch = await asyncio.to_thread(_pending_page, context, lane, after)
             if not batch:
                 break
             after = batch[-1].id
             try:
                 await filler.fill(lane, batch)
-            except _Stopped:
+            except _EmbedderStopped:
                 return filler.flushed()
     return filler.flushed()
 
 
-async def catch_up(
+async def embed_pending_quietly(
     context: WriteContext, namespace: str | None, *, limit: int | None = None, patient: bool = True
 ) -> int:
-    """As ``flush`` where nobody reads the lines: what was cut is in the log; return how many got their vector."""
-    flushed = await flush(context, namespace, limit=limit, patient=patient)
+    """As ``embed_pending`` where nobody reads the lines: what was cut is in the log; return how many got their
+    vector."""
+    flushed = await embed_pending(context, namespace, limit=limit, patient=patient)
     if flushed.truncated:
         _log.warning("%d texts that waited were cut: the beginning alone is in the vector", flushed.truncated)
     return flushed.embedded
 
 
-class _Filler:
+class _Backfill:
     """Fills batches; finds the text that is to blame where one of them fails as a whole."""
 
     def __init__(self, context: WriteContext, *, patient: bool) -> None:
@@ -103,9 +106,9 @@ class _Filler:
         self._patient = patient
         self._blamed = 0
 
-    def flushed(self) -> Flushed:
+    def flushed(self) -> BackfillReport:
         """Return what was done."""
-        return Flushed(self.embedded, self._without, tuple(self._lines))
+        return BackfillReport(self.embedded, self._without, tuple(self._lines))
 
     async def fill(self, lane: str, batch: Sequence[Entry]) -> None:
         """Give *batch* its vectors; raise where nothing can be embedded."""
@@ -113,7 +116,7 @@ class _Filler:
             return
         shortest = min(batch, key=lambda entry: len(entry.text))
         if len(batch) == 1 or self._context.embedding.resting or not await self._filled(lane, [shortest]):
-            raise _Stopped
+            raise _EmbedderStopped
         await self._halves(lane, [entry for entry in batch if entry is not shortest])
 
     async def _halves(self, lane: str, batch: Sequence[Entry]) -> None:
@@ -126,22 +129,22 @@ class _Filler:
                 continue
             self._lines.append(Report(Outcome.STORED, part[0].id, deferred=self._context.embedding.problem))
             self._blamed += 1
-            if self._blamed >= _BLAMED:
-                raise _Stopped
+            if self._blamed >= _MAX_FAILED_TEXTS:
+                raise _EmbedderStopped
 
     async def _filled(self, lane: str, batch: Sequence[Entry]) -> bool:
         with self._context.under_way.write():
             embedding = self._context.embedding
             sent = [place for place, entry in enumerate(batch) if may_embed_entry(entry, embedding.embedder)]
             made = await embedding.vectors([batch[place].text for place in sent], patient=self._patient)
-            made = made.among(len(batch), sent, NOT_SENT)
+            made = made.among(len(batch), sent, SENSITIVE_REASON)
             if made.deferred is None:
                 await asyncio.to_thread(self._fill, lane, batch, made)
         return made.deferred is None
 
-    def _fill(self, lane: str, batch: Sequence[Entry], made: Embedded) -> None:
+    def _fill(self, lane: str, batch: Sequence[Entry], made: EmbeddingResult) -> None:
         try:
-            made = _put(self._context, lane, batch, made)
+            made = _store_vectors(self._context, lane, batch, made)
         except RevisionConflict:  # one was corrected or forgotten meanwhile; the others are still to be filled
             if len(batch) == 1:
                 self._context.embedding.forget([batch[0].text])
@@ -159,11 +162,11 @@ class _Filler:
                 self._lines.append(Report(Outcome.STORED, entry.id, kept=cut.kept, total=cut.of))
 
 
-def _page(context: WriteContext, lane: str, after: str | None) -> list[Entry]:
-    return list(islice(context.store.scan(namespace=lane, after=after, embedded=False), BATCH))
+def _pending_page(context: WriteContext, lane: str, after: str | None) -> list[Entry]:
+    return list(islice(context.store.scan(namespace=lane, after=after, embedded=False), BACKFILL_BATCH))
 
 
-def _put(context: WriteContext, lane: str, batch: Sequence[Entry], made: Embedded) -> Embedded:
+def _store_vectors(context: WriteContext, lane: str, batch: Sequence[Entry], made: EmbeddingResult) -> EmbeddingResult:
     """Store what *made* has for *batch*; return what of it was stored, which is nothing after a switch."""
     expect = {entry.id: entry.revision for entry in batch}
     with context.transaction():

@@ -20,7 +20,7 @@ import numpy as np
 
 from memory.embedders.cache import CachedEmbedder
 from memory.embedders.cache_sqlite import MAX_BYTES, SqliteEmbeddingCache
-from memory.embedders.fingerprint import agree, named_for, nearness, probe
+from memory.embedders.fingerprint import is_same_model, is_space_of, probe_embedder, probe_similarity
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -31,9 +31,9 @@ from memory.embedders.protocol import (
     forget_texts,
 )
 from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
-from memory.http.redaction import redacted
-from memory.tables.embedder_probes import InMemoryProbes, Probes, Rows, SqliteProbes
-from memory.write.in_flight import UnderWay
+from memory.http.redaction import redact_line
+from memory.tables.embedder_probes import EmbedderProbes, InMemoryEmbedderProbes, ProbeVectors, SqliteEmbedderProbes
+from memory.write.in_flight import WritesInFlight
 from vectorstore import Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
 
 
@@ -67,7 +67,7 @@ class EmbeddingSettings:
             raise ArgumentError("mismatch", self.mismatch, "'raise' or 'words' is needed")
 
 
-def checked_settings(settings: object) -> EmbeddingSettings:
+def checked_embedding_settings(settings: object) -> EmbeddingSettings:
     """Return *settings* if they are ``EmbeddingSettings``; None are the usual ones."""
     if settings is not None and not isinstance(settings, EmbeddingSettings):
         raise ArgumentError("embedding_settings", settings, "EmbeddingSettings are needed, or None")
@@ -75,14 +75,14 @@ def checked_settings(settings: object) -> EmbeddingSettings:
 
 
 NOTHING_TO_EMBED = "nothing to embed"
-ZEROS = "it gave a vector of zeros"
+ZERO_VECTOR = "it gave a vector of zeros"
 NO_EMBEDDER = "no embedder is configured"
-REFUSED = "the embedder refused it"
-SWITCHED = "the memory was switched to another embedder meanwhile"
+EMBEDDER_REFUSED = "the embedder refused it"
+SPACE_SWITCHED = "the memory was switched to another embedder meanwhile"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Embedded:
+class EmbeddingResult:
     """A vector for each text or None; *reasons* say why one never has one, *deferred* why all must wait.
 
     By place: *refused* says which texts the embedder refused and why (they wait, by themselves), *truncated* which it
@@ -97,7 +97,7 @@ class Embedded:
     space: Space | None = None
 
     @classmethod
-    def later(cls, count: int, why: str) -> Embedded:
+    def later(cls, count: int, why: str) -> EmbeddingResult:
         """Return *count* texts whose vectors are still to come."""
         return cls((None,) * count, (None,) * count, why)
 
@@ -105,7 +105,7 @@ class Embedded:
         """Return why the text at *place* has no vector yet; None when it has one or never will."""
         return self.refused.get(place) or self.deferred
 
-    def among(self, count: int, places: Sequence[int], reason: str) -> Embedded:
+    def among(self, count: int, places: Sequence[int], reason: str) -> EmbeddingResult:
         """Return the same as part of *count* texts: these are at *places*, the others get no vector for *reason*."""
         vectors: list[Vector | None] = [None] * count
         reasons: list[str | None] = [reason] * count
@@ -119,7 +119,7 @@ class Embedded:
             truncated={places[old]: cut for old, cut in self.truncated.items()},
         )
 
-    def part(self, places: Sequence[int]) -> Embedded:
+    def part(self, places: Sequence[int]) -> EmbeddingResult:
         """Return the same of some of the texts, in the order of *places*."""
         return replace(
             self,
@@ -130,19 +130,19 @@ class Embedded:
         )
 
 
-def embedded(made: Embeddings, space: Space) -> Embedded:
+def embedding_result(made: Embeddings, space: Space) -> EmbeddingResult:
     """Return an embedder's answer as it is stored."""
     filled = [bool(row.any()) for row in made.vectors]
     never = [None if some or place in made.refused else NOTHING_TO_EMBED for place, some in enumerate(filled)]
     vectors = tuple(row.copy() if some else None for row, some in zip(made.vectors, filled, strict=True))
-    refused = {place: f"{REFUSED}: {redacted(why)}" for place, why in made.refused.items()}
-    return Embedded(vectors, tuple(never), None, refused, dict(made.truncated), space)
+    refused = {place: f"{EMBEDDER_REFUSED}: {redact_line(why)}" for place, why in made.refused.items()}
+    return EmbeddingResult(vectors, tuple(never), None, refused, dict(made.truncated), space)
 
 
-async def asked_once(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+async def embed_distinct(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
     """Return *embedder*'s checked answer; a text that stands there twice is given to it once."""
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    made = checked(await embed_detailed(embedder, list(places), kind), list(places))
+    made = checked_embeddings(await embed_detailed(embedder, list(places), kind), list(places))
     if len(places) == len(texts):
         return made
     at = [places[text] for text in texts]
@@ -153,7 +153,7 @@ async def asked_once(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKi
     )
 
 
-def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:
+def checked_embeddings(made: Embeddings, texts: Sequence[str]) -> Embeddings:
     """Return *made* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
     try:
         rows = np.asarray(made.vectors, dtype=np.float32)
@@ -164,17 +164,19 @@ def checked(made: Embeddings, texts: Sequence[str]) -> Embeddings:
     if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
         raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
     empty = {
-        place: ZEROS for place in np.flatnonzero(~rows.any(axis=1)).tolist() if any(map(str.isalnum, texts[place]))
+        place: ZERO_VECTOR
+        for place in np.flatnonzero(~rows.any(axis=1)).tolist()
+        if any(map(str.isalnum, texts[place]))
     }
     return Embeddings(rows, made.truncated, {**empty, **made.refused})
 
 
-_WORDS_ALONE = "searched by words alone"
+_WORDS_ONLY_NOTE = "searched by words alone"
 
 _log = logging.getLogger(__name__)
 
 
-class Embedding:
+class EmbeddingService:
     """An embedder (or none) for one store; sets the store's space on first use. Any task may call.
 
     *problem* is why the last try to embed failed, None where it did not. *under_way* knows the writes that have begun.
@@ -188,9 +190,9 @@ class Embedding:
         settings: EmbeddingSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.settings = checked_settings(settings)
+        self.settings = checked_embedding_settings(settings)
         self.problem: str | None = None
-        self.under_way = UnderWay()
+        self.under_way = WritesInFlight()
         self._store = store
         self._lasting = lifecycle_of(store)
         self._clock = clock
@@ -202,9 +204,9 @@ class Embedding:
                 reason = "a store without the lifecycle part needs its space when it is made"
                 raise UnsupportedError("embedder", reason)
             if self.settings.mismatch == "raise":
-                _check_name(store.space, embedder)
+                _check_fingerprint(store.space, embedder)
         database = None if self._lasting is None else self._lasting.database
-        self.probes: Probes = InMemoryProbes() if database is None else SqliteProbes(database)
+        self.probes: EmbedderProbes = InMemoryEmbedderProbes() if database is None else SqliteEmbedderProbes(database)
         limit = self.settings.cache_bytes or MAX_BYTES
         self._cache = None if database is None else SqliteEmbeddingCache(database, max_bytes=limit)
         self.embedder = embedder if embedder is None else self._kept(embedder)
@@ -214,34 +216,34 @@ class Embedding:
         """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
         return self._clock() < self._rests_until or self.under_way.closing
 
-    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> Embedded:
+    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> EmbeddingResult:
         """Return the vectors of *texts* for storing; raises nothing but cancellation. *patient*: without a limit."""
         if not texts:
-            return Embedded((), ())
+            return EmbeddingResult((), ())
         if self.embedder is None:
-            return Embedded.later(len(texts), NO_EMBEDDER)
+            return EmbeddingResult.later(len(texts), NO_EMBEDDER)
         patience = None if patient else self.settings.write_patience + self.settings.per_text * len(texts)
         try:
             made, space = await self._asked(self.embedder, texts, "document", patience)
         except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
             if not isinstance(error, EmbedderMismatch):  # which is nobody's failure, and is in the item's line
                 _log.warning("embedding failed: %s", type(error).__name__)
-            return Embedded.later(len(texts), self._failed(error))
-        return embedded(made, space)
+            return EmbeddingResult.later(len(texts), self._failed(error))
+        return embedding_result(made, space)
 
     async def queries(self, texts: Sequence[str]) -> tuple[dict[str, Vector], str | None]:
         """Return the vectors of a question's wordings, and a note where words alone must do."""
         if self.embedder is None:
-            return {}, f"{_WORDS_ALONE}: {NO_EMBEDDER}"
+            return {}, f"{_WORDS_ONLY_NOTE}: {NO_EMBEDDER}"
         if not texts or self._store.space is None:
-            return {}, None if not texts else f"{_WORDS_ALONE}: nothing has a vector yet"
+            return {}, None if not texts else f"{_WORDS_ONLY_NOTE}: nothing has a vector yet"
         try:
             made, _ = await self._asked(self.embedder, texts, "query", self.settings.question_patience)
         except Exception as error:  # as in vectors(): a failing embedder degrades the recall and says so
-            return {}, f"{_WORDS_ALONE}: {self._failed(error)}"
+            return {}, f"{_WORDS_ONLY_NOTE}: {self._failed(error)}"
         found = {text: row for text, row in zip(texts, made.vectors, strict=True) if row.any()}
         refused = next(iter(made.refused.values()), None)
-        return found, f"{_WORDS_ALONE}: the embedder refused: {refused}" if refused and not found else None
+        return found, f"{_WORDS_ONLY_NOTE}: the embedder refused: {refused}" if refused and not found else None
 
     async def mismatch(self) -> str | None:
         """Ask the embedder for the probes; return why its vectors are not the memory's, None where they are.
@@ -252,10 +254,10 @@ class Embedding:
         if embedder is None or space is None:
             return None
         try:
-            _check_name(space, embedder)
+            _check_fingerprint(space, embedder)
             known = await asyncio.to_thread(self.probes.get, space.fingerprint)
             if known is not None:
-                _check_probes(embedder, known, await probe(embedder))
+                _check_probes(embedder, known, await probe_embedder(embedder))
         except EmbedderMismatch as error:
             return str(error)
         return None
@@ -270,11 +272,11 @@ class Embedding:
             self._lasting.set_space(recorded)
         return self._store.space
 
-    def still(self, made: Embedded) -> Embedded:
+    def still(self, made: EmbeddingResult) -> EmbeddingResult:
         """Return *made* if its vectors may be stored, else as still to come; in the transaction that stores them."""
         if made.space is None or self.follow() == made.space:
             return made
-        return Embedded.later(len(made.vectors), SWITCHED)
+        return EmbeddingResult.later(len(made.vectors), SPACE_SWITCHED)
 
     def use(self, embedder: Embedder, space: Space) -> None:
         """Go on with *embedder*, whose vectors the store has now."""
@@ -306,7 +308,7 @@ class Embedding:
 
     def _failed(self, error: Exception) -> str:
         self._trusted = None  # what comes back may be another model
-        said = str(error) if isinstance(error, EmbedderMismatch) else redacted(str(error)) or type(error).__name__
+        said = str(error) if isinstance(error, EmbedderMismatch) else redact_line(str(error)) or type(error).__name__
         self.problem = said if isinstance(error, EmbedderMismatch) else f"the embedder failed: {said}"
         return self.problem
 
@@ -337,18 +339,20 @@ class Embedding:
 
     async def _embed(self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind) -> tuple[Embeddings, Space]:
         space = self._store.space
-        if space is not None and not named_for(space, embedder):  # it may have been switched to this one elsewhere
+        if space is not None and not is_space_of(space, embedder):  # it may have been switched to this one elsewhere
             space = await asyncio.to_thread(self.follow)
-            _check_name(space, embedder)
-        async with _beside(probe(embedder) if self._trusted is None or self._trusted != space else None) as probing:
-            made = await asked_once(embedder, texts, kind)
+            _check_fingerprint(space, embedder)
+        async with _running_beside(
+            probe_embedder(embedder) if self._trusted is None or self._trusted != space else None
+        ) as probing:
+            made = await embed_distinct(embedder, texts, kind)
             seen = None if probing is None else await probing
         if seen is not None or space is None:
             return made, await asyncio.to_thread(self._settle, embedder, made.vectors.shape[1], seen)
-        _check_length(space, embedder, made.vectors.shape[1])
+        _check_dimension(space, embedder, made.vectors.shape[1])
         return made, space
 
-    def _settle(self, embedder: Embedder, dimension: int, seen: Rows | None) -> Space:
+    def _settle(self, embedder: Embedder, dimension: int, seen: ProbeVectors | None) -> Space:
         """Hold what the embedder gave against what the memory was filled with; the first to come is recorded."""
         if self._store.space is None and self._lasting is not None:
             try:
@@ -357,36 +361,36 @@ class Embedding:
                 raise EmbedderMismatch(str(error.recorded), f"{embedder.fingerprint} ({dimension})") from error
         space = self._store.space
         assert space is not None
-        _check_name(space, embedder)
-        _check_length(space, embedder, dimension)
+        _check_fingerprint(space, embedder)
+        _check_dimension(space, embedder, dimension)
         if seen is not None:
             _check_probes(embedder, self.probes.first(space.fingerprint, seen), seen)
             self._trusted = space
         return space
 
 
-def _check_name(space: Space | None, embedder: Embedder) -> None:
-    if space is not None and not named_for(space, embedder):
+def _check_fingerprint(space: Space | None, embedder: Embedder) -> None:
+    if space is not None and not is_space_of(space, embedder):
         raise EmbedderMismatch(space.fingerprint, embedder.fingerprint)
 
 
-def _check_length(space: Space, embedder: Embedder, dimension: int) -> None:
+def _check_dimension(space: Space, embedder: Embedder, dimension: int) -> None:
     if space.dimension != dimension:
         raise EmbedderMismatch(str(space), f"{embedder.fingerprint} ({dimension} dimensions)")
 
 
-def _check_probes(embedder: Embedder, known: Rows, seen: Rows) -> None:
-    if not agree(known, seen):
-        raise EmbedderChanged(embedder.fingerprint, nearness(known, seen))
+def _check_probes(embedder: Embedder, known: ProbeVectors, seen: ProbeVectors) -> None:
+    if not is_same_model(known, seen):
+        raise EmbedderChanged(embedder.fingerprint, probe_similarity(known, seen))
 
 
 @asynccontextmanager
-async def _beside(work: Any) -> AsyncIterator[asyncio.Task[Rows] | None]:
+async def _running_beside(work: Any) -> AsyncIterator[asyncio.Task[ProbeVectors] | None]:
     """Run *work* beside the block; it does not outlive it, and its failure is the block's to see."""
     if work is None:
         yield None
         return
-    task: asyncio.Task[Rows] = asyncio.ensure_future(work)
+    task: asyncio.Task[ProbeVectors] = asyncio.ensure_future(work)
     try:
         yield task
     finally:

@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class UnderWay:
+class WritesInFlight:
     """Counts writes; knows the embeddings that they wait for. Any thread and event loop may call."""
 
     def __init__(self) -> None:
@@ -61,22 +61,22 @@ class UnderWay:
             self.closing = True
             for limit, loop in self._waits.items():
                 with suppress(RuntimeError):  # a loop that was closed with the work in it
-                    loop.call_soon_threadsafe(_expire, limit, loop)
+                    loop.call_soon_threadsafe(_expire_now, limit, loop)
 
 
-class Writing(Protocol):
+class TracksWrites(Protocol):
     """What knows which writes are under way."""
 
     @property
-    def under_way(self) -> UnderWay:
+    def under_way(self) -> WritesInFlight:
         """The writes that have begun."""
         ...
 
 
-W = TypeVar("W", bound=Writing)
+W = TypeVar("W", bound=TracksWrites)
 
 
-def counted(function: Callable[Concatenate[W, P], Awaitable[T]]) -> Callable[Concatenate[W, P], Awaitable[T]]:
+def tracked_write(function: Callable[Concatenate[W, P], Awaitable[T]]) -> Callable[Concatenate[W, P], Awaitable[T]]:
     """Wrap a write path, whose first argument is its context, so that closing the memory waits for it."""
 
     @functools.wraps(function)
@@ -87,6 +87,6 @@ def counted(function: Callable[Concatenate[W, P], Awaitable[T]]) -> Callable[Con
     return wrapped
 
 
-def _expire(limit: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
+def _expire_now(limit: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
     with suppress(RuntimeError):  # it has ended meanwhile
         limit.reschedule(loop.time())

@@ -14,24 +14,24 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from memory.codec import text_of
+from memory.codec import entry_text
 from memory.errors import ArgumentError, DuplicateKey
 from memory.models import Memory
 from memory.results import Outcome, Report
-from memory.validation import checked
-from memory.write.access_control import NOT_SENT, may_embed
-from memory.write.commit import Draft, draft, known, put
+from memory.validation import checked_memory
+from memory.write.access_control import SENSITIVE_REASON, may_embed
+from memory.write.commit import Draft, known_reports, make_draft, store_drafts
 from memory.write.context import WriteContext
-from memory.write.embedding_service import Embedded
-from memory.write.in_flight import counted
-from memory.write.policy_runner import Judged, Rules, judge_turn, judge_turns
-from memory.write.provenance import entitled, named_by
-from memory.write.similar_memories import StoredMemories
+from memory.write.embedding_service import EmbeddingResult
+from memory.write.in_flight import tracked_write
+from memory.write.policy_runner import PolicyResult, PolicyRules, apply_policies_to_turn, apply_policies_to_turns
+from memory.write.provenance import authorize_memories, referenced_ids
+from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import VectorStore
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class PipelineResult:
     """What becomes of memories that came together: for each its draft or its line, and what is *made* of them.
 
     What is made comes with the places of those it was made from.
@@ -42,13 +42,13 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Road:
+class WritePipeline:
     """The road into one *namespace*; *stored* is what the policies see of it, None where none of them looks."""
 
     context: WriteContext
     namespace: str
-    rules: Rules
-    stored: StoredMemories | None = None
+    rules: PolicyRules
+    stored: SimilarMemoryLookup | None = None
 
     @classmethod
     def into(
@@ -56,18 +56,20 @@ class Road:
         context: WriteContext,
         namespace: str,
         *,
-        rules: Rules | None = None,
+        rules: PolicyRules | None = None,
         hidden: Container[str] = frozenset(),
         beside: VectorStore | None = None,
         own: bool = True,
-    ) -> Road:
-        """Return the road for one batch; the rest as ``StoredMemories``."""
+    ) -> WritePipeline:
+        """Return the road for one batch; the rest as ``SimilarMemoryLookup``."""
         rules = context.rules if rules is None else rules
-        stored = StoredMemories(context, namespace, hidden=hidden, beside=beside, own=own) if rules.looking else None
+        stored = (
+            SimilarMemoryLookup(context, namespace, hidden=hidden, beside=beside, own=own) if rules.looking else None
+        )
         return cls(context, namespace, rules, stored)
 
     @property
-    def ready(self) -> Mapping[str, Embedded]:
+    def ready(self) -> Mapping[str, EmbeddingResult]:
         """Answers for texts that were embedded on the way."""
         return MappingProxyType({}) if self.stored is None else self.stored.ready
 
@@ -82,26 +84,28 @@ class Road:
         if unused := self.unused(stored):
             await asyncio.to_thread(self.context.embedding.forget, unused)
 
-    async def judged(self, memories: Sequence[Memory]) -> tuple[list[Judged], list[Judged]]:
+    async def judged(self, memories: Sequence[Memory]) -> tuple[list[PolicyResult], list[PolicyResult]]:
         """Return what the policies make of *memories*, which came together, and what they make beside them."""
-        return await judge_turn(memories, self.rules, self.stored)
+        return await apply_policies_to_turn(memories, self.rules, self.stored)
 
-    async def together(self, memories: Sequence[Memory]) -> Taken:
+    async def together(self, memories: Sequence[Memory]) -> PipelineResult:
         """Take *memories*, which came together."""
         judged, made = await self.judged(memories)
         return (await self._drafts([(judged, made)]))[0]
 
-    async def apart(self, turns: Sequence[Sequence[Memory]]) -> list[Taken]:
+    async def apart(self, turns: Sequence[Sequence[Memory]]) -> list[PipelineResult]:
         """Take *turns*, none of which is seen beside another or beside what is stored; a few at once."""
-        return await self._drafts(await judge_turns(turns, self.rules))
+        return await self._drafts(await apply_policies_to_turns(turns, self.rules))
 
-    async def _drafts(self, judged: Sequence[tuple[Sequence[Judged], Sequence[Judged]]]) -> list[Taken]:
+    async def _drafts(
+        self, judged: Sequence[tuple[Sequence[PolicyResult], Sequence[PolicyResult]]]
+    ) -> list[PipelineResult]:
         keyed = any(one.memory is not None and one.memory.key is not None for own, _ in judged for one in own)
         if keyed:  # which id a key has is looked up
             return await asyncio.to_thread(lambda: [self._taken(*one) for one in judged])
         return [self._taken(*one) for one in judged]
 
-    def _taken(self, judged: Sequence[Judged], made: Sequence[Judged]) -> Taken:
+    def _taken(self, judged: Sequence[PolicyResult], made: Sequence[PolicyResult]) -> PipelineResult:
         own = [self._drafted(one, one.memory) for one in judged]
         facts = []
         for one in made:
@@ -110,52 +114,52 @@ class Road:
             if memory is not None:
                 memory = replace(memory, derived_from=tuple(dict.fromkeys((*memory.derived_from, *ids))))
             facts.append((self._drafted(one, memory), one.places))
-        return Taken(own, facts)
+        return PipelineResult(own, facts)
 
-    def _drafted(self, judged: Judged, memory: Memory | None) -> Draft | Report:
+    def _drafted(self, judged: PolicyResult, memory: Memory | None) -> Draft | Report:
         if memory is None:
             return Report(judged.outcome, judged.of or "", judged.reason, of=judged.of)
-        made = draft(self.context, memory, self.namespace)
+        made = make_draft(self.context, memory, self.namespace)
         if judged.outcome is Outcome.STORED and not judged.reason and judged.of is None:
             return made
         return replace(made, outcome=judged.outcome, reason=judged.reason, spans=judged.spans, of=judged.of)
 
 
-async def embedded(
-    context: WriteContext, drafts: Sequence[Draft], ready: Mapping[str, Embedded] = MappingProxyType({})
+async def embed_drafts(
+    context: WriteContext, drafts: Sequence[Draft], ready: Mapping[str, EmbeddingResult] = MappingProxyType({})
 ) -> list[Draft]:
     """Return *drafts* with their vectors, or with the reason why there are none.
 
     What is sensitive is not given to a remote embedder. *ready* are answers, of a text each, that were had before.
     """
-    texts = [text_of(one.memory) for one in drafts]
+    texts = [entry_text(one.memory) for one in drafts]
     may = [may_embed(one.memory, context.embedding.embedder) for one in drafts]
     asked = [place for place, text in enumerate(texts) if may[place] and text not in ready]
     made = await context.embedding.vectors([texts[place] for place in asked])
-    made = made.among(len(drafts), asked, NOT_SENT)
+    made = made.among(len(drafts), asked, SENSITIVE_REASON)
     return [
         _with_vector(one, ready[text], 0) if may[place] and text in ready else _with_vector(one, made, place)
         for place, (one, text) in enumerate(zip(drafts, texts, strict=True))
     ]
 
 
-def _with_vector(draft: Draft, made: Embedded, place: int) -> Draft:
+def _with_vector(draft: Draft, made: EmbeddingResult, place: int) -> Draft:
     reason = made.reasons[place]
     return replace(
         draft,
         vector=made.vectors[place],
         no_vector=reason,
-        deferred=reason if reason == NOT_SENT else made.waits(place),
+        deferred=reason if reason == SENSITIVE_REASON else made.waits(place),
         truncated=made.truncated.get(place),
         space=made.space,
     )
 
 
-BATCH = 256
+WRITE_BATCH = 256
 
 
 @dataclass(slots=True)
-class _Unit:
+class _BatchItem:
     """One item on its way: its *draft* or its *line*, and the drafts of what was made of it."""
 
     draft: Draft | None = None
@@ -168,18 +172,18 @@ class _Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class _PreparedBatch:
     """A batch that only has to be stored: its *units*, and the *drafts* among them with their vectors, in order.
 
     *unused* are texts that were embedded for looking and are not stored.
     """
 
-    units: Sequence[_Unit]
+    units: Sequence[_BatchItem]
     drafts: Sequence[Draft]
     unused: Sequence[str] = ()
 
 
-class _Storing:
+class _BackgroundStore:
     """The batch that is being stored while the next one is made ready; *tell* gets its lines."""
 
     def __init__(self, tell: Callable[[Sequence[Report | DuplicateKey]], None]) -> None:
@@ -203,12 +207,14 @@ class _Storing:
             self._task.cancel()
 
 
-@counted
+@tracked_write
 async def remember_batch(
     context: WriteContext, items: Sequence[object], namespace: str, names: Sequence[str]
 ) -> list[Report | DuplicateKey]:
     """Keep *items* in one transaction; *names* say what each is called in an error."""
-    return await _stored(context, await _prepared(context, _checked(context, items, names), namespace), namespace)
+    return await _store_batch(
+        context, await _prepare_batch(context, _checked_memories(context, items, names), namespace), namespace
+    )
 
 
 async def remember_stream(
@@ -233,19 +239,19 @@ async def remember_stream(
             on_progress(len(reports))
 
     ahead = isinstance(items, Sequence) and not context.rules.policies
-    stream, taken, storing = iter(items), 0, _Storing(tell)
+    stream, taken, storing = iter(items), 0, _BackgroundStore(tell)
     try:
-        while batch := list(islice(stream, BATCH)):
+        while batch := list(islice(stream, WRITE_BATCH)):
             names = [f"items[{taken + i}]" for i in range(len(batch))]
             taken += len(batch)
             with ExitStack() as begun:
                 begun.enter_context(context.under_way.write())
-                memories = _checked(context, batch, names)
-                if any(named_by(one) for one in memories):
+                memories = _checked_memories(context, batch, names)
+                if any(referenced_ids(one) for one in memories):
                     await storing.finish()
-                ready = await _prepared(context, memories, namespace)
+                ready = await _prepare_batch(context, memories, namespace)
                 await storing.finish()
-                storing.start(_stored(context, ready, namespace), begun.pop_all())
+                storing.start(_store_batch(context, ready, namespace), begun.pop_all())
             if not ahead:
                 await storing.finish()
         await storing.finish()
@@ -257,36 +263,39 @@ async def remember_stream(
     return reports
 
 
-def _checked(context: WriteContext, items: Sequence[object], names: Sequence[str]) -> list[Memory]:
-    return [checked(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
+def _checked_memories(context: WriteContext, items: Sequence[object], names: Sequence[str]) -> list[Memory]:
+    return [checked_memory(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
 
 
-async def _prepared(context: WriteContext, memories: Sequence[Memory], namespace: str) -> _Ready:
+async def _prepare_batch(context: WriteContext, memories: Sequence[Memory], namespace: str) -> _PreparedBatch:
     """Judge, name and embed *memories*; nothing is written yet."""
-    road, named = Road.into(context, namespace), any(named_by(one) for one in memories)  # then the store is read
-    if road.stored is not None or (named and await asyncio.to_thread(_linked, context, memories, namespace)):
-        units = await _one_after_another(road, memories)
+    road, named = (
+        WritePipeline.into(context, namespace),
+        any(referenced_ids(one) for one in memories),
+    )  # then the store is read
+    if road.stored is not None or (named and await asyncio.to_thread(_are_linked, context, memories, namespace)):
+        units = await _judge_in_order(road, memories)
     else:
         if named:
-            allowed = await asyncio.to_thread(entitled, context, memories, namespace)
+            allowed = await asyncio.to_thread(authorize_memories, context, memories, namespace)
         else:
-            allowed = entitled(context, memories, namespace)
+            allowed = authorize_memories(context, memories, namespace)
         taken = iter(await road.apart([[one] for one in allowed if isinstance(one, Memory)]))
-        units = [_unit(next(taken)) if isinstance(one, Memory) else _Unit(line=one) for one in allowed]
+        units = [_batch_item(next(taken)) if isinstance(one, Memory) else _BatchItem(line=one) for one in allowed]
     asked = [unit for unit in units if unit.draft is not None]
     mains = [unit.draft for unit in asked if unit.draft is not None]
     if any(one.named or one.memory.key is not None for one in mains):
         # what is known already is not embedded again; put() looks once more, inside its transaction
-        for place, line in (await asyncio.to_thread(known, context, mains, namespace)).items():
+        for place, line in (await asyncio.to_thread(known_reports, context, mains, namespace)).items():
             asked[place].settle(line)
     every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
-    unused = road.unused(text_of(one.memory) for one in every)
-    return _Ready(units, await embedded(context, every, road.ready), unused)
+    unused = road.unused(entry_text(one.memory) for one in every)
+    return _PreparedBatch(units, await embed_drafts(context, every, road.ready), unused)
 
 
-async def _stored(context: WriteContext, ready: _Ready, namespace: str) -> list[Report | DuplicateKey]:
+async def _store_batch(context: WriteContext, ready: _PreparedBatch, namespace: str) -> list[Report | DuplicateKey]:
     """Write a batch; return the line of each item."""
-    lines = iter(await asyncio.to_thread(put, context, ready.drafts, namespace) if ready.drafts else ())
+    lines = iter(await asyncio.to_thread(store_drafts, context, ready.drafts, namespace) if ready.drafts else ())
     if ready.unused:  # nobody could forget it by what is stored
         await asyncio.to_thread(context.embedding.forget, ready.unused)
     for unit in ready.units:
@@ -298,9 +307,9 @@ async def _stored(context: WriteContext, ready: _Ready, namespace: str) -> list[
     return [unit.line for unit in ready.units if unit.line is not None]
 
 
-def _linked(context: WriteContext, memories: Sequence[Memory], namespace: str) -> bool:
+def _are_linked(context: WriteContext, memories: Sequence[Memory], namespace: str) -> bool:
     """Whether one of *memories* was made from, or supersedes, another of them."""
-    asked = {id for one in memories for id in named_by(one)}
+    asked = {id for one in memories for id in referenced_ids(one)}
     if not asked:
         return False
     named = {one.id for one in memories if one.id}
@@ -308,23 +317,23 @@ def _linked(context: WriteContext, memories: Sequence[Memory], namespace: str) -
     return not asked.isdisjoint(named | keyed)
 
 
-async def _one_after_another(road: Road, memories: Sequence[Memory]) -> list[_Unit]:
+async def _judge_in_order(road: WritePipeline, memories: Sequence[Memory]) -> list[_BatchItem]:
     """Judge each item beside what is stored and what of the batch comes before it, as if it came alone."""
     context, namespace, stored = road.context, road.namespace, road.stored
     if stored is not None:
         await stored.prepare(memories)
-    units: list[_Unit] = []
+    units: list[_BatchItem] = []
     added: dict[str, Memory] = {}
     for memory in memories:
         (one,) = (
-            await asyncio.to_thread(entitled, context, [memory], namespace, added)
-            if named_by(memory)
-            else entitled(context, [memory], namespace)
+            await asyncio.to_thread(authorize_memories, context, [memory], namespace, added)
+            if referenced_ids(memory)
+            else authorize_memories(context, [memory], namespace)
         )
         if not isinstance(one, Memory):
-            units.append(_Unit(line=one))
+            units.append(_BatchItem(line=one))
             continue
-        unit = _unit(await road.together([one]))
+        unit = _batch_item(await road.together([one]))
         units.append(unit)
         if unit.draft is not None and (
             unit.draft.memory.id in added or await _is_known(context, unit.draft, namespace)
@@ -341,9 +350,9 @@ async def _one_after_another(road: Road, memories: Sequence[Memory]) -> list[_Un
 async def _is_known(context: WriteContext, one: Draft, namespace: str) -> bool:
     if not one.named and one.memory.key is None:
         return False
-    return bool(await asyncio.to_thread(known, context, [one], namespace))
+    return bool(await asyncio.to_thread(known_reports, context, [one], namespace))
 
 
-def _unit(taken: Taken) -> _Unit:
+def _batch_item(taken: PipelineResult) -> _BatchItem:
     (main,), made = taken.own, tuple(one for one, _ in taken.made)
-    return _Unit(line=main, made=made) if isinstance(main, Report) else _Unit(draft=main, made=made)
+    return _BatchItem(line=main, made=made) if isinstance(main, Report) else _BatchItem(draft=main, made=made)

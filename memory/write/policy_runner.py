@@ -20,28 +20,28 @@ from memory.errors import ArgumentError
 from memory.messages import Message
 from memory.models import Memory, Trust
 from memory.results import Outcome
-from memory.tables.operation_log import least_trusted
-from memory.validation import checked
+from memory.tables.operation_log import least_trusted_actor
+from memory.validation import checked_memory
 from memory.write.policies import (
-    NEAR,
+    NEAR_DUPLICATE_KEY,
     Action,
-    Cleaning,
-    Decision,
-    LookingPolicy,
-    OnFailure,
-    Stored,
-    Turn,
+    LookupPolicy,
+    MemoryLookup,
+    MemoryTurn,
+    OnPolicyFailure,
+    PolicyDecision,
+    RedactionPolicy,
     TurnDecision,
     TurnPolicy,
     WritePolicy,
 )
 
-_AT_ONCE: Final = 8
+_CONCURRENCY: Final = 8
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PolicyRules:
     """The *policies* in their order, what a failing one means, and what is different on one road.
 
     *making*: new memories may be made of what is judged. *in_place*: it takes the place of what was wrong, so that
@@ -49,7 +49,7 @@ class Rules:
     """
 
     policies: tuple[WritePolicy, ...] = ()
-    on_failure: OnFailure = "store"
+    on_failure: OnPolicyFailure = "store"
     making: bool = True
     in_place: bool = False
 
@@ -63,11 +63,11 @@ class Rules:
     @property
     def looking(self) -> bool:
         """Whether one of them must see what is stored, so that items are judged one after another."""
-        return any(isinstance(policy, LookingPolicy) for policy in self.policies)
+        return any(isinstance(policy, LookupPolicy) for policy in self.policies)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class PolicyResult:
     """What the policies made of a memory; *memory* is None when it is not to be stored.
 
     *spans* were taken out of it; *of* is what it nearly repeats. One that was made has the *places* of its sources.
@@ -82,7 +82,7 @@ class Judged:
 
 
 @dataclass(slots=True)
-class _Item:
+class _PolicyItem:
     """A memory on its way through the policies."""
 
     first: Memory
@@ -102,19 +102,21 @@ class _Item:
     def is_answered(self) -> bool:
         return self.first.role == "tool"
 
-    def apply(self, decision: Decision, policy: WritePolicy) -> None:
-        if not isinstance(decision, Decision):
-            raise ArgumentError(f"policies ({_name(policy)})", decision, "a Decision is needed")
+    def apply(self, decision: PolicyDecision, policy: WritePolicy) -> None:
+        if not isinstance(decision, PolicyDecision):
+            raise ArgumentError(f"policies ({_policy_name(policy)})", decision, "a Decision is needed")
         new = self.memory
         if decision.action not in (Action.ACCEPT, Action.REJECT):
             if decision.memory is None:
                 expected = f"a decision to {decision.action} needs the memory to store"
-                raise ArgumentError(f"policies ({_name(policy)})", decision, expected)
-            new = _bounded(checked(decision.memory, argument=f"policies ({_name(policy)})"), self.first)
+                raise ArgumentError(f"policies ({_policy_name(policy)})", decision, expected)
+            new = _bounded_memory(
+                checked_memory(decision.memory, argument=f"policies ({_policy_name(policy)})"), self.first
+            )
         self.memory = new
         self.of = decision.of or self.of
         if decision.action is Action.REJECT and self.in_place and decision.of is not None:
-            self.memory = replace(new, metadata={**new.metadata, NEAR: decision.of})
+            self.memory = replace(new, metadata={**new.metadata, NEAR_DUPLICATE_KEY: decision.of})
         elif decision.action is Action.REJECT:
             self.outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
             self.reasons.append(decision.reason or "rejected")
@@ -124,72 +126,80 @@ class _Item:
             self.outcome = Outcome.REDACTED
             self.spans += max(decision.spans, 1)
 
-    def fail(self, policy: WritePolicy, error: Exception, on_failure: OnFailure) -> None:
+    def fail(self, policy: WritePolicy, error: Exception, on_failure: OnPolicyFailure) -> None:
         chosen = getattr(policy, "on_failure", None) or on_failure
-        _log.warning("a write policy failed: %s (%s)", _name(policy), type(error).__name__)
+        _log.warning("a write policy failed: %s (%s)", _policy_name(policy), type(error).__name__)
         kept = "kept as it was" if chosen == "store" else "not kept"
-        self.reasons.append(f"{_name(policy)} failed ({str(error) or type(error).__name__}); {kept}")
+        self.reasons.append(f"{_policy_name(policy)} failed ({str(error) or type(error).__name__}); {kept}")
         if chosen != "store":
             self.outcome = Outcome.REJECTED
 
-    def judged(self) -> Judged:
+    def judged(self) -> PolicyResult:
         # What was only refused tells why it was refused; what was kept, all that was done to it.
         reason = "; ".join(self.reasons) if self.going else self.reasons[-1]
-        return Judged(self.memory if self.going else None, self.outcome, reason, self.spans, self.of, self.places)
+        return PolicyResult(self.memory if self.going else None, self.outcome, reason, self.spans, self.of, self.places)
 
 
-async def judge(memory: Memory, rules: Rules, stored: Stored | None = None) -> tuple[Judged, list[Judged]]:
+async def apply_policies(
+    memory: Memory, rules: PolicyRules, stored: MemoryLookup | None = None
+) -> tuple[PolicyResult, list[PolicyResult]]:
     """Return what becomes of *memory*, and what was made of it."""
-    (judged,), made = await judge_turn([memory], rules, stored)
+    (judged,), made = await apply_policies_to_turn([memory], rules, stored)
     return judged, made
 
 
-async def judge_turn(
-    memories: Sequence[Memory], rules: Rules, stored: Stored | None = None
-) -> tuple[list[Judged], list[Judged]]:
+async def apply_policies_to_turn(
+    memories: Sequence[Memory], rules: PolicyRules, stored: MemoryLookup | None = None
+) -> tuple[list[PolicyResult], list[PolicyResult]]:
     """Return what becomes of each of *memories*, which were said together, and what was made of them.
 
     What a tool answered is nobody's word: it is judged by itself, and nothing is made of it. Without *stored*, policies
     that look at it are asked as if there were nothing.
     """
-    own = [_Item(memory, memory, (place,), rules.in_place) for place, memory in enumerate(memories)]
+    own = [_PolicyItem(memory, memory, (place,), rules.in_place) for place, memory in enumerate(memories)]
     items = list(own)
     for policy in rules.policies:
         if isinstance(policy, TurnPolicy):
             going, makes = [one for one in items if one.going], getattr(policy, "makes", False)
             if rules.making or not makes:
-                items += await _asked_together(policy, [one for one in going if not one.is_answered], rules)
+                items += await _apply_turn_policy(policy, [one for one in going if not one.is_answered], rules)
             for one in going if not makes else ():
                 if one.is_answered:
-                    await _asked_together(policy, [one], replace(rules, making=False))
+                    await _apply_turn_policy(policy, [one], replace(rules, making=False))
         else:
             for one in items:
                 if one.going:
-                    await _asked(policy, one, rules, stored)
+                    await _apply_policy(policy, one, rules, stored)
     return [one.judged() for one in own], [one.judged() for one in items[len(own) :]]
 
 
-async def judge_each(memories: Sequence[Memory], rules: Rules) -> list[tuple[Judged, list[Judged]]]:
+async def apply_policies_to_each(
+    memories: Sequence[Memory], rules: PolicyRules
+) -> list[tuple[PolicyResult, list[PolicyResult]]]:
     """Return what becomes of each of *memories*, none of which the policies see beside another; a few at once."""
-    return [(own, made) for (own,), made in await judge_turns([[memory] for memory in memories], rules)]
+    return [(own, made) for (own,), made in await apply_policies_to_turns([[memory] for memory in memories], rules)]
 
 
-async def judge_turns(turns: Sequence[Sequence[Memory]], rules: Rules) -> list[tuple[list[Judged], list[Judged]]]:
+async def apply_policies_to_turns(
+    turns: Sequence[Sequence[Memory]], rules: PolicyRules
+) -> list[tuple[list[PolicyResult], list[PolicyResult]]]:
     """Return what becomes of each of *turns*, none of which the policies see beside another; a few at once."""
-    free = asyncio.Semaphore(_AT_ONCE)
+    free = asyncio.Semaphore(_CONCURRENCY)
 
-    async def one(turn: Sequence[Memory]) -> tuple[list[Judged], list[Judged]]:
+    async def one(turn: Sequence[Memory]) -> tuple[list[PolicyResult], list[PolicyResult]]:
         async with free:
-            return await judge_turn(turn, rules)
+            return await apply_policies_to_turn(turn, rules)
 
     if not rules.policies:
-        return [([Judged(memory, Outcome.STORED) for memory in turn], []) for turn in turns]
+        return [([PolicyResult(memory, Outcome.STORED) for memory in turn], []) for turn in turns]
     return list(await asyncio.gather(*map(one, turns)))
 
 
-async def _asked(policy: WritePolicy, item: _Item, rules: Rules, stored: Stored | None) -> None:
+async def _apply_policy(
+    policy: WritePolicy, item: _PolicyItem, rules: PolicyRules, stored: MemoryLookup | None
+) -> None:
     try:
-        if stored is not None and isinstance(policy, LookingPolicy):
+        if stored is not None and isinstance(policy, LookupPolicy):
             decision: Any = policy.decide_beside(item.memory, stored)
         else:
             decision = policy.decide(item.memory)
@@ -198,35 +208,35 @@ async def _asked(policy: WritePolicy, item: _Item, rules: Rules, stored: Stored 
         item.fail(policy, error, rules.on_failure)
 
 
-async def _asked_together(policy: TurnPolicy, items: Sequence[_Item], rules: Rules) -> list[_Item]:
+async def _apply_turn_policy(policy: TurnPolicy, items: Sequence[_PolicyItem], rules: PolicyRules) -> list[_PolicyItem]:
     if not items:
         return []
     try:
-        said: Any = policy.decide_turn(Turn(tuple(one.memory for one in items)))
+        said: Any = policy.decide_turn(MemoryTurn(tuple(one.memory for one in items)))
         decision = await said if inspect.isawaitable(said) else said
         if not isinstance(decision, TurnDecision) or len(decision.decisions) != len(items):
             expected = f"a TurnDecision with {len(items)} decisions is needed"
-            raise ArgumentError(f"policies ({_name(policy)})", decision, expected)
-        made = [_made(memory, [items[place] for place in places], policy) for memory, places in decision.made]
+            raise ArgumentError(f"policies ({_policy_name(policy)})", decision, expected)
+        made = [_derived_item(memory, [items[place] for place in places], policy) for memory, places in decision.made]
         if not rules.making:
             made = []
-        decision = _beside_facts(decision, items)
+        decision = _keep_beside_facts(decision, items)
         tried = [replace(one, reasons=list(one.reasons)) for one in items]
         for one, part in zip(tried, decision.decisions, strict=True):
             one.apply(part, policy)
         for one, part in zip(items, decision.decisions, strict=True):
             one.apply(part, policy)
         return made
-    except Exception as error:  # as in _asked; nothing of a decision that is wrong in part is carried out
+    except Exception as error:  # as in _apply_policy; nothing of a decision that is wrong in part is carried out
         for one in items:
             one.fail(policy, error, rules.on_failure)
         return []
 
 
-def _beside_facts(decision: TurnDecision, items: Sequence[_Item]) -> TurnDecision:
+def _keep_beside_facts(decision: TurnDecision, items: Sequence[_PolicyItem]) -> TurnDecision:
     """Return *decision*, but what takes another's place is kept where it was to be left out for what was made of it."""
     used = {place for _, places in decision.made for place in places if items[place].in_place}
-    kept = Decision(Action.ACCEPT, "kept beside its facts")
+    kept = PolicyDecision(Action.ACCEPT, "kept beside its facts")
     return TurnDecision(
         tuple(
             kept if place in used and one.action is Action.REJECT else one
@@ -236,35 +246,35 @@ def _beside_facts(decision: TurnDecision, items: Sequence[_Item]) -> TurnDecisio
     )
 
 
-def _made(memory: Memory, sources: Sequence[_Item], policy: WritePolicy) -> _Item:
+def _derived_item(memory: Memory, sources: Sequence[_PolicyItem], policy: WritePolicy) -> _PolicyItem:
     """Return what a policy made of *sources*: theirs are its trust, who wrote it, where it comes from, and when."""
     if not sources:
-        raise ArgumentError(f"policies ({_name(policy)})", memory, "what is made has at least one source")
+        raise ArgumentError(f"policies ({_policy_name(policy)})", memory, "what is made has at least one source")
     first, last = sources[0].memory, sources[-1].memory
     speakers = {one.memory.speaker for one in sources}
     made = replace(
-        checked(memory, argument=f"policies ({_name(policy)})"),
+        checked_memory(memory, argument=f"policies ({_policy_name(policy)})"),
         id="",
         session=memory.session or first.session,
         source=memory.source or first.source,
         speaker=memory.speaker or (first.speaker if len(speakers) == 1 else None),
-        scopes=memory.scopes or _shared([one.memory for one in sources]),
+        scopes=memory.scopes or _shared_scopes([one.memory for one in sources]),
         occurred_at=memory.occurred_at or last.occurred_at,
-        actor=least_trusted(one.memory.actor for one in sources),
+        actor=least_trusted_actor(one.memory.actor for one in sources),
         trust=Trust.least([memory.trust, *(one.memory.trust for one in sources)]),
         sensitive=memory.sensitive or any(one.memory.sensitive for one in sources),
     )
     places = tuple(dict.fromkeys(place for one in sources for place in one.places))
-    return _Item(made, made, places)
+    return _PolicyItem(made, made, places)
 
 
-def _shared(memories: Sequence[Memory]) -> dict[str, str]:
+def _shared_scopes(memories: Sequence[Memory]) -> dict[str, str]:
     """Return the scopes that all *memories* are in."""
     first, *others = memories
     return {name: value for name, value in first.scopes.items() if all(o.scopes.get(name) == value for o in others)}
 
 
-def _bounded(new: Memory, first: Memory) -> Memory:
+def _bounded_memory(new: Memory, first: Memory) -> Memory:
     """Return *new* with no more trust than *first* had, said by whom it was said, and sensitive if it was.
 
     Its id and key stay those that the caller gave: repeating would not be safe otherwise.
@@ -279,34 +289,34 @@ def _bounded(new: Memory, first: Memory) -> Memory:
     )
 
 
-def _name(policy: object) -> str:
+def _policy_name(policy: object) -> str:
     return type(policy).__name__
 
 
-_LEFT = frozenset({"type", "role", "media_type", "data", "signature", "redacted", "id", "call_id", "at"})
+_KEPT_FIELDS = frozenset({"type", "role", "media_type", "data", "signature", "redacted", "id", "call_id", "at"})
 """Fields that are not anybody's words: names of kinds, ids, bytes, and what a provider must get back unchanged."""
 
-_FREE = frozenset({"metadata", "arguments"})
+_FREE_FIELDS = frozenset({"metadata", "arguments"})
 
 
-def cleaners(policies: Sequence[WritePolicy]) -> tuple[Cleaning, ...]:
+def redaction_policies(policies: Sequence[WritePolicy]) -> tuple[RedactionPolicy, ...]:
     """Return those of *policies* that take parts of texts away."""
-    return tuple(policy for policy in policies if isinstance(policy, Cleaning))
+    return tuple(policy for policy in policies if isinstance(policy, RedactionPolicy))
 
 
-def cleaned_message(message: Message, policies: Sequence[Cleaning]) -> tuple[Message, int]:
+def redacted_message(message: Message, policies: Sequence[RedactionPolicy]) -> tuple[Message, int]:
     """Return *message* without what *policies* take out, and how many parts that was; the same object if none."""
     if not policies:
         return message, 0
-    walk = _Walk(policies)
+    walk = _RedactionWalk(policies)
     kept = walk.value(message.model_dump(mode="json"))
     return (Message.model_validate(kept), walk.spans) if walk.spans else (message, 0)
 
 
-class _Walk:
+class _RedactionWalk:
     """One pass through the values of a message."""
 
-    def __init__(self, policies: Sequence[Cleaning]) -> None:
+    def __init__(self, policies: Sequence[RedactionPolicy]) -> None:
         self._policies = policies
         self.spans = 0
 
@@ -321,7 +331,7 @@ class _Walk:
         if free:
             return {self._text(name): self.value(inner, name, free=True) for name, inner in value.items()}
         return {
-            name: inner if name in _LEFT else self.value(inner, name, free=name in _FREE)
+            name: inner if name in _KEPT_FIELDS else self.value(inner, name, free=name in _FREE_FIELDS)
             for name, inner in value.items()
         }
 

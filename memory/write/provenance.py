@@ -15,31 +15,31 @@ from typing import Any, Final
 
 from memory.codec import from_entry, to_entry
 from memory.errors import ArgumentError, NoSuchMemory, NotTrusted
-from memory.models import Change, Memory, Trust
+from memory.models import Memory, MemoryChange, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
-from memory.write.access_control import check_may_change, trust_of
+from memory.write.access_control import actor_trust, check_may_change
 from memory.write.context import WriteContext
 from vectorstore import Entry, Filter, Metadata
 
-ALWAYS: Final = datetime.min.replace(tzinfo=UTC)
-UNVERSIONED: Final = ("pinned", "disabled", "tags", "importance", "expires_at")
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+UNVERSIONED_FIELDS: Final = ("pinned", "disabled", "tags", "importance", "expires_at")
 """Fields that are changed in place, without a new version; the log keeps their old and new values."""
 
 
-def since(version: Memory) -> datetime | None:
+def recorded_since(version: Memory) -> datetime | None:
     """Return from when *version* counts if it says nothing of its validity; None: from always."""
     if version.counts_from is not None:
         return version.counts_from
     return version.recorded_at if version.supersedes is not None else None
 
 
-def begun(version: Memory) -> datetime:
+def counts_since(version: Memory) -> datetime:
     """Return from when *version* counts, asked what held at a time."""
-    return version.valid_from or since(version) or ALWAYS
+    return version.valid_from or recorded_since(version) or EARLIEST
 
 
-def live(context: WriteContext, id: str, namespace: str) -> Entry:
+def live_entry(context: WriteContext, id: str, namespace: str) -> Entry:
     """Return the present version of a memory; what is not there, or a passage of a document, raises."""
     (entry,) = context.store.get([id], namespace=store_namespace(namespace, CONVERSATION))
     if entry is not None:
@@ -49,7 +49,7 @@ def live(context: WriteContext, id: str, namespace: str) -> Entry:
     raise NoSuchMemory(id)
 
 
-def retired(entry: Entry, at: datetime, *, counts_to: datetime | None = None, withdrawn: bool = False) -> Entry:
+def retired_entry(entry: Entry, at: datetime, *, counts_to: datetime | None = None, withdrawn: bool = False) -> Entry:
     """Return *entry* as the archive keeps it: replaced by what begins at *counts_to*, or *withdrawn*."""
     version = replace(
         from_entry(entry),
@@ -61,32 +61,34 @@ def retired(entry: Entry, at: datetime, *, counts_to: datetime | None = None, wi
     return replace(to_entry(version), vector=entry.vector, no_vector=entry.no_vector)
 
 
-def brought_back(entry: Entry, id: str, **fields: Any) -> Entry:
+def restored_entry(entry: Entry, id: str, **fields: Any) -> Entry:
     """Return the archived version *entry* as the present one of the memory *id*, with other *fields* than it had."""
     old = from_entry(entry)
-    version = replace(old, id=id, retired_at=None, counts_from=since(old), counts_to=None, withdrawn=False, **fields)
+    version = replace(
+        old, id=id, retired_at=None, counts_from=recorded_since(old), counts_to=None, withdrawn=False, **fields
+    )
     return replace(to_entry(version), vector=entry.vector, no_vector=entry.no_vector)
 
 
-def unversioned(memory: Memory) -> dict[str, Any]:
+def unversioned_values(memory: Memory) -> dict[str, Any]:
     """Return those fields of *memory* that have no versions."""
-    return {name: getattr(memory, name) for name in UNVERSIONED}
+    return {name: getattr(memory, name) for name in UNVERSIONED_FIELDS}
 
 
-def remarked(before: Entry, new: Metadata) -> Change:
+def replacement_change(before: Entry, new: Metadata) -> MemoryChange:
     """Return the change for the log where *before* was replaced: with those unversioned fields that differ in *new*."""
-    names = [one for one in (*UNVERSIONED, "expires_at_offset") if before.metadata.get(one) != new.get(one)]
+    names = [one for one in (*UNVERSIONED_FIELDS, "expires_at_offset") if before.metadata.get(one) != new.get(one)]
     old, now = ({one: fields.get(one) for one in names} for fields in (before.metadata, new))
-    return Change(before.id, before.revision, old=old, new=now)
+    return MemoryChange(before.id, before.revision, old=old, new=now)
 
 
-def archived(context: WriteContext, id: str, revision: int, namespace: str) -> Entry | None:
+def archived_entry(context: WriteContext, id: str, revision: int, namespace: str) -> Entry | None:
     """Return the version of a memory that had *revision*; None where the archive does not have it."""
     lane = store_namespace(namespace, ARCHIVE)
     return context.store.get([archived_id(id, revision)], namespace=lane)[0]
 
 
-def all_versions(context: WriteContext, id: str, namespace: str) -> list[Memory]:
+def memory_versions(context: WriteContext, id: str, namespace: str) -> list[Memory]:
     """Return all versions of a memory, newest first; archived ones have the id "id@revision"."""
     here = context.find([id], namespace).get(id)
     versions = [] if here is None else [from_entry(here[1])]
@@ -97,10 +99,10 @@ def all_versions(context: WriteContext, id: str, namespace: str) -> list[Memory]
     return versions
 
 
-_AT_ONCE: Final = 500
+_BATCH_SIZE: Final = 500
 
 
-def entitled(
+def authorize_memories(
     context: WriteContext,
     memories: Sequence[Memory],
     namespace: str,
@@ -110,18 +112,20 @@ def entitled(
 
     What a memory was derived from and is neither there (any more) nor *beside* it, about to be written, does not count.
     """
-    asked = {id for one in memories for id in named_by(one)}
+    asked = {id for one in memories for id in referenced_ids(one)}
     there = context.find(sorted(asked), namespace) if asked else {}
     known = {**beside, **{id: from_entry(entry) for id, (_, entry) in there.items()}}
-    return [_entitled(one, [known[id] for id in one.derived_from if id in known], known) for one in memories]
+    return [_authorize_memory(one, [known[id] for id in one.derived_from if id in known], known) for one in memories]
 
 
-def named_by(memory: Memory) -> tuple[str, ...]:
+def referenced_ids(memory: Memory) -> tuple[str, ...]:
     """Return the ids of the memories that *memory* says it was made from, or supersedes."""
-    return (*memory.derived_from, *_superseded(memory))
+    return (*memory.derived_from, *_superseded_ids(memory))
 
 
-def derived_alone(context: WriteContext, id: str, namespace: str, spared: Container[str] = frozenset()) -> list[Entry]:
+def derived_only_from(
+    context: WriteContext, id: str, namespace: str, spared: Container[str] = frozenset()
+) -> list[Entry]:
     """Return what was derived from the memory *id* alone, and from that alone, until nothing more follows.
 
     What is *spared* is none of it, and nothing is that leans on it.
@@ -131,8 +135,8 @@ def derived_alone(context: WriteContext, id: str, namespace: str, spared: Contai
     leaning: dict[str, Entry] = {}
     found: dict[str, Entry] = {}
     while asked:
-        for start in range(0, len(asked), _AT_ONCE):
-            where: Filter = {"derived_from": {"$in": asked[start : start + _AT_ONCE]}}
+        for start in range(0, len(asked), _BATCH_SIZE):
+            where: Filter = {"derived_from": {"$in": asked[start : start + _BATCH_SIZE]}}
             leaning.update({one.id: one for one in context.store.scan(where=where, namespace=lane)})
         more = {
             one.id: one
@@ -145,16 +149,16 @@ def derived_alone(context: WriteContext, id: str, namespace: str, spared: Contai
     return [found[one] for one in sorted(found)]
 
 
-def _entitled(memory: Memory, sources: Sequence[Memory], known: Mapping[str, Memory]) -> Memory | Report:
+def _authorize_memory(memory: Memory, sources: Sequence[Memory], known: Mapping[str, Memory]) -> Memory | Report:
     try:
-        old = [known[id] for id in _superseded(memory) if id in known]
+        old = [known[id] for id in _superseded_ids(memory) if id in known]
         check_may_change(memory.actor, old, "supersede")
     except NotTrusted as error:
         return Report(Outcome.REJECTED, "", str(error))
-    trust = Trust.least([memory.trust, trust_of(memory.actor), *(one.trust for one in sources)])
+    trust = Trust.least([memory.trust, actor_trust(memory.actor), *(one.trust for one in sources)])
     return memory if trust is memory.trust else replace(memory, trust=trust)
 
 
-def _superseded(memory: Memory) -> tuple[str, ...]:
+def _superseded_ids(memory: Memory) -> tuple[str, ...]:
     """Return the id of the memory that *memory* supersedes, whose version may be named as "id@revision"."""
     return () if memory.supersedes is None else (memory.supersedes.rpartition("@")[0] or memory.supersedes,)

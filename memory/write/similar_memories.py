@@ -17,30 +17,30 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.codec import from_entry, text_of
+from memory.codec import entry_text, from_entry
 from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace
-from memory.timestamps import aware
+from memory.timestamps import to_aware
 from memory.write.access_control import may_embed
 from memory.write.context import WriteContext
-from memory.write.embedding_service import Embedded
-from memory.write.policies import Near
+from memory.write.embedding_service import EmbeddingResult
+from memory.write.policies import SimilarMemory
 from vectorstore import Entry, Filter, Vector, VectorStore, lifecycle_of
 
 _WORD: Final = re.compile(r"\w+")
 _ROUNDING: Final = 1e-5
 """More than a product of many rows and one of two differ by; what is this near the limit is computed by itself."""
-_OVER: Final = -1.0
-Key: TypeAlias = tuple[str | None, ...]
+_EXPIRED_SCORE: Final = -1.0
+ComparisonKey: TypeAlias = tuple[str | None, ...]
 """Kind, role and speaker: only what agrees in all of them is compared."""
 
 
-def key_of(memory: Memory) -> Key:
+def comparison_key(memory: Memory) -> ComparisonKey:
     """Return what a memory must share with another one to be compared with it."""
     return (memory.kind, memory.role, memory.speaker)
 
 
-class Compared:
+class ComparedMemory:
     """A memory as it is compared: its vector of length 1 where it has one, else its words, read when they are asked."""
 
     __slots__ = ("_entry", "_memory", "_words", "vector")
@@ -70,25 +70,25 @@ class Compared:
         """Whether it has neither expired nor ended."""
         return all(end is None or end > now for end in (self.memory.expires_at, self.memory.valid_to))
 
-    def near(self, other: Compared) -> Near:
+    def near(self, other: ComparedMemory) -> SimilarMemory:
         """Return how like *other* is: the cosine in [0, 1], or the share of all words of both that both hold."""
         if self.vector is not None and other.vector is not None and len(self.vector) == len(other.vector):
             cosine = float(np.dot(self.vector, other.vector))
-            return Near(other.memory, min(max(cosine, 0.0), 1.0), "meaning")
+            return SimilarMemory(other.memory, min(max(cosine, 0.0), 1.0), "meaning")
         every = self.words | other.words
-        return Near(other.memory, len(self.words & other.words) / len(every) if every else 1.0, "words")
+        return SimilarMemory(other.memory, len(self.words & other.words) / len(every) if every else 1.0, "words")
 
 
-class Row:
+class ComparedGroup:
     """Memories of one key, in a matrix where they have vectors, so that one is held against all of them at once."""
 
     def __init__(self) -> None:
-        self._with: list[Compared] = []
-        self._without: list[Compared] = []
+        self._with: list[ComparedMemory] = []
+        self._without: list[ComparedMemory] = []
         self._ending: list[int] = []
         self._matrix: NDArray[np.float32] | None = None
 
-    def add(self, one: Compared) -> None:
+    def add(self, one: ComparedMemory) -> None:
         """Put *one* at the end."""
         if one.vector is None or (self._matrix is not None and len(one.vector) != self._matrix.shape[1]):
             self._without.append(one)
@@ -103,7 +103,7 @@ class Row:
         if one.memory.expires_at is not None or one.memory.valid_to is not None:
             self._ending.append(at)
 
-    def like(self, asked: Compared, k: int, now: datetime) -> list[Compared]:
+    def like(self, asked: ComparedMemory, k: int, now: datetime) -> list[ComparedMemory]:
         """Return those that hold *now* and may be among the *k* most like *asked*, and perhaps some more."""
         found = [one for one in self._without if one.holds(now)]
         if self._matrix is None:
@@ -111,21 +111,22 @@ class Row:
         if asked.vector is None or len(asked.vector) != self._matrix.shape[1]:
             return [*found, *(one for one in self._with if one.holds(now))]
         scores = np.clip(self._matrix[: len(self._with)] @ asked.vector, 0.0, 1.0)
-        scores[[place for place in self._ending if not self._with[place].holds(now)]] = _OVER
+        scores[[place for place in self._ending if not self._with[place].holds(now)]] = _EXPIRED_SCORE
         least = np.partition(scores, -k)[-k] - _ROUNDING if k < len(scores) else 0.0
         return [*found, *(self._with[place] for place in np.flatnonzero(scores >= max(least, 0.0)))]
 
 
-_FEW: Final = 5
-_BESIDE: Final = 8
+_DEFAULT_COUNT: Final = 5
+_EXTRA_CANDIDATES: Final = 8
 """So many more than asked for are looked at, since some have expired or are another's words."""
-_Asked: TypeAlias = tuple[str, str, Key]
+_LookupKey: TypeAlias = tuple[str, str, ComparisonKey]
 """The text of a memory, the text that is embedded of it, and its key."""
 
 
 @dataclass(slots=True)
-class StoredMemories:
-    """``Stored`` over one namespace, for one batch: what is in the store, and what the batch adds before it is written.
+class SimilarMemoryLookup:
+    """``MemoryLookup`` over one namespace, for one batch: what is in the store, and what the batch adds before it is
+    written.
 
     ``ready`` are the answers for texts that were embedded for it, so that they need not be embedded again. *hidden*
     are never seen; *beside* is looked at in the same way as the memory's own store, where *own* is looked at at all.
@@ -133,7 +134,7 @@ class StoredMemories:
 
     context: WriteContext
     namespace: str
-    ready: dict[str, Embedded] = field(default_factory=dict)
+    ready: dict[str, EmbeddingResult] = field(default_factory=dict)
     hidden: Container[str] = frozenset()
     beside: VectorStore | None = None
     own: bool = True
@@ -141,21 +142,21 @@ class StoredMemories:
     """Whether the embedder is asked; else memories are held against each other by their words."""
     tried: set[str] = field(default_factory=set)
     """The texts that the embedder was asked about."""
-    _rows: defaultdict[Key, Row] = field(default_factory=lambda: defaultdict(Row))
-    _found: dict[_Asked, list[Compared]] = field(default_factory=dict)
+    _rows: defaultdict[ComparisonKey, ComparedGroup] = field(default_factory=lambda: defaultdict(ComparedGroup))
+    _found: dict[_LookupKey, list[ComparedMemory]] = field(default_factory=dict)
 
     async def prepare(self, memories: Sequence[Memory]) -> None:
         """Embed what is to be written in one go, and look up what is like it."""
         await self.warm(memories)
-        wanted = {_asked_by(one): one for one in memories if _asked_by(one) not in self._found}
-        self._found.update(await asyncio.to_thread(self._looked_up, list(wanted.values()), _FEW))
+        wanted = {_lookup_key(one): one for one in memories if _lookup_key(one) not in self._found}
+        self._found.update(await asyncio.to_thread(self._looked_up, list(wanted.values()), _DEFAULT_COUNT))
 
     async def warm(self, memories: Iterable[Memory]) -> None:
         """Embed what is to be written in one go."""
         embedder = self.context.embedding.embedder
         if embedder is None or not self.embeds:
             return
-        texts = (text_of(one) for one in memories if may_embed(one, embedder))
+        texts = (entry_text(one) for one in memories if may_embed(one, embedder))
         missing = [text for text in dict.fromkeys(texts) if text not in self.tried and text not in self.ready]
         if not missing:
             return
@@ -168,56 +169,60 @@ class StoredMemories:
     def add(self, memory: Memory) -> None:
         """Let the following ones see *memory*, which has its id and is about to be written."""
         if not memory.disabled:
-            self._rows[key_of(memory)].add(self._compared(memory))
+            self._rows[comparison_key(memory)].add(self._compared(memory))
 
-    async def nearest(self, memory: Memory, k: int = 5) -> Sequence[Near]:
-        """As ``Stored.nearest``, among the live memories of its kind, role and speaker; never itself."""
+    async def nearest(self, memory: Memory, k: int = 5) -> Sequence[SimilarMemory]:
+        """As ``MemoryLookup.nearest``, among the live memories of its kind, role and speaker; never itself."""
         await self.warm([memory])
-        asked, key = self._compared(memory), key_of(memory)
-        there = self._found.get(_asked_by(memory)) if k <= _FEW else None
+        asked, key = self._compared(memory), comparison_key(memory)
+        there = self._found.get(_lookup_key(memory)) if k <= _DEFAULT_COUNT else None
         if there is None:
-            there = (await asyncio.to_thread(self._looked_up, [memory], k))[_asked_by(memory)]
-        now, row = aware(self.context.clock(), self.context.zone), self._rows.get(key)
-        there = [one for one in there if one.holds(now) and key_of(one.memory) == key]
-        near = [asked.near(one) for one in (*there, *(row.like(asked, k + _BESIDE, now) if row else ()))]
-        seen = [one for one in near if not _same(one.memory, memory) and one.memory.id not in self.hidden]
+            there = (await asyncio.to_thread(self._looked_up, [memory], k))[_lookup_key(memory)]
+        now, row = to_aware(self.context.clock(), self.context.zone), self._rows.get(key)
+        there = [one for one in there if one.holds(now) and comparison_key(one.memory) == key]
+        near = [asked.near(one) for one in (*there, *(row.like(asked, k + _EXTRA_CANDIDATES, now) if row else ()))]
+        seen = [one for one in near if not _is_same_memory(one.memory, memory) and one.memory.id not in self.hidden]
         return sorted(seen, key=lambda one: (-one.similarity, one.memory.id))[:k]
 
-    def _compared(self, memory: Memory) -> Compared:
-        made = self.ready.get(text_of(memory))
-        return Compared(None if made is None else made.vectors[0], memory=memory)
+    def _compared(self, memory: Memory) -> ComparedMemory:
+        made = self.ready.get(entry_text(memory))
+        return ComparedMemory(None if made is None else made.vectors[0], memory=memory)
 
-    def _looked_up(self, memories: Sequence[Memory], k: int) -> dict[_Asked, list[Compared]]:
+    def _looked_up(self, memories: Sequence[Memory], k: int) -> dict[_LookupKey, list[ComparedMemory]]:
         """Return, for each of *memories*, all different, what is stored in nearly its words or meaning."""
-        found: dict[_Asked, list[Compared]] = {_asked_by(one): [] for one in memories}
-        groups: defaultdict[Key, list[Memory]] = defaultdict(list)
+        found: dict[_LookupKey, list[ComparedMemory]] = {_lookup_key(one): [] for one in memories}
+        groups: defaultdict[ComparisonKey, list[Memory]] = defaultdict(list)
         for one in memories:
-            groups[key_of(one)].append(one)
+            groups[comparison_key(one)].append(one)
         stores = ([self.context.store] if self.own else []) + ([self.beside] if self.beside is not None else [])
         for store in stores:
             for key, group in groups.items():
-                for one, there in zip(group, self._like(store, key, group, k + _BESIDE), strict=True):
-                    found[_asked_by(one)] += there
+                for one, there in zip(group, self._like(store, key, group, k + _EXTRA_CANDIDATES), strict=True):
+                    found[_lookup_key(one)] += there
         return found
 
-    def _like(self, store: VectorStore, key: Key, memories: Sequence[Memory], count: int) -> list[list[Compared]]:
+    def _like(
+        self, store: VectorStore, key: ComparisonKey, memories: Sequence[Memory], count: int
+    ) -> list[list[ComparedMemory]]:
         lane = store_namespace(self.namespace, CONVERSATION)
-        where: Filter = {"$and": [{"disabled": {"$ne": True}}, *_conditions(key)]}
-        entries = _by_words(store, [one.text for one in memories], count, where, lane)
+        where: Filter = {"$and": [{"disabled": {"$ne": True}}, *_key_conditions(key)]}
+        entries = _entries_by_text(store, [one.text for one in memories], count, where, lane)
         if store.space is not None:
             rows = {place: self._compared(one).vector for place, one in enumerate(memories)}
             asked = {place: row for place, row in rows.items() if row is not None}
             matches = store.search_many(list(asked.values()), count, where=where, namespace=lane) if asked else []
             for place, nearest in zip(asked, matches, strict=True):
                 entries[place] += [match.entry for match in nearest]
-        once: dict[str, Compared] = {}
+        once: dict[str, ComparedMemory] = {}
         for entry in (entry for those in entries for entry in those):
             if entry.id not in once:
-                once[entry.id] = Compared(entry.vector, entry=entry)
+                once[entry.id] = ComparedMemory(entry.vector, entry=entry)
         return [[once[id] for id in dict.fromkeys(entry.id for entry in those)] for those in entries]
 
 
-def _by_words(store: VectorStore, texts: Sequence[str], count: int, where: Filter, lane: str) -> list[list[Entry]]:
+def _entries_by_text(
+    store: VectorStore, texts: Sequence[str], count: int, where: Filter, lane: str
+) -> list[list[Entry]]:
     """Return, for each of *texts*, the entries of which BM25 thinks most; each is fetched once."""
     lasting = lifecycle_of(store)
     if lasting is None:
@@ -230,15 +235,15 @@ def _by_words(store: VectorStore, texts: Sequence[str], count: int, where: Filte
     return [[entries[id] for id, _ in those if id in entries] for those in named]
 
 
-def _same(one: Memory, other: Memory) -> bool:
+def _is_same_memory(one: Memory, other: Memory) -> bool:
     """Whether both are one memory: by the id, or by the key that the caller gave, which comes to the same id."""
     return one.id == other.id or (one.key is not None and one.key == other.key)
 
 
-def _asked_by(memory: Memory) -> _Asked:
-    return memory.text, memory.caption, key_of(memory)
+def _lookup_key(memory: Memory) -> _LookupKey:
+    return memory.text, memory.caption, comparison_key(memory)
 
 
-def _conditions(key: Key) -> Iterable[Filter]:
+def _key_conditions(key: ComparisonKey) -> Iterable[Filter]:
     named = zip(("kind", "role", "speaker"), key, strict=True)
     return ({name: value} for name, value in named if value is not None)

@@ -14,48 +14,48 @@ from datetime import datetime
 
 from memory.codec import from_entry
 from memory.errors import CannotUndo
-from memory.models import Actor, Change, Operation
+from memory.models import Actor, MemoryChange, Operation
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
-from memory.tables.operation_log import IMPORT, NO_MEMORY, unknown_operation
-from memory.timestamps import aware
-from memory.validation import actor_named, name
+from memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, unknown_operation_error
+from memory.timestamps import to_aware
+from memory.validation import checked_actor, checked_label
 from memory.write.access_control import check_may_change, check_may_undo
 from memory.write.context import WriteContext
-from memory.write.corrections import MARKS, given, hide, patched
-from memory.write.provenance import archived, brought_back, retired, unversioned
+from memory.write.corrections import ATTRIBUTE_KINDS, hide_versions, patch_attributes, patched_metadata
+from memory.write.provenance import archived_entry, restored_entry, retired_entry, unversioned_values
 from vectorstore import Entry, LifecycleStore
 
-_EVERYTHING = "*"
-_CONTENT = "content"
-FORGET = "forget"
-_NEVER = {
+_ALL_FIELDS = "*"
+_CONTENT_FIELD = "content"
+FORGET_KIND = "forget"
+_IRREVERSIBLE = {
     "restore": "what was brought back can be forgotten again",
     "export": "a file that was written elsewhere is not taken back",
 }
 
 
-def undo(
+def undo_operation(
     context: WriteContext, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None = None
 ) -> Operation:
     """Take the operation *id* back; return the operation that did."""
     store = context.lifecycle("undo")
-    name(id, "operation")
-    actor_named(actor, "actor")
+    checked_label(id, "operation")
+    checked_actor(actor, "actor")
     with store.transaction():
         context.embedding.follow()
         operation = context.operations.get(namespace, id)
         if operation is None:
-            raise unknown_operation(id)
-        _check_open(operation)
+            raise unknown_operation_error(id)
+        _check_undoable(operation)
         check_may_undo(actor, operation, approved_by=approved_by)
-        log = _Log(context, namespace)
+        log = _UndoLog(context, namespace)
         chain = log.chain(operation)
-        wanted = _of_memories(context, operation, chain[-1], namespace)
+        wanted = _undoable_changes(context, operation, chain[-1], namespace)
         later = context.operations.later(namespace, id)
         for change in wanted:
             log.check_last(operation, change, later.get(change.id, ()))
-        made, now = context.operation_ids(), aware(context.clock(), context.zone)
-        inverse = _Inverse(context, store, namespace, chain, made, actor, approved_by, now)
+        made, now = context.operation_ids(), to_aware(context.clock(), context.zone)
+        inverse = _InverseOperation(context, store, namespace, chain, made, actor, approved_by, now)
         changes = tuple(inverse.of(change) for change in wanted)
         done = Operation(made, "undo", actor, now, changes, undoes=id)
         context.operations.add(namespace, done)
@@ -65,20 +65,22 @@ def undo(
     return done
 
 
-def _check_open(operation: Operation) -> None:
-    if operation.kind in _NEVER:
-        raise CannotUndo(operation.id, _NEVER[operation.kind])
+def _check_undoable(operation: Operation) -> None:
+    if operation.kind in _IRREVERSIBLE:
+        raise CannotUndo(operation.id, _IRREVERSIBLE[operation.kind])
     if operation.undone_by is not None:
         raise CannotUndo(operation.id, f"it was taken back by {operation.undone_by}; undo that to do it again")
-    if operation.kind == FORGET:
+    if operation.kind == FORGET_KIND:
         raise CannotUndo(operation.id, "what was forgotten is gone for good")
     if any(change.id == NO_MEMORY for change in operation.changes):
         raise CannotUndo(operation.id, "what was here before it is gone for good; what it brought can be forgotten")
 
 
-def _of_memories(context: WriteContext, operation: Operation, root: Operation, namespace: str) -> tuple[Change, ...]:
+def _undoable_changes(
+    context: WriteContext, operation: Operation, root: Operation, namespace: str
+) -> tuple[MemoryChange, ...]:
     """Return the changes that can be taken back: of an import, those of passages cannot."""
-    if root.kind != IMPORT:
+    if root.kind != IMPORT_KIND:
         return operation.changes
     lane = store_namespace(namespace, CONVERSATION)
     ids = [change.id for change in operation.changes if not change.gone]
@@ -94,7 +96,7 @@ def _of_memories(context: WriteContext, operation: Operation, root: Operation, n
     return wanted
 
 
-class _Log:
+class _UndoLog:
     """What the log says of one namespace's memories; what undone operations took back is looked up once."""
 
     def __init__(self, context: WriteContext, namespace: str) -> None:
@@ -113,30 +115,30 @@ class _Log:
         """Return the operation that *operation* takes back or does again in the end; itself if it does neither."""
         return self.chain(operation)[-1]
 
-    def check_last(self, operation: Operation, change: Change, after: Sequence[Operation]) -> None:
+    def check_last(self, operation: Operation, change: MemoryChange, after: Sequence[Operation]) -> None:
         """Raise unless nothing of what came *after* it (newest first) and still stands touches what *change* did."""
         touched = self._touched(operation, change)
         standing: dict[str, Operation] = {}
         for later in reversed(after):
-            if later.kind == FORGET and later.undone_by is None:
+            if later.kind == FORGET_KIND and later.undone_by is None:
                 raise CannotUndo(operation.id, f"memory {change.id} was forgotten since, by {later.id}", later.id)
             root = self.root(later).id
             if standing.pop(root, None) is None:  # an operation and its undoing cancel out, whichever came first
                 standing[root] = later
         for later in standing.values():
             others = self._touched(later, later.changes[0])
-            if _EVERYTHING in touched | others or touched & others:
+            if _ALL_FIELDS in touched | others or touched & others:
                 reason = f"memory {change.id} was changed since, by {later.kind} {later.id}; undo that first"
                 raise CannotUndo(operation.id, reason, later.id)
 
-    def _touched(self, operation: Operation, change: Change) -> frozenset[str]:
+    def _touched(self, operation: Operation, change: MemoryChange) -> frozenset[str]:
         if change.gone or change.before is None:
-            return frozenset({_EVERYTHING})
-        return frozenset({*change.old, *(() if self.root(operation).kind in MARKS else (_CONTENT,))})
+            return frozenset({_ALL_FIELDS})
+        return frozenset({*change.old, *(() if self.root(operation).kind in ATTRIBUTE_KINDS else (_CONTENT_FIELD,))})
 
 
 @dataclass(frozen=True, slots=True)
-class _Inverse:
+class _InverseOperation:
     """How each change of the first operation of *chain* is taken back."""
 
     context: WriteContext
@@ -152,7 +154,7 @@ class _Inverse:
 
     def __post_init__(self) -> None:
         brought: defaultdict[str, list[str]] = defaultdict(list)
-        if self.root.kind == IMPORT:
+        if self.root.kind == IMPORT_KIND:
             ids = [change.id for change in self.operation.changes if change.before is None]
             for version in self.context.each_version(ids, self.namespace):
                 if not version.metadata.get("withdrawn"):
@@ -171,7 +173,7 @@ class _Inverse:
         """What was done first of all."""
         return self.chain[-1]
 
-    def of(self, change: Change) -> Change:
+    def of(self, change: MemoryChange) -> MemoryChange:
         """Take *change* back; return what that changes."""
         here = self._here(change.id)
         if here is not None:
@@ -182,7 +184,7 @@ class _Inverse:
             raise CannotUndo(self.operation.id, f"memory {change.id} is not there any more")
         if change.before is None:
             return self._gone(here)
-        if self.root.kind in MARKS:
+        if self.root.kind in ATTRIBUTE_KINDS:
             return self._unmarked(change, here)
         return self._replaced(change, here)
 
@@ -192,47 +194,49 @@ class _Inverse:
     def _check_trust(self, entry: Entry) -> None:
         check_may_change(self.actor, [from_entry(entry)], "undo", approved_by=self.approved_by)
 
-    def _gone(self, here: Entry) -> Change:
+    def _gone(self, here: Entry) -> MemoryChange:
         """A memory that was made: into the archive, and with it what an import brought of its past."""
         brought = self._brought.get(here.id, [])
         self._withdraw(brought, withdrawn=True)
         self._archive(here)
         self.store.delete([here.id], namespace=store_namespace(self.namespace, CONVERSATION))
         self._flag(here.id)
-        return Change(here.id, here.revision, gone=True, new={"withdrawn": brought} if brought else {})
+        return MemoryChange(here.id, here.revision, gone=True, new={"withdrawn": brought} if brought else {})
 
-    def _returned(self, change: Change, here: Entry | None) -> Change:
+    def _returned(self, change: MemoryChange, here: Entry | None) -> MemoryChange:
         """A memory that went to the archive: back again."""
         if here is not None:
             raise CannotUndo(self.operation.id, f"there is another memory {change.id} now")
         version = self._version(change)
         self._check_trust(version)
-        self._write(brought_back(version, change.id, **self._written()), 0)
+        self._write(restored_entry(version, change.id, **self._written()), 0)
         self._withdraw(change.new.get("withdrawn", ()), withdrawn=False)
         self._flag(change.id)
-        return Change(change.id)
+        return MemoryChange(change.id)
 
-    def _replaced(self, change: Change, here: Entry) -> Change:
+    def _replaced(self, change: MemoryChange, here: Entry) -> MemoryChange:
         """A version that was replaced: the present one again; marks that were set since stay."""
         version = self._version(change)
-        back = brought_back(version, change.id, **unversioned(from_entry(here)), **self._written())
+        back = restored_entry(version, change.id, **unversioned_values(from_entry(here)), **self._written())
         self._archive(here)
-        self._write(replace(back, metadata=patched(back.metadata, change.old)), here.revision)
-        hide(self.context, here.id, change.old, self.namespace)
+        self._write(replace(back, metadata=patched_metadata(back.metadata, change.old)), here.revision)
+        hide_versions(self.context, here.id, change.old, self.namespace)
         self._flag(change.id)
-        return Change(change.id, here.revision, old=change.new, new=change.old)
+        return MemoryChange(change.id, here.revision, old=change.new, new=change.old)
 
-    def _unmarked(self, change: Change, here: Entry) -> Change:
+    def _unmarked(self, change: MemoryChange, here: Entry) -> MemoryChange:
         if not change.old:
             raise CannotUndo(self.operation.id, f"what memory {change.id} had before was erased")
         differs = [name for name, value in change.new.items() if here.metadata.get(name) != value]
         if differs:
             raise CannotUndo(self.operation.id, f"{', '.join(differs)} of memory {change.id} changed beside the log")
-        (done,) = given(self.context, here, change.old, self.namespace)
+        (done,) = patch_attributes(self.context, here, change.old, self.namespace)
         return done
 
-    def _version(self, change: Change) -> Entry:
-        found = None if change.before is None else archived(self.context, change.id, change.before, self.namespace)
+    def _version(self, change: MemoryChange) -> Entry:
+        found = (
+            None if change.before is None else archived_entry(self.context, change.id, change.before, self.namespace)
+        )
         if found is None:
             raise CannotUndo(self.operation.id, f"the earlier version of memory {change.id} was erased")
         return found
@@ -242,7 +246,7 @@ class _Inverse:
 
     def _archive(self, here: Entry) -> None:
         lane = store_namespace(self.namespace, ARCHIVE)
-        self.store.upsert([retired(here, self.now, withdrawn=True)], namespace=lane)
+        self.store.upsert([retired_entry(here, self.now, withdrawn=True)], namespace=lane)
 
     def _write(self, entry: Entry, revision: int) -> None:
         lane = store_namespace(self.namespace, CONVERSATION)
@@ -258,5 +262,5 @@ class _Inverse:
         """Let archived versions count for their time, or not."""
         lane, fields = store_namespace(self.namespace, ARCHIVE), {"withdrawn": withdrawn or None}
         found = (one for one in self.store.get(list(versions), namespace=lane) if one is not None)
-        if changed := {one.id: patched(one.metadata, fields) for one in found}:
+        if changed := {one.id: patched_metadata(one.metadata, fields) for one in found}:
             self.store.patch(changed, namespace=lane)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.agent import Agent, new_session
+from agent.agent import Agent, new_session_id
 from agent.errors import (
     AgentClosed,
     ArgumentError,
@@ -18,10 +18,10 @@ from agent.errors import (
     MemoryUnavailable,
     ProviderError,
     ProviderFailed,
-    RunStopped,
+    RunAborted,
     StopRun,
 )
-from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, Warned
+from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, WarningIssued
 from agent.providers.extractive import QuotingProvider
 from agent.results import Ending, StopReason, Usage
 from agent.testing import Reply, ScriptedProvider, call
@@ -226,7 +226,7 @@ ENDINGS = [
     (Reply("x", stop=StopReason.CONTENT_FILTER), Ending.CONTENT_FILTER, None),
     (Reply(""), Ending.EMPTY_REPLY, EmptyReply),
     (Reply("x", error=ProviderError("overloaded", status=529, retry_after=3)), Ending.PROVIDER_ERROR, ProviderFailed),
-    (Reply("x", calls=(ToolCallBlock(id="c", name="leave"),)), Ending.STOPPED, RunStopped),
+    (Reply("x", calls=(ToolCallBlock(id="c", name="leave"),)), Ending.STOPPED, RunAborted),
     (Reply("x", before=outlasting), Ending.DEADLINE, DeadlinePassed),
 ]
 
@@ -267,7 +267,7 @@ async def test_memory_that_cannot_be_read_is_done_without_and_said(memory) -> No
         events = [event async for event in Agent(provider, memory=broken).stream("Hello", session="s")]
     result = events[-1].result
     assert (result.ending, result.text) == (Ending.FINAL, "Hello")
-    assert any("the file is busy" in event.text for event in events if isinstance(event, Warned))
+    assert any("the file is busy" in event.text for event in events if isinstance(event, WarningIssued))
     assert "answered without" in result.warnings[0]
     assert await texts(memory, "s") == [("user", "Hello"), ("assistant", "Hello")]
 
@@ -490,4 +490,4 @@ def test_options_that_mean_nothing_are_refused(options: dict) -> None:
 
 
 def test_sessions_have_ids_of_their_own() -> None:
-    assert new_session() != new_session()
+    assert new_session_id() != new_session_id()

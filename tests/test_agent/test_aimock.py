@@ -21,7 +21,7 @@ import pytest
 
 from agent.agent import Agent
 from agent.errors import ProviderError
-from agent.providers.accumulator import complete
+from agent.providers.accumulator import collect_response
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.base import Request
 from agent.providers.ollama import OllamaProvider
@@ -104,7 +104,7 @@ def listening(command: list[str], folder: Path) -> tuple[subprocess.Popen, int] 
 def asked(name: str, url: str, prompt: str):
     async def ask():
         async with HttpClient(retries=0) as client:
-            return await complete(PROVIDERS[name](url, client), Request((Message.user(prompt),)))
+            return await collect_response(PROVIDERS[name](url, client), Request((Message.user(prompt),)))
 
     return asyncio.run(ask())
 
@@ -156,7 +156,7 @@ def test_a_refusal_is_asked_again_and_the_last_one_raised(url: str) -> None:
     async def run() -> None:
         async with HttpClient(retries=0) as client:
             provider = RetryingProvider(PROVIDERS["openai"](url, client), attempts=3, sleep=sleep)
-            await complete(provider, Request((Message.user("busy"),)))
+            await collect_response(provider, Request((Message.user("busy"),)))
 
     with pytest.raises(ProviderError):
         asyncio.run(run())

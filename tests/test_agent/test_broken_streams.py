@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent.errors import ProviderError
-from agent.providers.accumulator import Response, complete
+from agent.providers.accumulator import Response, collect_response
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.base import Request
 from agent.providers.ollama import OllamaProvider
@@ -44,7 +44,7 @@ class Wire:
 
     async def _complete(self, url: str, client: HttpClient) -> Response:
         async with client:
-            return await complete(self.provider(url, client), REQUEST)
+            return await collect_response(self.provider(url, client), REQUEST)
 
 
 WIRES = [
@@ -71,7 +71,7 @@ def test_a_stream_cut_at_every_offset_gives_the_same_reply(wire: Wire) -> None:
     async def all_of_them(url: str) -> list[Response]:
         async with HttpClient(retries=0) as client:
             provider = wire.provider(url, client)
-            return [await complete(provider, REQUEST) for _ in range(1, len(stream))]
+            return [await collect_response(provider, REQUEST) for _ in range(1, len(stream))]
 
     cuts = [RawReply((stream[:at], stream[at:]), content_type=wire.server.content_type) for at in range(1, len(stream))]
     with wire.server(*cuts) as server:
@@ -89,7 +89,7 @@ def test_a_stream_that_ends_at_any_offset_is_whole_or_a_typed_error(wire: Wire) 
 
     async def outcome(provider: Any) -> tuple | None:
         try:
-            return said(await complete(provider, REQUEST))
+            return said(await collect_response(provider, REQUEST))
         except ProviderError:
             return None
 
@@ -212,7 +212,7 @@ def test_bytes_that_are_no_text_become_marks_or_a_typed_error(wire: Wire) -> Non
 def test_another_kind_of_answer_says_what_came(wire: Wire) -> None:
     page = RawReply([b"<html>"], content_type="text/html")
     with wire.server(page) as server, pytest.raises(ProviderError, match="text/html"):
-        asyncio.run(complete(wire.provider(server.url, HttpClient(retries=0)), REQUEST))
+        asyncio.run(collect_response(wire.provider(server.url, HttpClient(retries=0)), REQUEST))
 
 
 @every_wire

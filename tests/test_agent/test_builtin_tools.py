@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ArgumentError, ToolFailed
-from agent.tools.base import Facets, Tool, ToolContext, facets_of
+from agent.tools.base import Tool, ToolAnnotations, ToolContext, annotations_of
 from agent.tools.builtin import calculate, calculator, clock
 from agent.tools.chain import ChainedTool
 from agent.tools.files import file_tools, note_tools
 from agent.tools.function import tool
-from agent.tools.pagination import ResultPages
+from agent.tools.pagination import ResultPagination
 from memory import ImageBlock, TextBlock
 
 pytestmark = pytest.mark.anyio
@@ -236,7 +236,7 @@ async def test_a_chain_of_tools_is_one_tool() -> None:
     assert isinstance(chain, Tool)
     assert chain.spec.parameters == doubled.spec.parameters
     assert await use(chain, number=4) == "8!"
-    assert facets_of(chain) == Facets()
+    assert annotations_of(chain) == ToolAnnotations()
 
 
 async def test_a_chain_ends_where_one_fails_and_needs_the_yes_that_any_needs() -> None:
@@ -246,7 +246,7 @@ async def test_a_chain_ends_where_one_fails_and_needs_the_yes_that_any_needs() -
         raise ToolFailed("no")
 
     chain = ChainedTool(doubled, refuse, exclaimed, name="c", description="")
-    assert facets_of(chain).needs_approval
+    assert annotations_of(chain).needs_approval
     with pytest.raises(ToolFailed, match="no"):
         await use(chain, number=1)
 
@@ -263,7 +263,7 @@ def test_a_chain_whose_links_do_not_fit_is_refused() -> None:
 
 
 async def test_a_long_result_is_cut_with_a_note_and_can_be_read_on() -> None:
-    pages = ResultPages(200, kept=2)
+    pages = ResultPagination(200, kept=2)
     (read_more,) = pages.tools
     context = ToolContext(call_id="c1", session="s")
     text = "".join(str(number % 10) for number in range(450))
@@ -277,7 +277,7 @@ async def test_a_long_result_is_cut_with_a_note_and_can_be_read_on() -> None:
 
 
 async def test_a_long_result_is_read_on_in_its_own_session_alone_and_not_for_ever() -> None:
-    pages = ResultPages(200, kept=1)
+    pages = ResultPagination(200, kept=1)
     pages.cut("x" * 300, ToolContext(call_id="c1", session="mine"))
     with pytest.raises(ToolFailed):
         await use(pages.tools[0], ToolContext(session="theirs"), result="c1", page=2)
@@ -289,12 +289,12 @@ async def test_a_long_result_is_read_on_in_its_own_session_alone_and_not_for_eve
 @pytest.mark.parametrize("options", [{"limit": 10}, {"kept": -1}])
 def test_pages_that_mean_nothing_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
-        ResultPages(**options)
+        ResultPagination(**options)
 
 
 def test_a_cut_keeps_images_and_short_results_stay_as_they_are() -> None:
     picture = ImageBlock(media_type="image/png", data=b"x")
-    pages = ResultPages(200)
+    pages = ResultPagination(200)
     cut = pages.cut((TextBlock(text="x" * 300), picture), ToolContext())
     assert cut[1] == picture
     assert "left out" in cut[0].text

@@ -16,7 +16,7 @@ from agent.agent import Agent
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.openai import OpenAICompatibleProvider
 from agent.subagent import AgentTool
-from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedProvider, WireServer, call
+from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedProvider, ScriptedServer, call
 from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
 from memory import open_memory
@@ -134,7 +134,7 @@ async def still_running(before: set[asyncio.Task]) -> set[asyncio.Task]:
     return asyncio.all_tasks() - before
 
 
-async def connections_gone(server: WireServer) -> None:
+async def connections_gone(server: ScriptedServer) -> None:
     """Wait until the server sees that no connection is open any more."""
     async with asyncio.timeout(60):
         await asyncio.to_thread(server.left.wait)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.assistant.cli.app import run
+from agent.assistant.cli.app import run_command_line
 from agent.testing import OpenAIServer, RawReply, Reply, call
 
 CITATION_KEYS = {
@@ -29,7 +29,7 @@ class Mneme:
     def __call__(self, *arguments: object, text: str | bytes = "") -> SimpleNamespace:
         data = text if isinstance(text, bytes) else text.encode()
         self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-        code = run(["--memory", str(self.path), *map(str, arguments)])
+        code = run_command_line(["--memory", str(self.path), *map(str, arguments)])
         captured = self._capsys.readouterr()
         return SimpleNamespace(code=code, out=captured.out, err=captured.err)
 

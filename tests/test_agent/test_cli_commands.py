@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.assistant.cli.app import run
+from agent.assistant.cli.app import run_command_line
 from memory import Memory, open_memory, run_sync
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ class Mneme:
     def __call__(self, *arguments: object, text: str | bytes = "") -> SimpleNamespace:
         data = text if isinstance(text, bytes) else text.encode()
         self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-        code = run(["--memory", str(self.path), *map(str, arguments)])
+        code = run_command_line(["--memory", str(self.path), *map(str, arguments)])
         captured = self._capsys.readouterr()
         return SimpleNamespace(code=code, out=captured.out, err=captured.err)
 
@@ -352,7 +352,7 @@ def test_memories_are_listed_page_by_page(mneme: Mneme) -> None:
 
 
 def test_memories_alone_is_memories_list(mneme: Mneme) -> None:
-    mneme.json("remember", "Fact.")
+    mneme.json("remember", "ExtractedFact.")
     assert mneme("memories").out == mneme("memories", "list").out
     assert mneme("memories", "list", "--kind", "none").out == "Nothing of the kind none is remembered.\n"
 
@@ -396,18 +396,18 @@ def test_help_and_version_import_nothing_of_the_library() -> None:
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([]) == 2
+    assert run_command_line([]) == 2
     assert capsys.readouterr().out.startswith("Usage: mneme [OPTIONS] COMMAND")
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    run(["--help"])
+    run_command_line(["--help"])
     listing = capsys.readouterr().out.split("Commands:\n")[1].splitlines()
     commands = [line.split()[0] for line in listing if line.strip()]
     assert len(commands) == 18
     assert not any(line.endswith("...") for line in listing)
     for command in commands:
-        assert run([command, "--help"]) == 0
+        assert run_command_line([command, "--help"]) == 0
         assert capsys.readouterr().out.startswith(f"Usage: mneme {command} ")
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run
+from agent.assistant.cli.app import run_command_line
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
-from memory.tables.operation_log import OperationTables, m001_tables
+from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from vectorstore.sqlite import migrations
 from vectorstore.types import Finding
 
@@ -22,7 +22,7 @@ CLOSED = "http://127.0.0.1:9/v1"
 def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     def examined(*arguments: str) -> tuple[int, dict[str, dict]]:
         capsys.readouterr()
-        code = run(["--memory", str(tmp_path / "m.db"), *arguments, "doctor", "--json"])
+        code = run_command_line(["--memory", str(tmp_path / "m.db"), *arguments, "doctor", "--json"])
         answer = json.loads(capsys.readouterr().out)
         assert set(answer) == {"fine", "checks"}
         assert all(set(check) == {"name", "fine", "seen", "remedy"} for check in answer["checks"])
@@ -35,7 +35,7 @@ def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "m.db"
-    assert run(["--memory", str(path), "remember", "The key is under the quartz stone."]) == 0
+    assert run_command_line(["--memory", str(path), "remember", "The key is under the quartz stone."]) == 0
     return path
 
 
@@ -69,14 +69,14 @@ def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     def m002_noisier(connection) -> None:
         connection.execute("UPDATE operations SET kind = kind || '!'")
 
-    monkeypatch.setattr(OperationTables, "migrations", (m001_tables, m002_noisier))
+    monkeypatch.setattr(OperationLogTables, "migrations", (m001_operation_log, m002_noisier))
 
 
 def test_a_file_too_large_to_be_verified_at_once_is_verified_and_its_copy_removed(
     doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrations, "VERIFIED_AT_ONCE", 0)
-    assert run(["--memory", str(path), "recall", "key"]) == 0
+    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
+    assert run_command_line(["--memory", str(path), "recall", "key"]) == 0
     (copy,) = path.parent.glob("*.backup")
     code, checks = doctor()
     assert code == 0
@@ -88,8 +88,8 @@ def test_a_file_too_large_to_be_verified_at_once_is_verified_and_its_copy_remove
 def test_a_copy_from_before_an_upgrade_that_went_wrong_stays_and_is_told(
     doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(OperationTables, "verify", lambda *_: [Finding("operations", "planted")])
-    assert run(["--memory", str(path), "recall", "key"]) == 0
+    monkeypatch.setattr(OperationLogTables, "verify", lambda *_: [Finding("operations", "planted")])
+    assert run_command_line(["--memory", str(path), "recall", "key"]) == 0
     (copy,) = path.parent.glob("*.backup")
     code, checks = doctor()
     assert code == 3
@@ -103,11 +103,13 @@ def test_without_room_for_a_copy_a_user_can_go_on_without_one(
 ) -> None:
     room = shutil.disk_usage(path.parent)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
-    assert run(["--memory", str(path), "recall", "key"]) == 3
+    assert run_command_line(["--memory", str(path), "recall", "key"]) == 3
     assert "no room for a copy" in (said := capsys.readouterr().err)
     assert "mneme doctor --without-copy" in said
-    assert run(["--memory", str(path), "doctor", "--without-copy"]) == 3  # which says that the disk is nearly full
-    assert run(["--memory", str(path), "recall", "key"]) == 0
+    assert (
+        run_command_line(["--memory", str(path), "doctor", "--without-copy"]) == 3
+    )  # which says that the disk is nearly full
+    assert run_command_line(["--memory", str(path), "recall", "key"]) == 0
     assert list(path.parent.glob("*.backup")) == []
 
 
@@ -183,7 +185,7 @@ def test_settings_are_shown_with_their_origin_and_without_secrets(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://user:pa55@127.0.0.1:9/v1?token=t0ken")
     monkeypatch.setenv("MNEME_NAMESPACE", "ana")
-    run(["--memory", str(tmp_path / "m.db"), "--model", "any", "doctor"])
+    run_command_line(["--memory", str(tmp_path / "m.db"), "--model", "any", "doctor"])
     printed = "".join(capsys.readouterr())
     assert "model: any (from --model)" in printed
     assert "api_key: set (from OPENAI_API_KEY)" in printed

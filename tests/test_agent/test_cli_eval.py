@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run
-from agent.assistant.config import Settings
-from agent.assistant.wiring import other_embedder, other_settings
+from agent.assistant.cli.app import run_command_line
+from agent.assistant.config import AssistantSettings
+from agent.assistant.wiring import changed_recall_settings, make_named_embedder
 from agent.errors import ConfigurationError
 from memory import RecallSettings, open_memory, run_sync
 
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def asked(path: Path, *words: str) -> int:
-    return run(["--memory", str(path), "eval", *words])
+    return run_command_line(["--memory", str(path), "eval", *words])
 
 
 def test_json_has_a_line_for_each_way_and_kind(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,17 +91,17 @@ def test_what_cannot_be_tried_is_said_before_anything_is_asked(
 
 
 def test_a_setting_is_changed_by_its_name_and_the_others_stay() -> None:
-    changed = other_settings(RecallSettings(), ["conversation.session=0.25", "candidates=50"])
+    changed = changed_recall_settings(RecallSettings(), ["conversation.session=0.25", "candidates=50"])
     assert (changed.conversation.session, changed.candidates) == (0.25, 50)
     assert changed.documents == RecallSettings().documents
 
 
 def test_an_embedder_of_an_endpoint_is_named_with_its_model() -> None:
-    settings = Settings(base_url="http://127.0.0.1:9/v1", ollama_host="127.0.0.1:9")
+    settings = AssistantSettings(base_url="http://127.0.0.1:9/v1", ollama_host="127.0.0.1:9")
     for name in ("openai:small", "ollama:small"):
-        embedder, client = other_embedder(settings, name)
+        embedder, client = make_named_embedder(settings, name)
         assert name.partition(":")[2] in embedder.fingerprint
         assert client is not None
         run_sync(client.aclose())
     with pytest.raises(ConfigurationError, match="local, hashing"):
-        other_embedder(settings, "local:x")
+        make_named_embedder(settings, "local:x")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run
+from agent.assistant.cli.app import run_command_line
 
 Mneme = Callable[..., tuple[int, str, str]]
 
@@ -19,7 +19,7 @@ Mneme = Callable[..., tuple[int, str, str]]
 def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Mneme:
     def called(*arguments: object, memory: str = "m.db") -> tuple[int, str, str]:
         capsys.readouterr()
-        code = run(["--memory", str(tmp_path / memory), "--offline", *map(str, arguments)])
+        code = run_command_line(["--memory", str(tmp_path / memory), "--offline", *map(str, arguments)])
         said = capsys.readouterr()
         return code, said.out, said.err
 

@@ -19,8 +19,15 @@ import agent
 import memory
 import vectorstore
 from agent.assistant.cli import app as way_in
-from agent.assistant.cli.app import run
-from agent.assistant.cli.errors import ENDPOINT, FAILED, FILE, INTERRUPTED, USAGE, described
+from agent.assistant.cli.app import run_command_line
+from agent.assistant.cli.errors import (
+    EXIT_ENDPOINT,
+    EXIT_FAILED,
+    EXIT_FILE,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    describe_error,
+)
 from agent.errors import MemoryUnavailable, ProviderFailed
 from agent.results import Ending, RunResult
 
@@ -32,31 +39,31 @@ NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (agent.ConfigurationError("x"), USAGE),
-        (agent.ArgumentError("a", 1, "b"), USAGE),
-        (memory.ArgumentError("a", 1, "b"), USAGE),
-        (memory.NoSuchMemory("x"), USAGE),
-        (memory.DuplicateKey("k", "i"), USAGE),
-        (memory.EmbedderMismatch("a", "b"), USAGE),
-        (vectorstore.ArgumentError("a", 1, "b"), USAGE),
-        (vectorstore.MissingExtra("PDF", "docs"), USAGE),
-        (vectorstore.NotAStore("p", "why"), FILE),
-        (vectorstore.NewerFile("p", "format", 2, 1), FILE),
-        (vectorstore.BusyError("busy"), FILE),
-        (vectorstore.StorageFull("full"), FILE),
-        (vectorstore.StorageUnwritable("read only"), FILE),
-        (vectorstore.DamageError("rows"), FILE),
-        (memory.HttpConnectError("http://a", "nothing there"), ENDPOINT),
-        (memory.EmbedderError("nonsense"), ENDPOINT),
-        (agent.ProviderError("no"), ENDPOINT),
-        (ProviderFailed("no", NOTHING), ENDPOINT),
-        (agent.AgentClosed(), FAILED),
-        (ZeroDivisionError("x"), FAILED),
+        (agent.ConfigurationError("x"), EXIT_USAGE),
+        (agent.ArgumentError("a", 1, "b"), EXIT_USAGE),
+        (memory.ArgumentError("a", 1, "b"), EXIT_USAGE),
+        (memory.NoSuchMemory("x"), EXIT_USAGE),
+        (memory.DuplicateKey("k", "i"), EXIT_USAGE),
+        (memory.EmbedderMismatch("a", "b"), EXIT_USAGE),
+        (vectorstore.ArgumentError("a", 1, "b"), EXIT_USAGE),
+        (vectorstore.MissingExtra("PDF", "docs"), EXIT_USAGE),
+        (vectorstore.NotAStore("p", "why"), EXIT_FILE),
+        (vectorstore.NewerFile("p", "format", 2, 1), EXIT_FILE),
+        (vectorstore.BusyError("busy"), EXIT_FILE),
+        (vectorstore.StorageFull("full"), EXIT_FILE),
+        (vectorstore.StorageUnwritable("read only"), EXIT_FILE),
+        (vectorstore.DamageError("rows"), EXIT_FILE),
+        (memory.HttpConnectError("http://a", "nothing there"), EXIT_ENDPOINT),
+        (memory.EmbedderError("nonsense"), EXIT_ENDPOINT),
+        (agent.ProviderError("no"), EXIT_ENDPOINT),
+        (ProviderFailed("no", NOTHING), EXIT_ENDPOINT),
+        (agent.AgentClosed(), EXIT_FAILED),
+        (ZeroDivisionError("x"), EXIT_FAILED),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
 def test_each_error_has_its_exit_code_and_its_line(error: Exception, code: int) -> None:
-    found, line = described(error)
+    found, line = describe_error(error)
     assert found == code
     assert line
     assert "\n" not in line
@@ -65,11 +72,11 @@ def test_each_error_has_its_exit_code_and_its_line(error: Exception, code: int) 
 def test_memory_that_cannot_be_read_is_told_by_its_cause() -> None:
     error = MemoryUnavailable("memory could not be read", NOTHING)
     error.__cause__ = vectorstore.DamageError("row 7")
-    assert described(error) == (FILE, "damaged data: row 7")
+    assert describe_error(error) == (EXIT_FILE, "damaged data: row 7")
 
 
 def test_an_error_with_escapes_or_several_lines_is_one_harmless_line() -> None:
-    assert described(agent.ConfigurationError("a\n b\x1b[2J"))[1] == r"a b\x1b[2J"
+    assert describe_error(agent.ConfigurationError("a\n b\x1b[2J"))[1] == r"a b\x1b[2J"
 
 
 def test_an_unexpected_failure_says_how_to_see_more(
@@ -79,10 +86,10 @@ def test_an_unexpected_failure_says_how_to_see_more(
         raise ZeroDivisionError("deep inside")
 
     monkeypatch.setattr("agent.assistant.wiring.open_settings_memory", broken)
-    assert run(["--memory", str(tmp_path / "m.db"), "recall", "x"]) == FAILED
+    assert run_command_line(["--memory", str(tmp_path / "m.db"), "recall", "x"]) == EXIT_FAILED
     assert capsys.readouterr().err == "mneme: unexpected ZeroDivisionError: deep inside (mneme --debug shows where)\n"
     with pytest.raises(ZeroDivisionError):
-        run(["--debug", "--memory", str(tmp_path / "m.db"), "recall", "x"])
+        run_command_line(["--debug", "--memory", str(tmp_path / "m.db"), "recall", "x"])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +111,7 @@ def test_an_unexpected_failure_says_how_to_see_more(
 def test_wrong_usage_is_one_line_that_names_it(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(arguments) == USAGE
+    assert run_command_line(arguments) == EXIT_USAGE
     captured = capsys.readouterr()
     assert captured.out == ""
     (line,) = captured.err.splitlines()
@@ -116,12 +123,12 @@ def test_a_question_that_cannot_read_its_memory_is_not_answered_without_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "m.db"
-    assert run(["--memory", str(path), "remember", "The key is under the quartz stone."]) == 0
+    assert run_command_line(["--memory", str(path), "remember", "The key is under the quartz stone."]) == 0
     data = path.read_bytes()
     assert data.count(b"quartz")
     path.write_bytes(data.replace(b"quartz", b"basalt"))
     capsys.readouterr()
-    assert run(["--memory", str(path), "ask", "Where is the key, under which stone?"]) == FILE
+    assert run_command_line(["--memory", str(path), "ask", "Where is the key, under which stone?"]) == EXIT_FILE
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "damaged" in captured.err
@@ -129,7 +136,7 @@ def test_a_question_that_cannot_read_its_memory_is_not_answered_without_it(
 
 def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    run(["--memory", str(path), "remember", "A fact that is told at length. " * 5000])
+    run_command_line(["--memory", str(path), "remember", "A fact that is told at length. " * 5000])
     with subprocess.Popen(
         [*MNEME, "--memory", str(path), "memories", "list"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as listing:
@@ -166,12 +173,12 @@ def test_an_interrupt_is_a_line_and_130(tmp_path: Path) -> None:
         else:
             chat.kill()
         problems = chat.stderr.read()
-    assert (chat.returncode, problems) == (INTERRUPTED, "\nmneme: interrupted\n")
+    assert (chat.returncode, problems) == (EXIT_INTERRUPTED, "\nmneme: interrupted\n")
 
 
 def test_text_that_the_output_cannot_encode_is_spelled_out(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    run(["--memory", str(path), "remember", "漢字 größer"])
+    run_command_line(["--memory", str(path), "remember", "漢字 größer"])
     done = subprocess.run(
         [*MNEME, "--memory", str(path), "memories"],
         cwd=ROOT,
@@ -185,15 +192,15 @@ def test_text_that_the_output_cannot_encode_is_spelled_out(tmp_path: Path) -> No
 
 def test_the_exit_codes_are_those_of_the_manual() -> None:
     manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    for code in (0, FAILED, USAGE, FILE, ENDPOINT, 5, INTERRUPTED):
+    for code in (0, EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, 5, EXIT_INTERRUPTED):
         assert f"\n| {code} | " in manual
 
 
 def test_the_manual_names_every_command_and_every_variable() -> None:
-    from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT
+    from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT_VARIABLES
 
     manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    for variable in (*ENVIRONMENT.values(), CONFIG_VARIABLE):
+    for variable in (*ENVIRONMENT_VARIABLES.values(), CONFIG_VARIABLE):
         assert f"`{variable}`" in manual
     commands = {command.name or command.callback.__name__ for command in way_in.app.registered_commands}
     assert len(commands) == 16
@@ -252,9 +259,9 @@ def test_without_a_memory_file_a_command_that_keeps_nothing_says_so_and_makes_no
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code = run(["--memory", "none.db", "--offline", *words])
+    code = run_command_line(["--memory", "none.db", "--offline", *words])
     said = capsys.readouterr()
-    assert (code, said.out, said.err.count("\n")) == (FILE, "", 1)
+    assert (code, said.out, said.err.count("\n")) == (EXIT_FILE, "", 1)
     assert "no memory is here yet" in said.err
     assert list(tmp_path.iterdir()) == []
 

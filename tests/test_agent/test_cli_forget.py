@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run
+from agent.assistant.cli.app import run_command_line
 
 SECRET = "The locker code is 44173921-zebra."
 
@@ -21,7 +21,7 @@ class Mneme:
 
     def __call__(self, *arguments: object) -> tuple[int, str, str]:
         self._capsys.readouterr()
-        code = run(["--memory", str(self.file), "--offline", *map(str, arguments)])
+        code = run_command_line(["--memory", str(self.file), "--offline", *map(str, arguments)])
         said = self._capsys.readouterr()
         return code, said.out, said.err
 

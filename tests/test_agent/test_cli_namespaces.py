@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from agent.assistant.cli.app import app, run
+from agent.assistant.cli.app import app, run_command_line
 from memory import KnowledgeBase, LongTermMemory, Memory, Message, open_memory, run_sync
 
 MINE, OTHER = "ana", ""
@@ -126,7 +126,7 @@ def test_what_another_namespace_holds_changes_no_line(
         shutil.copytree(folder, here)
         monkeypatch.chdir(here)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Where is the key of the cellar?\n")))
-        code = run(["--memory", str(here / "m.db"), "--namespace", MINE, "--offline", *COMMANDS[name]])
+        code = run_command_line(["--memory", str(here / "m.db"), "--namespace", MINE, "--offline", *COMMANDS[name]])
         shown = capsys.readouterr()
         left = [path.read_text() for path in here.glob("export.jsonl")]
         printed.append((code, *(_DRAWN.sub("…", text) for text in (shown.out, shown.err, *left))))

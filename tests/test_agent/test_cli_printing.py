@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.cli.output import counted, day, minute, one_line, print_json, print_table, safe_json, say, visible
+from agent.assistant.cli.output import (
+    escape_controls,
+    escape_json_controls,
+    format_count,
+    format_day,
+    format_minute,
+    one_line,
+    print_json,
+    print_table,
+    print_text,
+)
 
 HARMFUL = [
     ("\x1b[2J", r"\x1b[2J"),
@@ -36,31 +46,31 @@ class Terminal(io.TextIOWrapper):
 
 @pytest.mark.parametrize(("text", "shown"), HARMFUL)
 def test_what_a_terminal_would_obey_or_hide_is_spelled_out(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert escape_controls(text) == shown
 
 
 @pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "Größe", "日本語", "👩‍👩‍👧", "می‌خواهم", "שלום"])
 def test_ordinary_text_of_any_language_stays_as_it_is(text: str) -> None:
-    assert visible(text) == text
+    assert escape_controls(text) == text
 
 
 def test_line_ends_of_windows_are_line_ends() -> None:
-    assert visible("one\r\ntwo") == "one\ntwo"
+    assert escape_controls("one\r\ntwo") == "one\ntwo"
 
 
 @given(st.text())
 def test_nothing_printed_holds_a_control_or_a_direction_mark(text: str) -> None:
-    shown = visible(text)
+    shown = escape_controls(text)
     assert not set(shown) & set("\x1b\x07\x08\r\x7f\x9b\u202e\u2066\u200b\ufeff")
-    assert visible(shown) == shown
+    assert escape_controls(shown) == shown
     assert "\n" not in one_line(text)
 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_json_keeps_its_value_and_is_safe_to_print(text: str) -> None:
-    printed = safe_json(json.dumps({"text": text}, ensure_ascii=False))
+    printed = escape_json_controls(json.dumps({"text": text}, ensure_ascii=False))
     assert json.loads(printed) == {"text": text}
-    assert visible(printed) == printed
+    assert escape_controls(printed) == printed
     printed.encode()
 
 
@@ -82,7 +92,7 @@ def test_json_is_ascii_where_the_output_is_not_utf_8(monkeypatch: pytest.MonkeyP
 
 
 def test_further_lines_are_indented(capsys: pytest.CaptureFixture[str]) -> None:
-    say("first\nsecond", indent="    ")
+    print_text("first\nsecond", indent="    ")
     assert capsys.readouterr().out == "first\n    second\n"
 
 
@@ -117,9 +127,9 @@ def test_ids_are_whole_on_a_terminal_and_an_empty_column_takes_no_room(monkeypat
 
 def test_times_at_the_ends_of_the_calendar_are_printed() -> None:
     ends = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))), datetime(9999, 12, 31, 23, tzinfo=UTC)
-    assert [(day(one)[:4], minute(one)[:4]) for one in ends] == [("0001", "0001"), ("9999", "9999")]
+    assert [(format_day(one)[:4], format_minute(one)[:4]) for one in ends] == [("0001", "0001"), ("9999", "9999")]
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")])
 def test_counts_are_words(count: int, words: str) -> None:
-    assert counted(count, "memory", "memories") == words
+    assert format_count(count, "memory", "memories") == words

@@ -16,11 +16,11 @@ from typing import Any
 import apsw
 import pytest
 
-from agent.assistant.cli.app import run
-from agent.assistant.config import Settings
+from agent.assistant.cli.app import run_command_line
+from agent.assistant.config import AssistantSettings
 from agent.assistant.wiring import make_embedder
 from agent.errors import ConfigurationError
-from agent.testing import OllamaServer, RawReply, Seen
+from agent.testing import OllamaServer, RawReply, RecordedRequest
 from memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ class EmbeddingServer(OllamaServer):
         self.texts: list[str] = []
         self.asked = threading.Semaphore(0)
 
-    def answer(self, seen: Seen) -> RawReply:
+    def answer(self, seen: RecordedRequest) -> RawReply:
         if not seen.path.endswith("/api/embed"):
             return super().answer(seen)
         texts = seen.body["input"]
@@ -69,7 +69,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
 def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     def called(*arguments: str) -> SimpleNamespace:
         capsys.readouterr()
-        code = run(["--memory", str(tmp_path / "m.db"), *arguments])
+        code = run_command_line(["--memory", str(tmp_path / "m.db"), *arguments])
         out, err = capsys.readouterr()
         return SimpleNamespace(code=code, out=out, err=err, json=json.loads(out) if out.startswith("{") else None)
 
@@ -265,13 +265,17 @@ def test_a_bar_is_shown_on_a_terminal(server, mneme, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("settings", "kind", "fingerprint"),
     [
-        (Settings(embedder="ollama:nomic"), OllamaEmbedder, "ollama/nomic/full/unit"),
-        (Settings(embedder="ollama:nomic:v1.5"), OllamaEmbedder, "ollama/nomic:v1.5/full/unit"),
-        (Settings(embedder="ollama", embedding_model="e"), OllamaEmbedder, "ollama/e/full/unit"),
-        (Settings(embedder="openai:e", api_key="sk-a"), OpenAICompatibleEmbedder, "openai-compatible/e/full/unit"),
+        (AssistantSettings(embedder="ollama:nomic"), OllamaEmbedder, "ollama/nomic/full/unit"),
+        (AssistantSettings(embedder="ollama:nomic:v1.5"), OllamaEmbedder, "ollama/nomic:v1.5/full/unit"),
+        (AssistantSettings(embedder="ollama", embedding_model="e"), OllamaEmbedder, "ollama/e/full/unit"),
+        (
+            AssistantSettings(embedder="openai:e", api_key="sk-a"),
+            OpenAICompatibleEmbedder,
+            "openai-compatible/e/full/unit",
+        ),
     ],
 )
-def test_a_name_chooses_the_embedder(settings: Settings, kind: type, fingerprint: str) -> None:
+def test_a_name_chooses_the_embedder(settings: AssistantSettings, kind: type, fingerprint: str) -> None:
     made = make_embedder(settings, None)
     assert type(made) is kind
     assert made.fingerprint == fingerprint
@@ -282,21 +286,21 @@ def test_ollama_is_asked_where_it_runs_and_gets_no_key_of_another(server, mneme,
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     assert mneme("remember", "one").code == 0
     assert {request.path for request in server.requests} == set()
-    settings = Settings(embedder="ollama:e", api_key="sk-canary", embedding_base_url="http://127.0.0.1:5/v1")
+    settings = AssistantSettings(embedder="ollama:e", api_key="sk-canary", embedding_base_url="http://127.0.0.1:5/v1")
     assert settings.embedding_endpoint == "http://127.0.0.1:5"
     assert settings.embedding_key is None
-    assert Settings(embedder="ollama:e").embedding_endpoint == "http://127.0.0.1:11434"
+    assert AssistantSettings(embedder="ollama:e").embedding_endpoint == "http://127.0.0.1:11434"
 
 
 @pytest.mark.parametrize("given", ["magic", "local:x", "none:x", "ollama:", "openai: ", ":e", ""])
 def test_an_unknown_embedder_is_a_configuration_error(given: str) -> None:
     with pytest.raises(ValueError, match="'ollama:MODEL'"):
-        Settings(embedder=given)
+        AssistantSettings(embedder=given)
 
 
 def test_an_endpoint_without_a_model_says_what_is_missing() -> None:
     with pytest.raises(ConfigurationError, match="ollama:MODEL"):
-        make_embedder(Settings(embedder="ollama"), None)
+        make_embedder(AssistantSettings(embedder="ollama"), None)
 
 
 def test_offline_an_embedder_elsewhere_is_not_asked_and_nothing_is_lost(mneme, monkeypatch) -> None:

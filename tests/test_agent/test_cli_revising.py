@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agent.assistant.cli.app import run
-from agent.assistant.cli.output import minute
+from agent.assistant.cli.app import run_command_line
+from agent.assistant.cli.output import format_minute
 
 Mneme = Callable[..., tuple[int, str, str]]
 
@@ -27,7 +27,7 @@ def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
         typed = io.StringIO(said or "")
         monkeypatch.setattr(typed, "isatty", lambda: said is not None)
         monkeypatch.setattr(sys, "stdin", typed)
-        code = run(["--memory", str(tmp_path / "m.db"), *arguments])
+        code = run_command_line(["--memory", str(tmp_path / "m.db"), *arguments])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -180,7 +180,7 @@ def test_history_tells_versions_and_operations(mneme):
 
 def test_history_tells_what_each_operation_changed_and_when_a_version_held(mneme):
     def here(text: str) -> str:
-        return minute(datetime.fromisoformat(text))
+        return format_minute(datetime.fromisoformat(text))
 
     id = kept(mneme, "Ana lives in Porto.", "--tag", "home", "--importance", "0.5")
     other = kept(mneme, "Ana has a cat.")

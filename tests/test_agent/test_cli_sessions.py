@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.assistant.cli.app import run
+from agent.assistant.cli.app import run_command_line
 from memory import (
     DocumentBlock,
     ImageBlock,
@@ -28,7 +28,7 @@ class Mneme:
         self.path, self._capsys = path, capsys
 
     def __call__(self, *arguments: object) -> SimpleNamespace:
-        code = run(["--memory", str(self.path), *map(str, arguments)])
+        code = run_command_line(["--memory", str(self.path), *map(str, arguments)])
         captured = self._capsys.readouterr()
         return SimpleNamespace(code=code, out=captured.out, err=captured.err)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.cli.app import run
+from agent.assistant.cli.app import run_command_line
 from agent.testing import OpenAIServer, RawReply, Reply, call
 
 pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
@@ -130,14 +130,16 @@ def _controlled_by(terminal: int) -> None:
 @pytest.fixture
 def path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     path = tmp_path / "m.db"
-    assert run(["--memory", str(path), "remember", "The plumber comes on Friday.", "--key", "plumber"]) == 0
+    assert (
+        run_command_line(["--memory", str(path), "remember", "The plumber comes on Friday.", "--key", "plumber"]) == 0
+    )
     capsys.readouterr()
     return path
 
 
 def known(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
     """Return the id of the first memory and how many there are."""
-    run(["--memory", str(path), "memories", "--json"])
+    run_command_line(["--memory", str(path), "memories", "--json"])
     answer = json.loads(capsys.readouterr().out)
     return (answer["memories"] or [{"id": ""}])[0]["id"], answer["total"]
 
@@ -201,7 +203,7 @@ def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
         terminal.type("/quit\n")
         assert terminal.ended() == 0
         released.set()
-    run(["--memory", str(path), "memories"])
+    run_command_line(["--memory", str(path), "memories"])
     assert "How late" not in capsys.readouterr().out
 
 
@@ -227,7 +229,7 @@ def test_a_model_forgets_what_the_person_at_the_terminal_lets_it_forget(
         )  # too early to be an answer: it stops all
         terminal.type("/quit\n")
         assert terminal.ended() == 0
-    run(["--memory", str(path), "memories", "--json"])
+    run_command_line(["--memory", str(path), "memories", "--json"])
     texts = [one["text"] for one in json.loads(capsys.readouterr().out)["memories"]]
     assert texts.count("The plumber comes on Friday.") == left
 
@@ -248,7 +250,7 @@ def test_ingest_shows_a_bar_and_leaves_no_trace_of_it(path: Path, tmp_path: Path
 
 
 def test_lines_on_a_terminal_are_cut_to_its_width(path: Path) -> None:
-    run(["--memory", str(path), "remember", "word " * 100])
+    run_command_line(["--memory", str(path), "remember", "word " * 100])
     terminal = Terminal("--memory", path, "memories")
     assert terminal.ended() == 0
     assert max(map(len, terminal.shown.splitlines())) <= 100

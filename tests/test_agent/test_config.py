@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.config import ENVIRONMENT, Settings, load_configuration
+from agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings, load_configuration
 from agent.assistant.endpoints import http_address, ollama_address
 from agent.errors import ConfigurationError
 
@@ -41,7 +41,7 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
     assert found.settings.embedder == "auto"
 
 
-@pytest.mark.parametrize("name", ENVIRONMENT)
+@pytest.mark.parametrize("name", ENVIRONMENT_VARIABLES)
 def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: Path) -> None:
     values = {"offline": "1", "token_budget": "700", "embedder": "local", "memory": str(tmp_path / "a.db")}
     values |= {"base_url": "http://localhost:1/v1", "embedding_base_url": "http://localhost:2/v1"}
@@ -49,7 +49,7 @@ def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: 
     values |= {"anthropic_base_url": "http://localhost:3", "window": "turns:3", "trace": "1"}
     values |= {"secrets": "reject", "share_sensitive": "1", "minimum_length": "700", "near_duplicates": "fold"}
     given_value = values.get(name, "given")
-    settings = load(**{ENVIRONMENT[name]: given_value}).settings
+    settings = load(**{ENVIRONMENT_VARIABLES[name]: given_value}).settings
     found = getattr(settings, name)
     shown = found.get_secret_value() if hasattr(found, "get_secret_value") else found
     assert shown in (given_value, True, 700, tmp_path / "a.db")
@@ -201,4 +201,4 @@ def test_any_text_is_an_address_or_a_value_error(text: str) -> None:
 
 def test_settings_are_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        Settings().namespace = "other"  # type: ignore[misc]
+        AssistantSettings().namespace = "other"  # type: ignore[misc]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from agent.agent import Agent
-from agent.context.history_reader import NOWHERE, SessionReader
-from agent.events import MemoryRecalled, Warned
+from agent.context.history_reader import NO_SEQUENCE, HistoryReader
+from agent.events import MemoryRecalled, WarningIssued
 from agent.providers.extractive import QuotingProvider
 from agent.testing import Reply, ScriptedProvider
 from memory import (
     EstimatingCounter,
     FixedWindow,
+    FullWindow,
     InMemoryHistory,
-    KeepAll,
     LongTermMemory,
     Message,
     SummaryWindow,
@@ -78,21 +78,21 @@ async def test_a_summary_that_cannot_be_made_is_done_without_and_noted(memory) -
         events = [event async for event in Agent(provider, memory=memory, window=window).stream("Go on", session="s")]
     recalled = next(event for event in events if isinstance(event, MemoryRecalled))
     assert any("could not be made" in note for note in recalled.notes)
-    assert not any(isinstance(event, Warned) for event in events)
+    assert not any(isinstance(event, WarningIssued) for event in events)
     assert "Question 4" in "".join(one.text for one in provider.requests[0].messages)
 
 
 async def test_places_are_those_of_the_session_and_a_summary_has_none(memory) -> None:
     await memory.conversations.append("s", said(4))
-    read = await SessionReader(memory, None, summing(1)).read("s")
-    assert read.sequences == (NOWHERE, 7, 8)
+    read = await HistoryReader(memory, None, summing(1)).read("s")
+    assert read.sequences == (NO_SEQUENCE, 7, 8)
     assert [one.text for one in read.messages[1:]] == ["Question 3", "Answer 3"]
     assert read.last_of_the_user(3) == ["Question 3"]
-    assert (await SessionReader(memory, None, None, limit=3).read("s")).sequences == (6, 7, 8)
-    assert (await SessionReader(None, None, None).read("s")).messages == ()
+    assert (await HistoryReader(memory, None, None, limit=3).read("s")).sequences == (6, 7, 8)
+    assert (await HistoryReader(None, None, None).read("s")).messages == ()
 
 
-@pytest.mark.parametrize("window", [KeepAll(), FixedWindow(messages=500), None], ids=repr)
+@pytest.mark.parametrize("window", [FullWindow(), FixedWindow(messages=500), None], ids=repr)
 async def test_a_window_is_given_as_much_of_a_long_conversation_as_it_shows(window) -> None:
     history = InMemoryHistory()
     await history.append("s", said(250))
@@ -135,7 +135,7 @@ async def test_a_window_whose_newest_messages_are_over_its_limit_says_so(memory,
 
 async def test_system_text_is_shown_however_long_ago_it_was_said(memory) -> None:
     await memory.conversations.append("s", [Message.system("Speak of ships alone."), *said(250)])
-    read = await SessionReader(memory, None, None, limit=4, bound=FixedWindow(messages=2)).read("s")
+    read = await HistoryReader(memory, None, None, limit=4, bound=FixedWindow(messages=2)).read("s")
     assert (read.messages[0].text, read.sequences) == ("Speak of ships alone.", (1, 498, 499, 500, 501))
     with ScriptedProvider(Reply("Hello")) as provider:
         agent = Agent(provider, memory=memory, window=FixedWindow(messages=2), recall=0)
@@ -149,5 +149,5 @@ async def test_quoting_answers_have_todays_words_in_a_window_with_a_summary_too(
     told = await agent.run("The shed has the code 2580.", session="s")
     await agent.run("What is the code of the shed?", session="s")
     await memory.correct(told.stored[0].id, "The shed has the code 1234.")
-    read = await SessionReader(memory, None, summing(1)).read("s")
+    read = await HistoryReader(memory, None, summing(1)).read("s")
     assert read.messages[-1].text == "“The shed has the code 1234.”"

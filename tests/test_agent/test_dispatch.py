@@ -9,7 +9,7 @@ import pytest
 
 from agent.errors import ArgumentError, StopRun, ToolFailed
 from agent.testing import call
-from agent.tool_executor import Dispatcher
+from agent.tool_executor import ToolExecutor
 from agent.tools.base import ToolContext, Toolset
 from agent.tools.function import tool
 from memory import ToolCallBlock
@@ -41,7 +41,7 @@ async def fail(how: str) -> str:
 
 
 async def run(*calls: ToolCallBlock, tools=(echo, fail), **options):
-    return await Dispatcher(Toolset(tools), **options).run(calls, ToolContext())
+    return await ToolExecutor(Toolset(tools), **options).run(calls, ToolContext())
 
 
 async def test_calls_run_together_and_answer_in_their_order() -> None:
@@ -193,4 +193,4 @@ async def test_a_tool_learns_which_call_it_serves() -> None:
 @pytest.mark.parametrize("options", [{"parallel": 0}, {"parallel": True}, {"timeout": 0}, {"timeout": float("nan")}])
 async def test_limits_that_mean_nothing_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
-        Dispatcher(Toolset(), **options)
+        ToolExecutor(Toolset(), **options)

@@ -16,20 +16,20 @@ from agent.errors import (
     InvalidOutput,
     LimitReached,
     ProviderFailed,
-    Refused,
-    RunStopped,
+    RequestRefused,
+    RunAborted,
     StopRun,
     Unsupported,
     WindowExceeded,
 )
-from agent.events import RunEnded, Warned
-from agent.middleware.guardrails import Refusing, injection, personal_data, too_long
-from agent.providers.base import Capabilities, ModelSettings, Stop, TextPiece
+from agent.events import RunEnded, WarningIssued
+from agent.middleware.guardrails import PromptGuardrail, injection_check, length_check, personal_data_check
+from agent.providers.base import Capabilities, ModelSettings, StopPiece, TextPiece
 from agent.results import Ending, StopReason, Usage
 from agent.structured_output import strict_schema
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tools.function import tool
-from agent.usage import Ledger, Prices, RunLimits
+from agent.usage import Prices, RunLimits, UsageLedger
 from memory import InMemoryHistory, Message, ThinkingBlock, ToolCallBlock
 
 pytestmark = pytest.mark.anyio
@@ -77,8 +77,8 @@ async def test_cost_is_told_where_prices_are_known() -> None:
 
 
 def test_what_is_used_below_counts_above_once() -> None:
-    top = Ledger(RunLimits(tokens=20), prices=Prices(1_000_000, 0))
-    inner = Ledger(parent=top)
+    top = UsageLedger(RunLimits(tokens=20), prices=Prices(1_000_000, 0))
+    inner = UsageLedger(parent=top)
     inner.call()
     inner.spend(Usage(input=15))
     assert (top.usage.total, top.calls, top.cost, inner.passed()) == (15, 1, 15.0, "")
@@ -119,7 +119,7 @@ async def test_a_request_too_long_for_the_model_is_made_shorter_once() -> None:
     first, second = provider.requests
     assert [message.text[:5] for message in first.messages] == ["old o", "yes y", "newer", "so", "now?"]
     assert [message.text for message in second.messages] == ["newer", "so", "now?"]
-    assert any(isinstance(event, Warned) and "shorter" in event.text for event in events)
+    assert any(isinstance(event, WarningIssued) and "shorter" in event.text for event in events)
     assert events[-1].result.ending is Ending.FINAL
 
 
@@ -332,7 +332,7 @@ async def test_middleware_may_rewrite_what_is_sent_and_change_what_comes_back() 
 async def test_middleware_may_answer_itself() -> None:
     async def cached(request, context, proceed):
         yield TextPiece("from the cache")
-        yield Stop(StopReason.STOP)
+        yield StopPiece(StopReason.STOP)
 
     with ScriptedProvider() as provider:
         result = await Agent(provider, model_middleware=[cached]).run("?")
@@ -341,7 +341,7 @@ async def test_middleware_may_answer_itself() -> None:
 
 async def test_middleware_may_refuse_in_words_of_its_own_and_the_turn_is_kept() -> None:
     async def refuse(request, context, proceed):
-        raise Refused("Not about that.")
+        raise RequestRefused("Not about that.")
         yield
 
     history = InMemoryHistory()
@@ -359,7 +359,7 @@ async def test_middleware_may_end_the_run_and_its_own_failure_is_told() -> None:
         raise KeyError("oops")
         yield
 
-    with pytest.raises(RunStopped, match="closed for today"):
+    with pytest.raises(RunAborted, match="closed for today"):
         await Agent(ScriptedProvider(), model_middleware=[stop]).run("?")
     events = [event async for event in Agent(ScriptedProvider(), model_middleware=[broken]).stream("?")]
     assert isinstance(events[-1], RunEnded)
@@ -380,7 +380,7 @@ async def test_middleware_may_end_the_run_and_its_own_failure_is_told() -> None:
     ],
 )
 async def test_policies_of_length_injection_and_personal_data(prompt: str, refused: bool) -> None:
-    policy = Refusing(too_long(100), injection, personal_data)
+    policy = PromptGuardrail(length_check(100), injection_check, personal_data_check)
     result = await Agent(ScriptedProvider(Reply("fine")), model_middleware=[policy]).run(prompt)
     assert result.ending is (Ending.REFUSAL if refused else Ending.FINAL)
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.agent import Agent
 from agent.errors import IterationCap, MemoryUnavailable
-from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, Warned
+from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, WarningIssued
 from agent.results import Ending
 from agent.testing import Reply, ScriptedProvider, call, shown_items
 from agent.tools.function import tool
@@ -63,7 +63,7 @@ async def test_a_part_that_cannot_be_read_is_done_without_and_said_and_the_other
         events = [event async for event in agent.stream("Which colour has the shed?", session="s")]
     result = events[-1].result
     assert (result.ending, result.text) == (Ending.FINAL, "Hello")
-    (warning,) = [event.text for event in events if isinstance(event, Warned)]
+    (warning,) = [event.text for event in events if isinstance(event, WarningIssued)]
     assert result.warnings == (warning,)
     assert "answered without" in warning
     assert "the file is busy" in warning

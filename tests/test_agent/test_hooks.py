@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.agent import Agent
-from agent.approval import Decision, all_calls
+from agent.approval import ApprovalDecision, approval_always
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
 from agent.events import (
     ApprovalDecided,
@@ -22,9 +22,9 @@ from agent.events import (
     ToolEnded,
     ToolStarted,
 )
-from agent.hooks import MOMENTS, Hooks, Moment
+from agent.hooks import HOOK_NAMES, HookEvent, Hooks
 from agent.middleware.circuit_breaker import CircuitBreaker
-from agent.providers.base import ModelSettings, Stop, TextPiece, ToolCallPiece, ToolSpec
+from agent.providers.base import ModelSettings, StopPiece, TextPiece, ToolCallPiece, ToolSpec
 from agent.results import Ending, StopReason, Usage
 from agent.subagent import AgentTool
 from agent.testing import Reply, ScriptedProvider, call
@@ -63,8 +63,8 @@ def send(text: str) -> str:
 async def test_every_moment_of_a_run_is_told_of(tmp_path) -> None:
     memory = open_memory(tmp_path / "m.db", offline=True)
     await memory.remember(Memory(text="Ana lives in Lisbon."))
-    seen: list[Moment] = []
-    hooks = Hooks(**dict.fromkeys(MOMENTS, seen.append))
+    seen: list[HookEvent] = []
+    hooks = Hooks(**dict.fromkeys(HOOK_NAMES, seen.append))
     replies = (Reply(thinking="hm", calls=(call("fail"),)), Reply("Lisbon."))
     with ScriptedProvider(*replies) as provider:
         policy = ToolPolicy(breaker=CircuitBreaker(1))
@@ -100,7 +100,7 @@ async def test_every_moment_of_a_run_is_told_of(tmp_path) -> None:
 
 
 async def test_a_failed_run_is_told_of_as_failed() -> None:
-    seen: list[Moment] = []
+    seen: list[HookEvent] = []
     with pytest.raises(AgentError):
         await Agent(ScriptedProvider(Reply(error=OSError("down"))), hooks=[Hooks(failed=seen.append)]).run("?")
     assert "down" in str(seen[0].value)
@@ -109,11 +109,11 @@ async def test_a_failed_run_is_told_of_as_failed() -> None:
 async def test_hooks_are_told_in_their_order_and_a_failing_one_harms_nobody(caplog) -> None:
     order: list[str] = []
 
-    async def slow(moment: Moment) -> None:
+    async def slow(moment: HookEvent) -> None:
         await asyncio.sleep(0)
         order.append("first")
 
-    def broken(moment: Moment) -> None:
+    def broken(moment: HookEvent) -> None:
         order.append("second")
         raise ValueError("my own mistake")
 
@@ -161,7 +161,7 @@ def test_a_fingerprint_tells_configurations_apart_and_is_stable_under_the_order_
         {"settings": ModelSettings(temperature=0)},
         {"max_rounds": 3},
         {"limits": RunLimits(calls=3)},
-        {"policy": ToolPolicy(approval=all_calls)},
+        {"policy": ToolPolicy(approval=approval_always)},
         {"token_budget": 100},
     ]
     assert len({mark, *(made(**options) for options in changed)}) == len(changed) + 1
@@ -332,7 +332,7 @@ async def test_its_requests_for_approval_reach_the_callers_reader_or_approver() 
     with pytest.raises(ApprovalUnavailable, match=r"ask_helper\.send"):
         await agents().run("?")
 
-    async def approver(request) -> Decision | bool:
+    async def approver(request) -> ApprovalDecision | bool:
         return True
 
     await agents(policy=ToolPolicy(approver=approver)).run("?")
@@ -349,10 +349,10 @@ async def test_agents_do_not_call_each_other_in_a_circle_nor_too_deep() -> None:
             if results or not request.tools:
                 told.append(results[0].text if results else "")
                 yield TextPiece(results[0].text if results else "deep enough")
-                yield Stop(StopReason.STOP)
+                yield StopPiece(StopReason.STOP)
             else:
                 yield ToolCallPiece(0, "c", request.tools[0].name, '{"task": "go on"}')
-                yield Stop(StopReason.TOOL_CALLS)
+                yield StopPiece(StopReason.TOOL_CALLS)
 
     back = Later()
     first = Agent(Chatty(), name="a", tools=[AgentTool(Agent(Chatty(), name="b", tools=[back]), description="")])

@@ -14,7 +14,7 @@ import os
 import pytest
 
 from agent.errors import ContextOverflow
-from agent.providers.accumulator import complete, streaming
+from agent.providers.accumulator import collect_response, open_stream
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.base import ModelSettings, Request, TextPiece
 from agent.providers.openai import OpenAICompatibleProvider
@@ -35,7 +35,7 @@ def ask(text: str, tokens: int = 16) -> Request:
 
 @every_format
 def test_it_says_something_and_counts_it(name: str) -> None:
-    response = asyncio.run(complete(MAKE[name](), ask("Hello")))
+    response = asyncio.run(collect_response(MAKE[name](), ask("Hello")))
     assert response.message.blocks
     assert response.usage.input > 0
     assert 0 < response.usage.output <= 16
@@ -45,11 +45,11 @@ def test_it_says_something_and_counts_it(name: str) -> None:
 def test_it_can_be_left_in_the_middle_and_asked_again(name: str) -> None:
     async def leave() -> None:
         provider = MAKE[name]()
-        async with streaming(provider, ask("Count to a thousand.", 400)) as deltas:
+        async with open_stream(provider, ask("Count to a thousand.", 400)) as deltas:
             async for delta in deltas:
                 if isinstance(delta, TextPiece):
                     break
-        await complete(provider, ask("Hello", 4))
+        await collect_response(provider, ask("Hello", 4))
         await provider.aclose()
 
     asyncio.run(leave())
@@ -58,4 +58,4 @@ def test_it_can_be_left_in_the_middle_and_asked_again(name: str) -> None:
 @every_format
 def test_a_request_too_long_for_its_window_has_an_error_of_its_own(name: str) -> None:
     with pytest.raises(ContextOverflow):
-        asyncio.run(complete(MAKE[name](), ask("word " * 200_000)))
+        asyncio.run(collect_response(MAKE[name](), ask("word " * 200_000)))

@@ -8,12 +8,12 @@ from contextlib import aclosing
 import pytest
 
 from agent.errors import ArgumentError, ProviderError, StopRun
-from agent.events import Nudged, RoundEnded, RoundStarted, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
-from agent.loop import NUDGE, Loop, LoopEnded, LoopLimits, Outcome
+from agent.events import EmptyReplyRetried, RoundEnded, RoundStarted, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
+from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopEnded, LoopLimits, LoopOutcome
 from agent.providers.base import Request
 from agent.results import Ending, StopReason, Usage
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_executor import Dispatcher
+from agent.tool_executor import ToolExecutor
 from agent.tools.base import ToolContext, Toolset
 from agent.tools.function import tool
 from memory import Message, ThinkingBlock, ToolCallBlock
@@ -45,13 +45,13 @@ TOOLS = Toolset([add, leave, wait])
 
 
 async def events_of(provider, *, seconds: float | None = None, tools: Toolset = TOOLS, **limits) -> list:
-    loop = Loop(provider, Dispatcher(tools), limits=LoopLimits(**limits))
+    loop = Loop(provider, ToolExecutor(tools), limits=LoopLimits(**limits))
     deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
     request = Request((Message.user("What is 1 + 2?"),), tools=TOOLS.specs)
     return [event async for event in loop.run(request, ToolContext(agent="ada", deadline=deadline), lambda: 1.5)]
 
 
-async def run(*replies: Reply, **options) -> Outcome:
+async def run(*replies: Reply, **options) -> LoopOutcome:
     with ScriptedProvider(*replies) as provider:
         events = await events_of(provider, **options)
     assert [type(event) is LoopEnded for event in events] == [False] * (len(events) - 1) + [True]
@@ -138,9 +138,9 @@ async def test_calls_in_a_last_round_without_tools_do_not_run() -> None:
 
 
 async def test_an_empty_reply_is_asked_again_and_leaves_no_trace() -> None:
-    with ScriptedProvider(Reply("  \n"), Reply("3", expect=NUDGE)) as provider:
+    with ScriptedProvider(Reply("  \n"), Reply("3", expect=EMPTY_REPLY_PROMPT)) as provider:
         events = await events_of(provider)
-    assert any(isinstance(event, Nudged) for event in events)
+    assert any(isinstance(event, EmptyReplyRetried) for event in events)
     assert events[-1].outcome.messages == (Message.assistant("3"),)
     assert events[-1].outcome.usage == Usage(20, 10)
 
@@ -253,7 +253,7 @@ async def test_a_stream_left_at_any_event_leaves_nothing_open() -> None:
     before = asyncio.all_tasks()
     for place in range(total):
         provider = Watched(*replies)
-        loop = Loop(provider, Dispatcher(TOOLS))
+        loop = Loop(provider, ToolExecutor(TOOLS))
         async with aclosing(loop.run(Request((Message.user("?"),)), ToolContext(), lambda: 0.0)) as events:
             for _ in range(place + 1):
                 await anext(events)

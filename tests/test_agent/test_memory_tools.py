@@ -7,7 +7,7 @@ import pytest
 from agent.errors import ArgumentError, ToolFailed
 from agent.tools.base import ToolContext
 from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import ALL, DEFAULT, memory_tools
+from agent.tools.memory import ALL_MEMORY_TOOLS, DEFAULT_MEMORY_TOOLS, memory_tools
 from memory import KnowledgeBase, LongTermMemory, Memory, Trust
 from vectorstore import open_store
 
@@ -114,8 +114,8 @@ async def test_what_is_not_there_is_told(memory) -> None:
 
 
 async def test_correcting_and_forgetting_are_there_only_when_asked_for(memory) -> None:
-    assert [one.spec.name for one in memory_tools(memory)] == list(DEFAULT)
-    assert [one.spec.name for one in memory_tools(memory, include=ALL)] == list(ALL)
+    assert [one.spec.name for one in memory_tools(memory)] == list(DEFAULT_MEMORY_TOOLS)
+    assert [one.spec.name for one in memory_tools(memory, include=ALL_MEMORY_TOOLS)] == list(ALL_MEMORY_TOOLS)
     with pytest.raises(ArgumentError, match="include"):
         memory_tools(memory, include=["erase"])
 

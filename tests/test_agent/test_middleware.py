@@ -9,23 +9,23 @@ from collections.abc import Callable
 import pytest
 
 from agent.approval import (
-    Approval,
+    ApprovalDecision,
     ApprovalRequest,
-    Decision,
-    all_calls,
-    as_flagged,
-    no_calls,
-    unless,
+    ApprovalStatus,
+    approval_always,
+    approval_as_annotated,
+    approval_except,
+    approval_never,
 )
 from agent.errors import ArgumentError, CircuitOpen, RateLimited, StopRun, ToolFailed
 from agent.events import ApprovalDecided, ApprovalRequested
-from agent.hooks import Hooks, Watch
-from agent.middleware.base import Invocation
+from agent.hooks import HookDispatcher, Hooks
+from agent.middleware.base import ToolInvocation
 from agent.middleware.circuit_breaker import CircuitBreaker
 from agent.middleware.resilience import RateLimit, Retry
 from agent.testing import call
-from agent.tool_executor import Dispatcher, ToolPolicy
-from agent.tools.base import Facets, RunScope, ToolContext, Toolset, Verdict, facets_of
+from agent.tool_executor import ToolExecutor, ToolPolicy
+from agent.tools.base import AuthorizationDecision, RunScope, ToolAnnotations, ToolContext, Toolset, annotations_of
 from agent.tools.function import tool
 from memory import ToolCallBlock
 from tests.passing_time import time_passes
@@ -70,7 +70,7 @@ class Clock:
 
 
 async def texts(policy: ToolPolicy, *tools, calls=None, scope: RunScope | None = None, **options) -> list[str]:
-    dispatcher = Dispatcher(Toolset(tools), policy=policy, **options)
+    dispatcher = ToolExecutor(Toolset(tools), policy=policy, **options)
     context = ToolContext(agent="ada", scope=scope or RunScope())
     asked = calls or [call(one.spec.name) for one in tools]
     return [run.result.text for run in (await dispatcher.run(asked, context)).runs]
@@ -83,7 +83,7 @@ async def test_the_links_stand_in_their_order() -> None:
     seen: list[str] = []
 
     def noting(name: str, action: Callable | None = None):
-        async def middleware(invocation: Invocation, proceed):
+        async def middleware(invocation: ToolInvocation, proceed):
             seen.append(name)
             return await proceed(invocation)
 
@@ -93,9 +93,9 @@ async def test_the_links_stand_in_their_order() -> None:
         seen.append("approval")
         return True
 
-    def authorise(arguments, context) -> Verdict:
+    def authorise(arguments, context) -> AuthorizationDecision:
         seen.append("authoriser")
-        return Verdict(True)
+        return AuthorizationDecision(True)
 
     class Seen(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
@@ -125,7 +125,7 @@ async def test_the_links_stand_in_their_order() -> None:
     try:
         policy = ToolPolicy(
             authorise=authorise,
-            approval=all_calls,
+            approval=approval_always,
             approver=approver,
             breaker=NotedBreaker(),
             rate_limit=NotedLimit(1000),
@@ -153,7 +153,7 @@ async def test_an_unknown_tool_and_broken_arguments_never_enter_the_chain() -> N
     breaker = CircuitBreaker(1)
     work = Scripted()
     broken = ToolCallBlock(id="b", name="work", invalid="{")
-    said = await texts(ToolPolicy(breaker=breaker, approval=all_calls), work, calls=[call("nothing"), broken])
+    said = await texts(ToolPolicy(breaker=breaker, approval=approval_always), work, calls=[call("nothing"), broken])
     assert "there is no tool 'nothing'" in said[0]
     assert "not a JSON object" in said[1]
     assert not breaker.is_open("work")
@@ -183,21 +183,21 @@ async def test_the_log_names_calls_and_shows_no_arguments(caplog) -> None:
 
 
 async def test_a_call_that_is_not_allowed_is_told_why_and_nobody_is_asked() -> None:
-    work = Scripted(authorise=lambda arguments, context: Verdict(False, "only on weekdays"))
+    work = Scripted(authorise=lambda arguments, context: AuthorizationDecision(False, "only on weekdays"))
     asked: list[ApprovalRequest] = []
 
     async def approver(request: ApprovalRequest) -> bool:
         asked.append(request)
         return True
 
-    (said,) = await texts(ToolPolicy(approval=all_calls, approver=approver), work)
+    (said,) = await texts(ToolPolicy(approval=approval_always, approver=approver), work)
     assert "only on weekdays" in said
     assert (asked, work.entered) == ([], 0)
 
 
 async def test_an_authoriser_sees_arguments_and_context_and_may_be_asynchronous() -> None:
-    async def authorise(arguments, context) -> Verdict:
-        return Verdict(arguments["path"].startswith("mine/") and context.agent == "ada")
+    async def authorise(arguments, context) -> AuthorizationDecision:
+        return AuthorizationDecision(arguments["path"].startswith("mine/") and context.agent == "ada")
 
     @tool(authorise=authorise)
     def show(path: str) -> str:
@@ -217,9 +217,9 @@ async def test_an_authoriser_that_fails_lets_nothing_through() -> None:
     assert work.entered == odd.entered == 0
 
 
-async def answer_with(status: Approval, reason: str = ""):
-    async def approver(request: ApprovalRequest) -> Decision:
-        return Decision(status, reason)
+async def answer_with(status: ApprovalStatus, reason: str = ""):
+    async def approver(request: ApprovalRequest) -> ApprovalDecision:
+        return ApprovalDecision(status, reason)
 
     work = Scripted(needs_approval=True)
     (said,) = await texts(ToolPolicy(approver=approver), work)
@@ -227,10 +227,10 @@ async def answer_with(status: Approval, reason: str = ""):
 
 
 async def test_each_answer_to_a_request_has_its_text() -> None:
-    assert await answer_with(Approval.APPROVED) == ("done", 1)
-    said, entered = await answer_with(Approval.REJECTED, "too late")
+    assert await answer_with(ApprovalStatus.APPROVED) == ("done", 1)
+    said, entered = await answer_with(ApprovalStatus.REJECTED, "too late")
     assert ("did not approve" in said, "too late" in said, entered) == (True, True, 0)
-    said, entered = await answer_with(Approval.UNAVAILABLE)
+    said, entered = await answer_with(ApprovalStatus.UNAVAILABLE)
     assert ("nobody can be asked" in said, entered) == (True, 0)
 
 
@@ -258,7 +258,7 @@ async def test_waiting_for_a_yes_does_not_count_towards_the_tools_time() -> None
         await asyncio.sleep(0.2)
         return True
 
-    assert await texts(ToolPolicy(approval=all_calls, approver=approver), Scripted(), timeout=0.1) == ["done"]
+    assert await texts(ToolPolicy(approval=approval_always, approver=approver), Scripted(), timeout=0.1) == ["done"]
 
 
 async def test_waiting_for_a_yes_takes_no_place_among_the_calls() -> None:
@@ -282,10 +282,10 @@ async def test_waiting_for_a_yes_takes_no_place_among_the_calls() -> None:
 @pytest.mark.parametrize(
     ("policy", "asked"),
     [
-        (as_flagged, ["danger"]),
-        (all_calls, ["plain", "danger"]),
-        (no_calls, []),
-        (unless("danger"), ["plain"]),
+        (approval_as_annotated, ["danger"]),
+        (approval_always, ["plain", "danger"]),
+        (approval_never, []),
+        (approval_except("danger"), ["plain"]),
         (lambda call, flagged: call.name.startswith("p"), ["plain"]),
     ],
 )
@@ -299,7 +299,7 @@ async def test_policies_say_which_calls_need_a_yes(policy, asked: list[str]) -> 
     tools = (Scripted(name="plain"), Scripted(name="danger", needs_approval=True))
     assert await texts(ToolPolicy(approval=policy, approver=approver), *tools) == ["done", "done"]
     assert sorted(seen) == sorted(asked)
-    assert Dispatcher(Toolset(tools), policy=ToolPolicy(approval=policy)).needing_approval() == asked
+    assert ToolExecutor(Toolset(tools), policy=ToolPolicy(approval=policy)).needing_approval() == asked
 
 
 async def test_a_request_is_an_event_that_whoever_reads_may_answer() -> None:
@@ -315,14 +315,14 @@ async def test_a_request_is_an_event_that_whoever_reads_may_answer() -> None:
     assert "not now" in said
     assert [type(event) for event in events] == [ApprovalRequested, ApprovalDecided]
     assert events[0].request.description == "Work."
-    assert events[1].decision == Decision(Approval.REJECTED, "not now")
+    assert events[1].decision == ApprovalDecision(ApprovalStatus.REJECTED, "not now")
 
 
 async def test_only_the_first_answer_counts_and_it_may_come_from_another_thread() -> None:
     request = ApprovalRequest(call("work"))
     await asyncio.to_thread(request.approve)
     request.reject("changed my mind")
-    assert (await request.decided()).status is Approval.APPROVED
+    assert (await request.decided()).status is ApprovalStatus.APPROVED
 
 
 # Timeout
@@ -343,7 +343,7 @@ async def test_a_tool_that_keeps_failing_is_left_alone_and_tried_again_after_its
     clock, opened = Clock(), []
     breaker = CircuitBreaker(2, rest=10, timer=clock)
     work = Scripted(OSError("1"), OSError("2"), OSError("3"), "fine")
-    scope = RunScope(watch=Watch([Hooks(circuit_opened=lambda moment: opened.append(moment.value))]))
+    scope = RunScope(watch=HookDispatcher([Hooks(circuit_opened=lambda moment: opened.append(moment.value))]))
     policy = ToolPolicy(breaker=breaker)
 
     async def once() -> str:
@@ -603,13 +603,13 @@ async def test_chance_shortens_a_wait_after_its_limit_and_a_wait_can_be_cancelle
 
 
 async def test_middleware_may_answer_rewrite_refuse_or_end_the_run() -> None:
-    async def answer(invocation: Invocation, proceed):
+    async def answer(invocation: ToolInvocation, proceed):
         return "answered" if invocation.call.name == "a" else await proceed(invocation)
 
-    async def upper(invocation: Invocation, proceed):
+    async def upper(invocation: ToolInvocation, proceed):
         return (await proceed(invocation)).upper()
 
-    async def refuse(invocation: Invocation, proceed):
+    async def refuse(invocation: ToolInvocation, proceed):
         if invocation.call.name == "c":
             raise ToolFailed("not today")
         return await proceed(invocation)
@@ -621,7 +621,7 @@ async def test_middleware_may_answer_rewrite_refuse_or_end_the_run() -> None:
 
 
 async def test_an_error_in_middleware_is_told_and_stops_no_sibling() -> None:
-    async def broken(invocation: Invocation, proceed):
+    async def broken(invocation: ToolInvocation, proceed):
         if invocation.call.name == "a":
             raise KeyError("oops")
         return await proceed(invocation)
@@ -644,16 +644,16 @@ async def test_a_tool_that_answers_with_something_else_has_failed() -> None:
 
 
 def test_a_tool_has_the_facets_it_was_made_with() -> None:
-    assert facets_of(Scripted(needs_approval=True, skip_synthesis=True, idempotent=True)) == Facets(
+    assert annotations_of(Scripted(needs_approval=True, skip_synthesis=True, idempotent=True)) == ToolAnnotations(
         True, None, True, True
     )
-    assert facets_of(object()) == Facets()
+    assert annotations_of(object()) == ToolAnnotations()
 
 
 async def test_results_are_the_answer_only_if_every_call_asks_for_it_and_worked() -> None:
     skip, plain = Scripted(name="skip", skip_synthesis=True), Scripted(name="plain")
     bad = Scripted(OSError(), name="bad", skip_synthesis=True)
-    dispatcher = Dispatcher(Toolset([skip, plain, bad]))
+    dispatcher = ToolExecutor(Toolset([skip, plain, bad]))
 
     async def answers(*names: str) -> bool:
         return (await dispatcher.run([call(name) for name in names], ToolContext())).answers
@@ -677,10 +677,10 @@ async def test_results_are_the_answer_only_if_every_call_asks_for_it_and_worked(
         lambda: Retry(longest=float("nan")),
         lambda: ToolPolicy(approval_timeout=0),
         lambda: ToolPolicy(approval="all"),
-        lambda: unless(" "),
-        lambda: Facets(needs_approval=1),
-        lambda: Facets(authorise="yes"),
-        lambda: Decision("approved please"),
+        lambda: approval_except(" "),
+        lambda: ToolAnnotations(needs_approval=1),
+        lambda: ToolAnnotations(authorise="yes"),
+        lambda: ApprovalDecision("approved please"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(make) -> None:

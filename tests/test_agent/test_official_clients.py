@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from agent.providers.accumulator import Response, complete
+from agent.providers.accumulator import Response, collect_response
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.base import ModelSettings, Request, ToolSpec
 from agent.providers.ollama import OllamaProvider
 from agent.providers.openai import OpenAICompatibleProvider
 from agent.results import StopReason, Usage
-from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, WireServer, call
+from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, ScriptedServer, call
 from memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient
 
@@ -46,16 +46,16 @@ REPLIES = {
 }
 
 
-def ours(kind: type[WireServer], make: Callable[[str], Any], request: Request) -> tuple[dict, dict]:
+def ours(kind: type[ScriptedServer], make: Callable[[str], Any], request: Request) -> tuple[dict, dict]:
     """Return the body and the headers of our request."""
     with kind(Reply("fine")) as server:
-        asyncio.run(complete(make(server.url), request))
+        asyncio.run(collect_response(make(server.url), request))
         return server.requests[0].body, server.requests[0].headers
 
 
-def replied(kind: type[WireServer], make: Callable[[str], Any], reply: Reply) -> Response:
+def replied(kind: type[ScriptedServer], make: Callable[[str], Any], reply: Reply) -> Response:
     with kind(reply) as server:
-        return asyncio.run(complete(make(server.url), Request((Message.user("Hello"),))))
+        return asyncio.run(collect_response(make(server.url), Request((Message.user("Hello"),))))
 
 
 def shared(headers: dict[str, str], *names: str) -> dict[str, str | None]:

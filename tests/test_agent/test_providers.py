@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ArgumentError, ProviderError
-from agent.providers.accumulator import Collector, complete
+from agent.providers.accumulator import ResponseAccumulator, collect_response
 from agent.providers.base import ModelSettings, Provider, Request, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec
 from agent.providers.openai import OpenAICompatibleProvider, list_models
 from agent.results import StopReason, Usage
@@ -53,14 +53,14 @@ def sent(request: Request, **options) -> dict:
     """Send *request* to a scripted server and return the body that came."""
     with OpenAIServer(Reply("fine")) as server:
         provider = OpenAICompatibleProvider(server.url, "any-model", **options)
-        asyncio.run(complete(provider, request))
+        asyncio.run(collect_response(provider, request))
         return server.requests[0].body
 
 
 def answered(*cuts: bytes, **raw):
     with OpenAIServer(RawReply(cuts, **raw)) as server:
         provider = OpenAICompatibleProvider(server.url, "any-model", api_key=KEY, client=HttpClient(retries=0))
-        return asyncio.run(complete(provider, ask()))
+        return asyncio.run(collect_response(provider, ask()))
 
 
 def chunk(delta: dict, reason: str | None = None, **more) -> bytes:
@@ -192,7 +192,7 @@ def test_the_key_is_sent_and_shown_nowhere() -> None:
     with OpenAIServer(RawReply([leak], 401, "application/json")) as server:
         provider = OpenAICompatibleProvider(server.url, "any-model", api_key=KEY)
         with pytest.raises(ProviderError) as caught:
-            asyncio.run(complete(provider, ask()))
+            asyncio.run(collect_response(provider, ask()))
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert caught.value.status == 401
     for shown in (str(caught.value), repr(caught.value), repr(provider), repr(caught.value.__cause__)):
@@ -204,7 +204,7 @@ def test_a_placeholder_for_a_key_does_not_riddle_a_complaint() -> None:
     leak = json.dumps({"error": {"message": "the context is exceeded"}}).encode()
     refused = pytest.raises(ProviderError, match="the context is exceeded")
     with OpenAIServer(RawReply([leak], 400, "application/json")) as server, refused:
-        asyncio.run(complete(OpenAICompatibleProvider(server.url, "any-model", api_key="x"), ask()))
+        asyncio.run(collect_response(OpenAICompatibleProvider(server.url, "any-model", api_key="x"), ask()))
 
 
 def test_an_error_inside_the_stream_is_raised_without_the_key() -> None:
@@ -217,7 +217,7 @@ def test_an_error_inside_the_stream_is_raised_without_the_key() -> None:
 
 def test_no_key_sends_no_authorisation() -> None:
     with OpenAIServer(Reply("fine")) as server:
-        asyncio.run(complete(OpenAICompatibleProvider(server.url, "m"), ask()))
+        asyncio.run(collect_response(OpenAICompatibleProvider(server.url, "m"), ask()))
         assert "authorization" not in server.requests[0].headers
 
 
@@ -243,7 +243,7 @@ def test_an_endpoint_that_nobody_serves_says_so() -> None:
         url = server.url
     provider = OpenAICompatibleProvider(url, "m", client=HttpClient(retries=0))
     with pytest.raises(ProviderError, match="is the server running"):
-        asyncio.run(complete(provider, ask()))
+        asyncio.run(collect_response(provider, ask()))
 
 
 def test_models_are_listed() -> None:
@@ -313,20 +313,20 @@ def test_a_stream_cut_anywhere_gives_the_same_reply(data: st.DataObject) -> None
 
 
 def test_half_characters_that_arrive_apart_become_whole() -> None:
-    collector = Collector()
+    collector = ResponseAccumulator()
     collector.add(TextPiece("\ud83d"))
     collector.add(TextPiece("\ude80 and \ud800"))
     assert collector.response().text == "🚀 and \ufffd"
 
 
 def test_arguments_with_half_characters_are_kept_out_of_what_is_stored() -> None:
-    collector = Collector()
+    collector = ResponseAccumulator()
     collector.add(ToolCallPiece(0, "c", "note", '{"text": "\\ud800"}'))
     assert collector.response().message.tool_calls[0].invalid == '{"text": "\\ud800"}'
 
 
 def test_a_signature_ends_a_block_of_thinking() -> None:
-    collector = Collector()
+    collector = ResponseAccumulator()
     for piece in (ThinkingPiece("a"), ThinkingPiece(signature="s"), ThinkingPiece("b"), ThinkingPiece(redacted="r")):
         collector.add(piece)
     assert collector.response().message.blocks == (
@@ -342,13 +342,13 @@ def test_a_provider_that_never_stops_is_not_complete() -> None:
             yield TextPiece("and then")
 
     with pytest.raises(ProviderError, match="broke off"):
-        asyncio.run(complete(Silent(), ask()))
+        asyncio.run(collect_response(Silent(), ask()))
 
 
 def test_a_scripted_provider_complains_about_a_request_too_many() -> None:
     provider = ScriptedProvider()
     with pytest.raises(AssertionError, match="only 0 replies"):
-        asyncio.run(complete(provider, ask()))
+        asyncio.run(collect_response(provider, ask()))
     with pytest.raises(AssertionError), provider:
         pass
 
@@ -361,4 +361,4 @@ def test_a_scripted_provider_complains_about_a_reply_that_nobody_asked_for() -> 
 def test_a_scripted_provider_complains_about_a_request_it_did_not_expect() -> None:
     provider = ScriptedProvider(Reply("x", expect="weather"))
     with pytest.raises(AssertionError, match="weather"):
-        asyncio.run(complete(provider, ask(Message.user("time?"))))
+        asyncio.run(collect_response(provider, ask(Message.user("time?"))))

@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from agent.context_items import ContextItem
 from agent.errors import ArgumentError
-from agent.providers.accumulator import Response, complete
+from agent.providers.accumulator import Response, collect_response
 from agent.providers.base import Provider, Request
-from agent.providers.extractive import DOUBTFUL, NOTHING, OTHER, QuotingProvider, is_question
+from agent.providers.extractive import (
+    DOUBTFUL_TEXT,
+    NOTHING_FOUND_TEXT,
+    OTHER_SPEAKER_TEXT,
+    QuotingProvider,
+    is_question,
+)
 from memory import Message
 from vectorstore import Analyzer
 
@@ -23,7 +29,7 @@ def item(number: int, text: str, score: float = 1.0, **fields) -> ContextItem:
 
 def answer(question: str, *items: ContextItem, provider: QuotingProvider | None = None, **options) -> Response:
     request = Request((Message.user(question),), question=question, context=items, **options)
-    return asyncio.run(complete(provider or QuotingProvider(), request))
+    return asyncio.run(collect_response(provider or QuotingProvider(), request))
 
 
 def test_it_is_a_provider() -> None:
@@ -48,33 +54,33 @@ def test_nothing_is_noted_where_nothing_is_stored() -> None:
 
 
 def test_nothing_recalled_is_said_to_be_nothing() -> None:
-    assert answer("Where do I live?").text == NOTHING
+    assert answer("Where do I live?").text == NOTHING_FOUND_TEXT
 
 
 def test_what_is_not_about_it_is_not_quoted() -> None:
     response = answer("Where do I live?", item(1, "The cat sleeps."), abstain="nothing")
-    assert (response.text, response.citations) == (NOTHING, ())
+    assert (response.text, response.citations) == (NOTHING_FOUND_TEXT, ())
 
 
 def test_in_doubt_only_the_nearest_is_quoted_and_the_doubt_is_said() -> None:
     near, other = item(1, "France laid siege to Montpellier in 1622."), item(2, "The siege of Montpellier ended.")
     response = answer("When did France besiege Montpellier?", near, other, abstain="nothing")
-    assert response.text == f"{DOUBTFUL}\n“France laid siege to Montpellier in 1622.” [1]"
+    assert response.text == f"{DOUBTFUL_TEXT}\n“France laid siege to Montpellier in 1622.” [1]"
 
 
 def test_in_doubt_a_memory_with_few_words_of_the_question_is_not_quoted() -> None:
     far = item(1, "The siege of Vienna was long.")
     response = answer("Who led the third Ottoman siege across Hungary?", far, abstain="nothing")
-    assert (response.text, response.citations) == (NOTHING, ())
+    assert (response.text, response.citations) == (NOTHING_FOUND_TEXT, ())
 
 
 def test_in_doubt_a_question_without_a_telling_word_is_answered_by_nothing() -> None:
-    assert answer("Who am I?", item(1, "I am who I am."), abstain="nothing").text == NOTHING
+    assert answer("Who am I?", item(1, "I am who I am."), abstain="nothing").text == NOTHING_FOUND_TEXT
 
 
 def test_what_someone_else_said_is_quoted_as_that() -> None:
     response = answer("Where do I live?", item(1, "I live in Rome.", speaker="Ben"), abstain="other")
-    assert response.text.startswith(OTHER)
+    assert response.text.startswith(OTHER_SPEAKER_TEXT)
     assert "(Ben)" in response.text
 
 
@@ -106,7 +112,7 @@ def test_scores_below_zero_still_have_a_best() -> None:
 
 def test_of_a_document_the_sentence_is_quoted_that_answers_with_its_place() -> None:
     text = "Rain fell all day. The bridge was opened in 1932. It is painted grey."
-    passage = item(1, text, lane="documents", source="bridge.md", heading=("History",), page=4)
+    passage = item(1, text, lane="documents", source="bridge.md", heading=("MemoryHistory",), page=4)
     passage = ContextItem(**{name: getattr(passage, name) for name in passage.__slots__} | {"start": 100})
     cited = answer("When was the bridge opened?", passage).citations[0]
     assert cited.quote == "The bridge was opened in 1932."
@@ -200,15 +206,15 @@ def test_any_text_can_be_told_in_one_pass() -> None:
 def test_among_few_memories_the_nearest_is_shown_in_doubt_whatever_its_words(searched: int | None, shown: bool) -> None:
     nuts = item(1, "My sister is allergic to nuts.")
     response = answer("What must I not cook for her?", nuts, abstain="nothing", searched=searched)
-    assert response.text == (f"{DOUBTFUL}\n“{nuts.text}” [1]" if shown else NOTHING)
+    assert response.text == (f"{DOUBTFUL_TEXT}\n“{nuts.text}” [1]" if shown else NOTHING_FOUND_TEXT)
 
 
 def test_words_are_compared_in_the_language_of_the_memory() -> None:
     asked, house = "Wer wohnt in den Häusern?", item(1, "Das gelbe Haus gehört Ana.")
     english = answer(asked, house, abstain="nothing", searched=100)
     german = answer(asked, house, abstain="nothing", searched=100, analyzer=Analyzer("german"))
-    assert english.text == NOTHING
-    assert german.text == f"{DOUBTFUL}\n“{house.text}” [1]"
+    assert english.text == NOTHING_FOUND_TEXT
+    assert german.text == f"{DOUBTFUL_TEXT}\n“{house.text}” [1]"
 
 
 def test_what_asked_for_something_without_a_mark_is_no_answer_either() -> None:

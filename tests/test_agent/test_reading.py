@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from agent.agent import Agent
-from agent.approval import no_calls
+from agent.approval import approval_never
 from agent.errors import ArgumentError
 from agent.providers.extractive import QuotingProvider
 from agent.subagent import AgentTool
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolPolicy
-from agent.tools.base import Facets, ToolContext, facets_of
+from agent.tools.base import ToolAnnotations, ToolContext, annotations_of
 from agent.tools.chain import ChainedTool
 from agent.tools.files import file_tools
 from agent.tools.function import tool
 from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import ALL, memory_tools
-from agent.trust import Reading, trust_named, trust_of
+from agent.tools.memory import ALL_MEMORY_TOOLS, memory_tools
+from agent.trust import TrustTracker, message_trust, parse_trust
 from memory import (
     DocumentBlock,
     KnowledgeBase,
@@ -50,7 +50,7 @@ def note(text: str = "A note."):
 
 
 async def run(memory: LongTermMemory, *replies: Reply, prompt="Go on", **options):
-    options.setdefault("tools", [fetch, *memory_tools(memory, include=ALL)])
+    options.setdefault("tools", [fetch, *memory_tools(memory, include=ALL_MEMORY_TOOLS)])
     with ScriptedProvider(*replies, Reply("Done.")) as provider:
         result = await Agent(provider, memory=memory, **options).run(prompt, session="s")
     return result, provider.requests
@@ -61,8 +61,8 @@ async def notes(memory: LongTermMemory) -> list[tuple[str, str]]:
 
 
 def test_the_least_of_what_was_read_is_told_up_to_the_caller() -> None:
-    above = Reading()
-    below = Reading(Trust.ASSISTANT, above=above)
+    above = TrustTracker()
+    below = TrustTracker(Trust.ASSISTANT, above=above)
     assert (above.least, below.least) == (Trust.USER, Trust.ASSISTANT)
     below.read(Trust.DOCUMENT, Trust.TOOL)
     below.read(Trust.USER)
@@ -73,17 +73,19 @@ def test_the_least_of_what_was_read_is_told_up_to_the_caller() -> None:
 
 @pytest.mark.parametrize("value", ["nobody", "", None, 1, [], {}])
 def test_a_trust_that_nobody_knows_is_the_least(value: object) -> None:
-    assert trust_named(value) is Trust.DOCUMENT
+    assert parse_trust(value) is Trust.DOCUMENT
 
 
 def test_a_message_is_trusted_as_its_role_what_is_attached_and_what_was_read_for_it() -> None:
     paper = DocumentBlock(media_type="text/plain", data=b"text", name="a.txt")
-    assert trust_of(Message.user("Hello")) is Trust.USER
-    assert trust_of(Message.user([TextBlock(text="Read this"), paper])) is Trust.DOCUMENT
-    assert trust_of(Message.assistant("Hello")) is Trust.ASSISTANT
-    assert trust_of(Message.assistant("Hello").model_copy(update={"metadata": {"trust": "tool"}})) is Trust.TOOL
-    assert trust_of(Message.assistant("Hello").model_copy(update={"metadata": {"trust": "user"}})) is Trust.ASSISTANT
-    assert trust_of(Message.assistant("Hello").model_copy(update={"metadata": {"trust": [1]}})) is Trust.DOCUMENT
+    assert message_trust(Message.user("Hello")) is Trust.USER
+    assert message_trust(Message.user([TextBlock(text="Read this"), paper])) is Trust.DOCUMENT
+    assert message_trust(Message.assistant("Hello")) is Trust.ASSISTANT
+    assert message_trust(Message.assistant("Hello").model_copy(update={"metadata": {"trust": "tool"}})) is Trust.TOOL
+    assert (
+        message_trust(Message.assistant("Hello").model_copy(update={"metadata": {"trust": "user"}})) is Trust.ASSISTANT
+    )
+    assert message_trust(Message.assistant("Hello").model_copy(update={"metadata": {"trust": [1]}})) is Trust.DOCUMENT
 
 
 async def test_what_a_model_notes_of_its_own_is_its_own_word(memory) -> None:
@@ -175,14 +177,14 @@ async def test_a_sub_agent_begins_with_what_its_caller_has_read(memory) -> None:
 async def test_a_chain_that_notes_what_it_fetched_notes_a_tools_word(memory) -> None:
     (remember,) = memory_tools(memory, include=["remember"])
     chain = ChainedTool(fetch, remember, name="keep_page", description="Keep the page.")
-    assert not facets_of(chain).needs_approval
+    assert not annotations_of(chain).needs_approval
     await run(memory, Reply(calls=(call("keep_page"),)), tools=[chain])
     assert await notes(memory) == [("tool", "tool")]
 
 
 async def test_a_chain_that_forgets_what_a_tool_names_needs_approval(memory) -> None:
     (forget,) = memory_tools(memory, include=["forget_memory"])
-    assert facets_of(ChainedTool(fetch, forget, name="c", description="c")).needs_approval
+    assert annotations_of(ChainedTool(fetch, forget, name="c", description="c")).needs_approval
 
 
 CHANGES = [("correct_memory", {"id": "n", "text": "Changed."}), ("forget_memory", {"ids": ["n"]})]
@@ -245,7 +247,7 @@ async def test_a_yes_to_a_change_of_a_note_makes_it_no_word_of_the_users(memory)
 async def test_a_policy_that_asks_for_nothing_has_said_yes_in_advance(memory) -> None:
     await own_note(memory)
     replies = Reply(calls=(call("fetch"),)), Reply(calls=(call("forget_memory", ids=["n"]),))
-    await run(memory, *replies, recall=0, policy=ToolPolicy(approval=no_calls))
+    await run(memory, *replies, recall=0, policy=ToolPolicy(approval=approval_never))
     assert await memory.get(["n"]) == [None]
 
 
@@ -267,7 +269,7 @@ async def test_with_ask_a_person_is_asked_each_time(memory) -> None:
         return True
 
     calls = (call("forget_memory", ids=["n"]), call("correct_memory", id="mine", text="I like coffee."), note())
-    tools = memory_tools(memory, include=ALL, users_words=True, ask=True)
+    tools = memory_tools(memory, include=ALL_MEMORY_TOOLS, users_words=True, ask=True)
     result, _ = await run(memory, Reply(calls=calls), tools=tools, recall=0, policy=ToolPolicy(approver=person))
     assert sorted(asked) == ["correct_memory", "forget_memory"]
     assert [run.result.is_error for run in result.tool_runs] == [False, False, False]
@@ -276,7 +278,7 @@ async def test_with_ask_a_person_is_asked_each_time(memory) -> None:
 
 async def test_with_ask_a_run_without_anybody_to_ask_goes_on_and_changes_nothing(memory) -> None:
     await own_note(memory)
-    tools = memory_tools(memory, include=ALL, ask=True)
+    tools = memory_tools(memory, include=ALL_MEMORY_TOOLS, ask=True)
     result, _ = await run(memory, Reply(calls=(call("forget_memory", ids=["n"]),)), tools=tools, recall=0)
     assert "nobody can be asked" in result.tool_runs[0].result.text
     assert [one.text for one in await memory.get(["n"])] == ["A note."]
@@ -285,7 +287,7 @@ async def test_with_ask_a_run_without_anybody_to_ask_goes_on_and_changes_nothing
 @pytest.mark.parametrize("options", [{"trust": "tool"}, {"approval_below": "assistant"}])
 def test_facets_that_mean_nothing_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
-        Facets(**options)
+        ToolAnnotations(**options)
 
 
 async def test_the_user_alone_is_read_in_a_plain_turn(memory) -> None:

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from agent.errors import ArgumentError, ProviderError
-from agent.providers.accumulator import complete
+from agent.providers.accumulator import collect_response
 from agent.providers.anthropic import AnthropicProvider
-from agent.providers.base import Capabilities, Request, Stop, TextPiece, UsagePiece, capabilities_of
+from agent.providers.base import Capabilities, Request, StopPiece, TextPiece, UsagePiece, capabilities_of
 from agent.providers.retrying import RetryingProvider
 from agent.results import StopReason, Usage
 from agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider
@@ -34,7 +34,7 @@ class Failing:
             raise error
         yield UsagePiece(Usage(input=5, output=1))
         yield TextPiece("fine")
-        yield Stop(StopReason.STOP)
+        yield StopPiece(StopReason.STOP)
 
 
 def retrying(provider, **options) -> tuple[RetryingProvider, list[float]]:
@@ -56,7 +56,7 @@ class TestRetryingProvider(ProviderContract):
 def test_a_failure_that_passes_is_asked_again_with_doubling_waits() -> None:
     inner = Failing(BUSY, BUSY, BUSY)
     provider, waits = retrying(inner, attempts=4, first=1.0, longest=3.0)
-    assert asyncio.run(complete(provider, REQUEST)).text == "fine"
+    assert asyncio.run(collect_response(provider, REQUEST)).text == "fine"
     assert waits == [1.0, 2.0, 3.0]
 
 
@@ -64,7 +64,7 @@ def test_the_last_real_error_is_raised_when_the_attempts_are_used_up() -> None:
     last = ProviderError("still busy", status=529)
     provider, waits = retrying(Failing(BUSY, last), attempts=2)
     with pytest.raises(ProviderError) as caught:
-        asyncio.run(complete(provider, REQUEST))
+        asyncio.run(collect_response(provider, REQUEST))
     assert caught.value is last
     assert len(waits) == 1
 
@@ -73,7 +73,7 @@ def test_the_last_real_error_is_raised_when_the_attempts_are_used_up() -> None:
 def test_what_does_not_pass_is_raised_at_once(error: Exception) -> None:
     provider, waits = retrying(Failing(error))
     with pytest.raises(type(error)):
-        asyncio.run(complete(provider, REQUEST))
+        asyncio.run(collect_response(provider, REQUEST))
     assert waits == []
 
 
@@ -81,31 +81,31 @@ def test_nothing_is_asked_again_once_the_reply_has_begun() -> None:
     inner = Failing(BUSY, before=[TextPiece("Ha")])
     provider, waits = retrying(inner)
     with pytest.raises(ProviderError):
-        asyncio.run(complete(provider, REQUEST))
+        asyncio.run(collect_response(provider, REQUEST))
     assert (inner.asked, waits) == (1, [])
 
 
 def test_counts_alone_are_no_beginning_and_those_of_failed_attempts_are_added() -> None:
     inner = Failing(BUSY, before=[UsagePiece(Usage(input=7))])
     provider, _ = retrying(inner)
-    response = asyncio.run(complete(provider, REQUEST))
+    response = asyncio.run(collect_response(provider, REQUEST))
     assert response.usage == Usage(input=12, output=1)
 
 
 def test_the_servers_own_wait_is_honoured_up_to_a_limit() -> None:
     for named, expected in ((7.0, [7.0]), (0.0, [0.5])):
         provider, waits = retrying(Failing(ProviderError("busy", status=429, retry_after=named)))
-        asyncio.run(complete(provider, REQUEST))
+        asyncio.run(collect_response(provider, REQUEST))
         assert waits == expected
     provider, waits = retrying(Failing(ProviderError("busy", status=429, retry_after=86_400)))
     with pytest.raises(ProviderError) as caught:
-        asyncio.run(complete(provider, REQUEST))
+        asyncio.run(collect_response(provider, REQUEST))
     assert (caught.value.retry_after, waits) == (86_400, [])
 
 
 def test_chance_shortens_a_wait_after_its_limit() -> None:
     provider, waits = retrying(Failing(BUSY), first=100.0, longest=8.0, rng=lambda: 1.0)
-    asyncio.run(complete(provider, REQUEST))
+    asyncio.run(collect_response(provider, REQUEST))
     assert waits == [6.0]
 
 
@@ -118,7 +118,7 @@ def test_a_wait_can_be_cancelled_and_the_real_error_stays_attached() -> None:
             await asyncio.sleep(3600)
 
         provider = RetryingProvider(Failing(BUSY), sleep=sleep)
-        task = asyncio.create_task(complete(provider, REQUEST))
+        task = asyncio.create_task(collect_response(provider, REQUEST))
         await waiting.wait()
         task.cancel()
         try:
@@ -132,7 +132,7 @@ def test_a_wait_can_be_cancelled_and_the_real_error_stays_attached() -> None:
 
 def test_a_predicate_decides_instead() -> None:
     provider, waits = retrying(Failing(ValueError("odd")), passes=lambda error: isinstance(error, ValueError))
-    assert asyncio.run(complete(provider, REQUEST)).text == "fine"
+    assert asyncio.run(collect_response(provider, REQUEST)).text == "fine"
     assert len(waits) == 1
 
 
@@ -150,7 +150,7 @@ def test_an_error_inside_the_stream_before_the_first_word_is_asked_again_over_ht
     with AnthropicServer(RawReply([error]), Reply("fine")) as server:
         inner = AnthropicProvider("m", base_url=server.url, client=HttpClient(retries=0))
         provider, waits = retrying(inner)
-        assert asyncio.run(complete(provider, REQUEST)).text == "fine"
+        assert asyncio.run(collect_response(provider, REQUEST)).text == "fine"
         assert (len(waits), len(server.requests)) == (1, 2)
 
 

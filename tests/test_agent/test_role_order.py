@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.context.assembly import Ingredients, assemble
+from agent.context.assembly import ContextSources, assemble_context
 from agent.context_items import ContextItem
 from agent.providers import anthropic
 from agent.providers import ollama as ollama_request
@@ -54,11 +54,11 @@ CASE = st.tuples(st.lists(MESSAGE, max_size=10), st.sampled_from([None, 60, 150,
 def request_of(history: list[Message], budget: int | None, recalls: bool) -> Request:
     items = (ContextItem(1, "m1", "I live in Porto.", score=1.0),) if recalls else ()
     kept = tuple(message.model_copy() for message in history)
-    given = Ingredients(
+    given = ContextSources(
         prompt=Message.user("Where do I live?"), system="Be brief.", history=kept, sequences=tuple(range(len(kept))),
         pinned=items, recalled=items, rules=recalls,
     )  # fmt: skip
-    assembled = assemble(given, budget=budget, counter=EstimatingCounter())
+    assembled = assemble_context(given, budget=budget, counter=EstimatingCounter())
     return Request(assembled.messages, system=assembled.system)
 
 
@@ -77,12 +77,12 @@ def test_messages_alternate_and_every_call_has_its_results_and_only_those(case) 
 
 
 def openai(request: Request) -> list[dict[str, Any]]:
-    body = openai_request.payload(request, "m", limit_field="max_tokens", reasoning_field=None)
+    body = openai_request.openai_payload(request, "m", limit_field="max_tokens", reasoning_field=None)
     return body["messages"]
 
 
 def ollama(request: Request) -> list[dict[str, Any]]:
-    return ollama_request.payload(request, "m")["messages"]
+    return ollama_request.ollama_payload(request, "m")["messages"]
 
 
 @pytest.mark.parametrize("sent", [openai, ollama])
@@ -109,7 +109,7 @@ def test_a_server_with_a_strict_template_takes_it(sent, case) -> None:
 @settings(max_examples=200, deadline=None)
 @given(CASE)
 def test_the_messages_of_anthropic_alternate(case) -> None:
-    body = anthropic.payload(request_of(*case), "m", max_tokens=9, cache=False)
+    body = anthropic.anthropic_payload(request_of(*case), "m", max_tokens=9, cache=False)
     roles = [message["role"] for message in body["messages"]]
     assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
     owed: set[str] = set()

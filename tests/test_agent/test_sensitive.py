@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from agent import Agent, OllamaProvider, OpenAICompatibleProvider, QuotingProvider, RetryingProvider
-from agent.assistant.cli.app import run
-from agent.assistant.config import Settings
-from agent.assistant.wiring import make_policies, open_settings_memory
+from agent.assistant.cli.app import run_command_line
+from agent.assistant.config import AssistantSettings
+from agent.assistant.wiring import make_write_policies, open_configured_memory
 from agent.testing import Reply, ScriptedProvider
 from agent.tools.base import ToolContext
 from agent.tools.memory import memory_tools
@@ -40,7 +40,7 @@ def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
     def call(*arguments: str, typed: str | None = None) -> SimpleNamespace:
         monkeypatch.setattr(sys, "stdin", Typed(typed or "", terminal=typed is not None))
-        code = run(["--memory", str(tmp_path / "m.db"), *arguments])
+        code = run_command_line(["--memory", str(tmp_path / "m.db"), *arguments])
         captured = capsys.readouterr()
         return SimpleNamespace(code=code, out=captured.out, err=captured.err)
 
@@ -57,7 +57,7 @@ def test_a_person_is_asked_once_and_a_yes_keeps_it_whole_and_marked(mneme, tmp_p
     assert done.code == 0
     assert done.err.count("looks like a secret (PIN)") == 1
     assert [one["text"] for one in kept(mneme)] == [CODE]
-    place = open_settings_memory(Settings(memory=tmp_path / "m.db"))
+    place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db"))
     (memory,) = run_sync(place.memory.list())
     run_sync(place.close())
     assert memory.sensitive
@@ -120,7 +120,7 @@ def test_what_is_marked_already_is_not_asked_about_again_and_the_option_says_yes
 
 def test_what_is_no_secret_is_neither_asked_about_nor_marked(mneme, tmp_path: Path) -> None:
     assert mneme("remember", "The safe is green.", "--allow-sensitive").err == ""
-    place = open_settings_memory(Settings(memory=tmp_path / "m.db"))
+    place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db"))
     (memory,) = run_sync(place.memory.list())
     run_sync(place.close())
     assert not memory.sensitive
@@ -129,7 +129,7 @@ def test_what_is_no_secret_is_neither_asked_about_nor_marked(mneme, tmp_path: Pa
 def test_scopes_importance_expiry_and_a_pin_can_be_given(mneme, tmp_path: Path) -> None:
     more = ("--scope", "project=atlas", "--importance", "0.7", "--pin", "--expires", "2030-01-01T00:00+00:00")
     assert mneme("remember", "The safe is green.", *more).code == 0
-    place = open_settings_memory(Settings(memory=tmp_path / "m.db"))
+    place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db"))
     (memory,) = run_sync(place.memory.list())
     run_sync(place.close())
     assert (dict(memory.scopes), memory.importance, memory.pinned) == ({"project": "atlas"}, 0.7, True)
@@ -165,7 +165,7 @@ def test_the_line_says_what_became_of_it(mneme) -> None:
     ],
 )
 def test_the_settings_say_what_of_a_conversation_is_kept(settings, said: str, outcome: str) -> None:
-    memory = LongTermMemory(open_store("numpy:"), policies=make_policies(Settings(**settings)))
+    memory = LongTermMemory(open_store("numpy:"), policies=make_write_policies(AssistantSettings(**settings)))
     run_sync(memory.remember_turn("s", [Message.user("The safe is green.")]))
     assert run_sync(memory.remember_turn("s", [Message.user(said)]))[0].outcome == outcome
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.agent import Agent
-from agent.context.rendering import read_back
+from agent.context.rendering import parse_items
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.ollama import OllamaProvider
 from agent.providers.openai import OpenAICompatibleProvider
@@ -50,7 +50,7 @@ async def test_memories_are_sent_as_data_in_the_users_words_and_nowhere_else(kin
     body = server.requests[0].body
     (system,) = said(body, "system")
     mark = re.findall("«begin ([0-9a-f]{16}) item N", system)[-1]
-    shown = [item for text in said(body, "user") for item in read_back(text, mark)]
+    shown = [item for text in said(body, "user") for item in parse_items(text, mark)]
     assert [(item.number, item.text) for item in shown] == [(item.number, item.text) for item in result.memories]
     assert {item.text for item in shown} == {FORGED, "The shed is green."}
     assert FORGED not in system

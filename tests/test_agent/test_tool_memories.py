@@ -9,7 +9,7 @@ import pytest
 
 from agent.agent import Agent
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.base import Tool, facets_of
+from agent.tools.base import Tool, annotations_of
 from agent.tools.chain import ChainedTool
 from agent.tools.function import tool
 from agent.tools.knowledge import knowledge_tools
@@ -89,5 +89,5 @@ async def test_without_trace_nothing_of_tools_is_remembered(memory: LongTermMemo
 
 async def test_a_chain_that_a_search_is_part_of_is_not_remembered(memory: LongTermMemory) -> None:
     search = memory_tools(memory, include=("search_memory",))[0]
-    assert facets_of(ChainedTool(ferry, search, name="both", description="Both.")).recalls
-    assert not facets_of(ferry).recalls
+    assert annotations_of(ChainedTool(ferry, search, name="both", description="Both.")).recalls
+    assert not annotations_of(ferry).recalls

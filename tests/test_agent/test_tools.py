@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from agent.errors import ArgumentError, ToolFailed
 from agent.tools.base import Tool, ToolContext, Toolset
 from agent.tools.function import FunctionTool, tool
-from agent.tools.schema import described
+from agent.tools.schema import parse_docstring
 from memory import ImageBlock, TextBlock
 
 WHO = contextvars.ContextVar("who", default="nobody")
@@ -263,7 +263,7 @@ def test_the_habits_of_docstrings_are_read() -> None:
         """
 
     expected = ("Do it.", {"a": "First.", "b": "Second, which is: longer\nthan a line."})
-    assert described(google) == described(numpy) == described(sphinx) == expected
+    assert parse_docstring(google) == parse_docstring(numpy) == parse_docstring(sphinx) == expected
 
 
 def test_tools_keep_their_order() -> None:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from agent.agent import Agent
-from agent.approval import Approval
+from agent.approval import ApprovalStatus
 from agent.events import ApprovalDecided, ApprovalRequested, RunEnded
 from agent.results import Ending
 from agent.subagent import AgentTool
@@ -59,7 +59,7 @@ async def test_a_reader_that_ignores_the_request_waits_for_its_timeout_and_the_r
     async with asyncio.timeout(60):
         events = [event async for event in waiting(door, timeout=0.05).stream("Open it")]
     decided = next(event for event in events if isinstance(event, ApprovalDecided))
-    assert decided.decision.status is Approval.TIMED_OUT
+    assert decided.decision.status is ApprovalStatus.TIMED_OUT
     assert (events[-1].result.ending, door.opened) == (Ending.FINAL, 0)
     assert "nobody answered in time" in events[-1].result.tool_runs[0].result.text
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent.agent import Agent
-from agent.assistant.config import Settings, load_configuration
+from agent.assistant.config import AssistantSettings, load_configuration
 from agent.assistant.wiring import make_window, open_assistant
-from agent.context.summarizer import summariser
+from agent.context.summarizer import summarizer
 from agent.errors import ArgumentError, ConfigurationError, LimitReached, ProviderError
 from agent.providers.extractive import QuotingProvider
 from agent.results import Ending, Usage
@@ -122,7 +122,7 @@ async def test_a_model_sums_up_what_it_is_given_as_data() -> None:
         Message.user([ImageBlock(media_type="image/png", data=b"x", caption="a cat")]),
     ]
     with ScriptedProvider(Reply(" Ana wants a sum. ")) as provider:
-        assert await summariser(provider, words=50)("They met.", said) == "Ana wants a sum."
+        assert await summarizer(provider, words=50)("They met.", said) == "Ana wants a sum."
     (request,) = provider.requests
     assert "at most 50 words" in request.system
     lines = request.messages[0].text.splitlines()
@@ -142,7 +142,7 @@ async def test_a_model_sums_up_what_it_is_given_as_data() -> None:
 async def test_a_long_conversation_is_summed_up_part_by_part() -> None:
     said = [Message.user(f"{number} " + "word " * 2000) for number in range(6)]
     with ScriptedProvider(Reply("one"), Reply("two"), Reply("three")) as provider:
-        assert await summariser(provider)("", said) == "three"
+        assert await summarizer(provider)("", said) == "three"
     texts = [request.messages[0].text for request in provider.requests]
     assert [text.splitlines()[1] for text in texts] == ["(none yet)", "one", "two"]
     assert max(map(len, texts)) < 30_000
@@ -150,13 +150,13 @@ async def test_a_long_conversation_is_summed_up_part_by_part() -> None:
 
 async def test_a_model_that_fails_is_an_error_of_the_provider() -> None:
     with ScriptedProvider(Reply(error=ProviderError("away"))) as provider, pytest.raises(ProviderError):
-        await summariser(provider)("", [Message.user("a")])
+        await summarizer(provider)("", [Message.user("a")])
 
 
 async def test_what_a_summary_costs_is_part_of_the_runs_usage_calls_and_cost() -> None:
     spent = Usage(input=100, output=20, cache_read=30, reasoning=7)
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES", usage=spent))
-    window = SummaryWindow(FixedWindow(turns=1), summariser(minutes))
+    window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
     agent = Agent(model, history=InMemoryHistory(), window=window, prices=Prices(1_000_000, 0))
     await turns(agent, "first", "second")
     result = await agent.run("third", session="s")
@@ -168,7 +168,7 @@ async def test_what_a_summary_costs_is_part_of_the_runs_usage_calls_and_cost() -
 async def test_a_summary_that_breaks_off_has_cost_what_was_used_until_then() -> None:
     broken = Reply("MIN", usage=Usage(input=100, output=2), error=ProviderError("away"))
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(broken)
-    agent = Agent(model, history=InMemoryHistory(), window=SummaryWindow(FixedWindow(turns=1), summariser(minutes)))
+    agent = Agent(model, history=InMemoryHistory(), window=SummaryWindow(FixedWindow(turns=1), summarizer(minutes)))
     await turns(agent, "first", "second")
     result = await agent.run("third", session="s")
     assert (result.usage, result.calls) == (Usage(input=110, output=7), 2)
@@ -177,7 +177,7 @@ async def test_a_summary_that_breaks_off_has_cost_what_was_used_until_then() -> 
 
 async def test_a_summary_is_not_made_with_the_call_that_the_answer_needs() -> None:
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES"))
-    window = SummaryWindow(FixedWindow(turns=1), summariser(minutes))
+    window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
     agent = Agent(model, history=InMemoryHistory(), window=window, limits=RunLimits(calls=1))
     await turns(agent, "first", "second")
     result = await agent.run("third", session="s")
@@ -187,7 +187,7 @@ async def test_a_summary_is_not_made_with_the_call_that_the_answer_needs() -> No
 
 async def test_the_tokens_of_a_summary_count_towards_the_limits_of_a_run() -> None:
     model, minutes = ScriptedProvider(*map(Reply, "ab")), ScriptedProvider(Reply("MINUTES", usage=Usage(input=900)))
-    window = SummaryWindow(FixedWindow(turns=1), summariser(minutes))
+    window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
     agent = Agent(model, history=InMemoryHistory(), window=window, limits=RunLimits(tokens=500))
     await turns(agent, "first", "second")
     with pytest.raises(LimitReached) as caught:
@@ -200,7 +200,7 @@ async def test_runs_at_once_count_each_its_own_summary() -> None:
     for session in ("s", "t"):
         await history.append(session, [Message.user(text) for text in "abc"])
     minutes = ScriptedProvider(Reply("one", usage=Usage(input=7)), Reply("two", usage=Usage(input=7)))
-    window = SummaryWindow(FixedWindow(messages=1), summariser(minutes))
+    window = SummaryWindow(FixedWindow(messages=1), summarizer(minutes))
     agent = Agent(ScriptedProvider(Reply("a"), Reply("b")), history=history, window=window)
     results = await asyncio.gather(agent.run("one", session="s"), agent.run("two", session="t"))
     assert [one.usage for one in results] == [Usage(input=17, output=5)] * 2
@@ -224,7 +224,7 @@ def test_a_window_that_is_no_policy_is_refused(window: object) -> None:
 @pytest.mark.parametrize("options", [{"provider": "gpt"}, {"words": 0}, {"words": True}])
 def test_an_unusable_summariser_raises(options: dict) -> None:
     with pytest.raises(ArgumentError, match=next(iter(options))):
-        summariser(**{"provider": QuotingProvider(), **options})
+        summarizer(**{"provider": QuotingProvider(), **options})
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,13 @@ async def test_a_prompt_without_words_is_answered_stored_shown_and_found(block: 
     [("all", "None"), ("turns:3", "FixedWindow(turns=3)"), ("tokens:900", "TokenWindow(900)")],
 )
 def test_the_settings_choose_a_window(window: str, shown: str) -> None:
-    assert repr(make_window(Settings(window=window), QuotingProvider())) == shown
+    assert repr(make_window(AssistantSettings(window=window), QuotingProvider())) == shown
 
 
 def test_a_window_that_sums_up_needs_a_model() -> None:
-    assert isinstance(make_window(Settings(window="summary:800", model="m"), QuotingProvider()), SummaryWindow)
+    assert isinstance(make_window(AssistantSettings(window="summary:800", model="m"), QuotingProvider()), SummaryWindow)
     with pytest.raises(ConfigurationError, match="needs a model"):
-        make_window(Settings(window="summary:800"), QuotingProvider())
+        make_window(AssistantSettings(window="summary:800"), QuotingProvider())
 
 
 @pytest.mark.parametrize("window", ["some", "turns", "turns:0", "tokens:-1", "summary:many", "all:3"])
@@ -271,7 +271,9 @@ def test_an_unknown_window_is_refused_and_what_would_be_right_is_said(window: st
 async def test_the_assistant_sums_up_with_its_model_and_keeps_no_trace_where_that_is_set(tmp_path: Path) -> None:
     replies = [Reply("answer " + "word " * 300), Reply("MINUTES"), Reply("done")]
     with OpenAIServer(*replies) as server:
-        settings = Settings(memory=tmp_path / "m.db", model="m", base_url=server.url, window="summary:200", trace=False)
+        settings = AssistantSettings(
+            memory=tmp_path / "m.db", model="m", base_url=server.url, window="summary:200", trace=False
+        )
         assistant = open_assistant(settings)
         await assistant.agent.run("first", session="s")
         result = await assistant.agent.run("second", session="s")
@@ -282,4 +284,4 @@ async def test_the_assistant_sums_up_with_its_model_and_keeps_no_trace_where_tha
 
 
 def test_a_token_window_is_what_a_number_of_tokens_means() -> None:
-    assert isinstance(make_window(Settings(window="tokens:50"), QuotingProvider()), TokenWindow)
+    assert isinstance(make_window(AssistantSettings(window="tokens:50"), QuotingProvider()), TokenWindow)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ArgumentError, ContextOverflow, ProviderError, Unsupported
-from agent.providers.accumulator import complete
-from agent.providers.anthropic import AnthropicProvider, payload
+from agent.providers.accumulator import collect_response
+from agent.providers.anthropic import AnthropicProvider, anthropic_payload
 from agent.providers.base import ModelInfo, ModelSettings, Request, ToolSpec
 from agent.providers.ollama import OllamaProvider
 from agent.providers.openai import OpenAICompatibleProvider
@@ -56,27 +56,27 @@ def ask(*messages: Message, **options) -> Request:
 
 def to_anthropic(request: Request, **options) -> dict:
     with AnthropicServer(Reply("fine")) as server:
-        asyncio.run(complete(AnthropicProvider("m", base_url=server.url, **options), request))
+        asyncio.run(collect_response(AnthropicProvider("m", base_url=server.url, **options), request))
         return server.requests[0].body
 
 
 def to_ollama(request: Request) -> dict:
     with OllamaServer(Reply("fine")) as server:
-        asyncio.run(complete(OllamaProvider("m", base_url=server.url), request))
+        asyncio.run(collect_response(OllamaProvider("m", base_url=server.url), request))
         return server.requests[0].body
 
 
 def from_anthropic(*cuts: bytes | float, **raw):
     with AnthropicServer(RawReply(cuts, **raw)) as server:
         provider = AnthropicProvider("m", api_key=KEY, base_url=server.url, client=HttpClient(retries=0))
-        return asyncio.run(complete(provider, ask()))
+        return asyncio.run(collect_response(provider, ask()))
 
 
 def from_ollama(*lines: dict, **raw):
     cuts = [json.dumps(line).encode() + b"\n" for line in lines]
     with OllamaServer(RawReply(cuts, content_type="application/x-ndjson", **raw)) as server:
         provider = OllamaProvider("m", base_url=server.url, client=HttpClient(retries=0))
-        return asyncio.run(complete(provider, ask()))
+        return asyncio.run(collect_response(provider, ask()))
 
 
 def event(kind: str, **fields) -> bytes:
@@ -113,7 +113,7 @@ def test_sampling_raises_where_the_version_of_the_format_has_none() -> None:
     with AnthropicServer() as server:
         provider = AnthropicProvider("m", base_url=server.url)
         with pytest.raises(Unsupported) as caught:
-            asyncio.run(complete(provider, ask(settings=ModelSettings(temperature=0))))
+            asyncio.run(collect_response(provider, ask(settings=ModelSettings(temperature=0))))
         assert server.requests == []
     assert (caught.value.feature, caught.value.provider) == ("temperature", "AnthropicProvider")
 
@@ -131,7 +131,7 @@ def test_sampling_raises_where_the_version_of_the_format_has_none() -> None:
 )
 def test_what_a_provider_cannot_honour_raises_before_the_call(provider, request_) -> None:
     with pytest.raises(Unsupported):
-        asyncio.run(complete(provider, request_))
+        asyncio.run(collect_response(provider, request_))
 
 
 def test_thinking_is_asked_for_in_each_formats_words() -> None:
@@ -227,7 +227,7 @@ def test_thinking_goes_back_unchanged_during_tool_use_and_redacted_thinking_too(
 def test_a_signature_and_redacted_blocks_come_through_the_stream_as_they_were_sent() -> None:
     reply = Reply("4", thinking="two and two", signature="sig/==", redacted=("opaque1", "opaque2"))
     with AnthropicServer(reply) as server:
-        response = asyncio.run(complete(AnthropicProvider("m", base_url=server.url), ask()))
+        response = asyncio.run(collect_response(AnthropicProvider("m", base_url=server.url), ask()))
     assert response.message.blocks == (
         ThinkingBlock(text="two and two", signature="sig/=="),
         ThinkingBlock(redacted="opaque1"),
@@ -267,7 +267,7 @@ PART = st.one_of(
 @given(st.lists(PART, max_size=8))
 def test_whatever_was_said_roles_alternate_and_results_follow_their_calls(parts: list) -> None:
     messages = (Message.user("first"), *(message for part in parts for message in part), Message.user("last"))
-    body = payload(Request(messages), "m", max_tokens=9, cache=False)
+    body = anthropic_payload(Request(messages), "m", max_tokens=9, cache=False)
     roles = [message["role"] for message in body["messages"]]
     assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"] * (len(roles) % 2)
     assert roles[-1] == "user"
@@ -359,7 +359,7 @@ def test_keys_go_where_the_version_of_the_format_wants_them_and_are_shown_nowher
         with AnthropicServer(RawReply([leak], 401, "application/json")) as server:
             provider = AnthropicProvider("m", api_key=KEY, base_url=server.url, version=version)
             with pytest.raises(ProviderError) as caught:
-                asyncio.run(complete(provider, ask()))
+                asyncio.run(collect_response(provider, ask()))
             seen = server.requests[0]
             assert len(server.requests) == 1
         assert seen.headers[header] == value
@@ -391,7 +391,7 @@ def test_a_request_that_is_too_long_has_an_error_of_its_own(text: str) -> None:
     body = json.dumps({"error": {"type": "invalid_request_error", "message": text}}).encode()
     for server_type, provider_type in ((AnthropicServer, AnthropicProvider), (OllamaServer, OllamaProvider)):
         with server_type(RawReply([body], 400, "application/json")) as server, pytest.raises(ContextOverflow):
-            asyncio.run(complete(provider_type("m", base_url=server.url), ask()))
+            asyncio.run(collect_response(provider_type("m", base_url=server.url), ask()))
 
 
 def test_counts_are_cumulative_and_the_whole_input_is_told() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.config import Settings
+from agent.assistant.config import AssistantSettings
 from agent.assistant.wiring import (
-    make_client,
     make_embedder,
+    make_http_client,
     make_provider,
     open_assistant,
-    open_settings_memory,
+    open_configured_memory,
 )
 from agent.errors import ConfigurationError, ProviderFailed
 from agent.providers.anthropic import AnthropicProvider
@@ -49,86 +49,86 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 def test_without_a_model_answers_are_quotes() -> None:
-    assert isinstance(make_provider(Settings(), None), QuotingProvider)
+    assert isinstance(make_provider(AssistantSettings(), None), QuotingProvider)
 
 
 @pytest.mark.parametrize("more", [{"api_key": "sk-a"}, {"base_url": "http://127.0.0.1:1/v1"}])
 def test_a_model_with_a_key_or_an_address_is_asked(more: dict) -> None:
-    provider = make_provider(Settings(model="m", **more), None)
+    provider = make_provider(AssistantSettings(model="m", **more), None)
     assert isinstance(provider, OpenAICompatibleProvider)
     assert provider.model == "m"
 
 
 def test_a_model_with_neither_key_nor_address_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY, or OPENAI_BASE_URL"):
-        make_provider(Settings(model="m"), None)
+        make_provider(AssistantSettings(model="m"), None)
 
 
 def test_a_models_name_and_what_is_set_choose_the_provider() -> None:
-    assert isinstance(make_provider(Settings(model="m", anthropic_api_key="sk-ant"), None), AnthropicProvider)
-    assert isinstance(make_provider(Settings(model="m", ollama_host="box"), None), OllamaProvider)
-    named = make_provider(Settings(model="ollama:m:8b", api_key="sk-a"), None)
+    assert isinstance(make_provider(AssistantSettings(model="m", anthropic_api_key="sk-ant"), None), AnthropicProvider)
+    assert isinstance(make_provider(AssistantSettings(model="m", ollama_host="box"), None), OllamaProvider)
+    named = make_provider(AssistantSettings(model="ollama:m:8b", api_key="sk-a"), None)
     assert isinstance(named, OllamaProvider)
     assert named.model == "m:8b"
     with pytest.raises(ConfigurationError, match="ANTHROPIC_API_KEY"):
-        make_provider(Settings(model="anthropic:m", api_key="sk-a"), None)
+        make_provider(AssistantSettings(model="anthropic:m", api_key="sk-a"), None)
 
 
 def test_the_embedder_is_the_memorys_own_choice_unless_it_is_set() -> None:
-    assert make_embedder(Settings(), None) is None
-    given = Settings(embedder="openai", embedding_model="e", embedding_base_url="http://127.0.0.1:1/v1")
+    assert make_embedder(AssistantSettings(), None) is None
+    given = AssistantSettings(embedder="openai", embedding_model="e", embedding_base_url="http://127.0.0.1:1/v1")
     assert isinstance(make_embedder(given, None), OpenAICompatibleEmbedder)
 
 
 def test_the_local_embedder_can_be_set() -> None:
     pytest.importorskip("wordllama")
-    assert isinstance(make_embedder(Settings(embedder="local"), None), LocalEmbedder)
+    assert isinstance(make_embedder(AssistantSettings(embedder="local"), None), LocalEmbedder)
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (Settings(embedder="openai", api_key="sk-a"), "MNEME_EMBEDDING_MODEL"),
-        (Settings(embedder="openai", embedding_model="e"), "OPENAI_API_KEY, or MNEME_EMBEDDING_BASE_URL"),
+        (AssistantSettings(embedder="openai", api_key="sk-a"), "MNEME_EMBEDDING_MODEL"),
+        (AssistantSettings(embedder="openai", embedding_model="e"), "OPENAI_API_KEY, or MNEME_EMBEDDING_BASE_URL"),
     ],
 )
-def test_an_embedder_that_lacks_something_says_what(settings: Settings, words: str) -> None:
+def test_an_embedder_that_lacks_something_says_what(settings: AssistantSettings, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         make_embedder(settings, None)
 
 
-@pytest.mark.parametrize("opener", [open_settings_memory, open_assistant])
+@pytest.mark.parametrize("opener", [open_configured_memory, open_assistant])
 def test_a_memory_that_is_not_there_is_made_only_when_it_may_be(opener, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "m.db"
     with pytest.raises(NotAStore, match="no memory is here yet"):
-        opener(Settings(memory=path), create=False)
+        opener(AssistantSettings(memory=path), create=False)
     assert list(tmp_path.iterdir()) == []
-    run_sync(opener(Settings(memory=path)).close())
+    run_sync(opener(AssistantSettings(memory=path)).close())
     assert path.is_file()
 
 
 def test_a_bad_configuration_is_told_before_a_file_is_made(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError):
-        open_assistant(Settings(memory=tmp_path / "m.db", model="m"))
+        open_assistant(AssistantSettings(memory=tmp_path / "m.db", model="m"))
     with pytest.raises(ConfigurationError):
-        open_settings_memory(Settings(memory=tmp_path / "m.db", embedder="openai"))
+        open_configured_memory(AssistantSettings(memory=tmp_path / "m.db", embedder="openai"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_is_no_memory_file(tmp_path: Path) -> None:
     with pytest.raises(NotAStore, match="a folder"):
-        open_settings_memory(Settings(memory=tmp_path))
+        open_configured_memory(AssistantSettings(memory=tmp_path))
 
 
 def test_a_model_without_a_key_does_not_keep_a_memory_from_being_opened(tmp_path: Path) -> None:
-    place = open_settings_memory(Settings(memory=tmp_path / "m.db", model="m"))
+    place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db", model="m"))
     assert run_sync(place.memory.count()) == 0
     run_sync(place.close())
 
 
 def test_the_assistant_works_in_the_namespace_that_is_set(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    assistant = open_assistant(Settings(memory=path, namespace="ana"))
+    assistant = open_assistant(AssistantSettings(memory=path, namespace="ana"))
     run_sync(assistant.agent.run("My shed has the code 2580."))
     assert run_sync(assistant.place.memory.count(namespace="ana")) == 1
     assert run_sync(assistant.place.memory.count()) == 0
@@ -137,7 +137,9 @@ def test_the_assistant_works_in_the_namespace_that_is_set(tmp_path: Path) -> Non
 
 def test_a_model_is_given_the_memory_its_tools_and_the_key(tmp_path: Path) -> None:
     with OpenAIServer(Reply("It is 2580 [1].")) as server:
-        settings = Settings(memory=tmp_path / "m.db", model="m", base_url=server.url, api_key="sk-test", offline=True)
+        settings = AssistantSettings(
+            memory=tmp_path / "m.db", model="m", base_url=server.url, api_key="sk-test", offline=True
+        )
         assistant = open_assistant(settings)
         run_sync(assistant.place.memory.remember("The shed has the code 2580."))
         result = run_sync(assistant.agent.run("What is the code of the shed?"))
@@ -157,7 +159,7 @@ def test_the_assistant_speaks_the_format_of_the_provider_that_is_set(kind: str, 
     with server_type(Reply("It is 2580 [1].")) as server:
         keys = {"anthropic_api_key": "sk-ant", "anthropic_base_url": server.url, "api_key": "sk-other"}
         given = keys if kind == "anthropic" else {"ollama_host": server.url, "api_key": "sk-other"}
-        settings = Settings(memory=tmp_path / "m.db", model=f"{kind}:m", offline=True, **given)
+        settings = AssistantSettings(memory=tmp_path / "m.db", model=f"{kind}:m", offline=True, **given)
         assistant = open_assistant(settings)
         run_sync(assistant.place.memory.remember("The shed has the code 2580."))
         result = run_sync(assistant.agent.run("What is the code of the shed?"))
@@ -171,7 +173,7 @@ def test_the_assistant_speaks_the_format_of_the_provider_that_is_set(kind: str, 
 
 
 def test_offline_a_model_beyond_this_machine_is_not_dialled(tmp_path: Path, dialled: list[object]) -> None:
-    settings = Settings(
+    settings = AssistantSettings(
         memory=tmp_path / "m.db", model="m", base_url="http://model.test/v1", api_key="sk-a", offline=True
     )
     assistant = open_assistant(settings)
@@ -184,14 +186,14 @@ def test_offline_a_model_beyond_this_machine_is_not_dialled(tmp_path: Path, dial
 def test_offline_an_embedder_beyond_this_machine_is_not_dialled_and_the_text_is_kept(
     tmp_path: Path, dialled: list[object]
 ) -> None:
-    settings = Settings(
+    settings = AssistantSettings(
         memory=tmp_path / "m.db",
         embedder="openai",
         embedding_model="e",
         embedding_base_url="http://embed.test/v1",
         offline=True,
     )
-    place = open_settings_memory(settings)
+    place = open_configured_memory(settings)
     report = run_sync(place.memory.remember(Memory("The key is under the stone.")))
     found = run_sync(place.memory.recall("Where is the key?"))
     run_sync(place.close())
@@ -201,10 +203,10 @@ def test_offline_an_embedder_beyond_this_machine_is_not_dialled_and_the_text_is_
 
 
 def test_one_client_serves_several_event_loops() -> None:
-    client = make_client(Settings(offline=True))
+    client = make_http_client(AssistantSettings(offline=True))
     with OpenAIServer(Reply("One."), Reply("Two.")) as server:
-        provider = make_provider(Settings(model="m", base_url=server.url), client)
-        settings = Settings(model="m", base_url=server.url)
+        provider = make_provider(AssistantSettings(model="m", base_url=server.url), client)
+        settings = AssistantSettings(model="m", base_url=server.url)
         assert settings.endpoint == server.url
         from agent.agent import Agent
 
@@ -215,25 +217,25 @@ def test_one_client_serves_several_event_loops() -> None:
 
 def test_a_new_file_keeps_the_language_that_is_set_and_another_one_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    place = open_settings_memory(Settings(memory=path, language="de"))
+    place = open_configured_memory(AssistantSettings(memory=path, language="de"))
     assert place.memory.store.analyzer.language == "german"
     run_sync(place.close())
     for language in (None, "german", "de-AT"):
-        again = open_settings_memory(Settings(memory=path, language=language))
+        again = open_configured_memory(AssistantSettings(memory=path, language=language))
         assert again.memory.store.analyzer.language == "german"
         run_sync(again.close())
     with pytest.raises(ConfigurationError, match=r"language es: .*m\.db was begun in german.*leave the language out"):
-        open_settings_memory(Settings(memory=path, language="es"))
+        open_configured_memory(AssistantSettings(memory=path, language="es"))
 
 
 def test_an_unknown_language_makes_no_file(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="language: one of arabic"):
-        open_settings_memory(Settings(memory=tmp_path / "m.db", language="klingon"))
+        open_configured_memory(AssistantSettings(memory=tmp_path / "m.db", language="klingon"))
     assert not (tmp_path / "m.db").exists()
 
 
 def test_quotes_are_chosen_in_the_language_of_the_memory(tmp_path: Path) -> None:
-    assistant = open_assistant(Settings(memory=tmp_path / "m.db", language="de"))
+    assistant = open_assistant(AssistantSettings(memory=tmp_path / "m.db", language="de"))
     run_sync(assistant.place.memory.remember("Die Ferienhäuser am See sind rot."))
     said = run_sync(assistant.agent.run("Welche Farbe hat das Ferienhaus?", store=False))
     assert said.text == "“Die Ferienhäuser am See sind rot.” [1]"

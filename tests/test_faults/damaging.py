@@ -23,7 +23,7 @@ from tests.test_faults.planted import DAMAGE_PLANTS, STORES
 from tests.test_faults.workload import IDS, NAMESPACES, SPACES, Workload
 from tests.test_faults.wounds import WOUNDS
 from vectorstore import Analyzer, DamageError, NewerFile, NotAStore
-from vectorstore.sqlite import salvage
+from vectorstore.sqlite import salvage_database
 from vectorstore.sqlite.integrity import entry_checksum
 from vectorstore.sqlite.schema import StoreTables
 from vectorstore.testing import SpacesModel
@@ -200,7 +200,7 @@ def _save(path: Path, readable: list[str], before: dict[str, str], say: Say) -> 
     saved.unlink(missing_ok=True)
     now = {name: one for name, one in _hashes(path).items() if name in before}
     try:
-        count = salvage(path, saved, components=[StoreTables(Analyzer())])
+        count = salvage_database(path, saved, components=[StoreTables(Analyzer())])
     except _TYPED as error:
         say(f"unsaved {len(readable)} rows: {error}" if readable else "unreadable")
         return

@@ -141,7 +141,9 @@ def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
 def _tear(plant: str) -> None:
     """Let what must be one transaction be several: of mode replace, or of each batch."""
     in_one = SqliteStore.transaction
-    caller = importer._replace.__name__ if plant == "replaced in pieces" else importer._in_one.__name__
+    caller = (
+        importer._replace_namespace.__name__ if plant == "replaced in pieces" else importer._in_transaction.__name__
+    )
 
     def torn(self: SqliteStore) -> Any:
         above = [frame.function for frame in inspect.stack()[1:4]]

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from memory import LongTermMemory, run_sync
-from memory.partitions import DOCUMENTS, lane_of
+from memory.partitions import DOCUMENTS, parse_store_namespace
 
 
 def wrongly_logged(memory: LongTermMemory) -> list[str]:
     """Return what was logged and not done, and what is there and was written by no operation."""
     lanes = memory.store.namespaces()
     found = []
-    for namespace in sorted({lane_of(lane)[0] for lane in lanes} | {""}):
+    for namespace in sorted({parse_store_namespace(lane)[0] for lane in lanes} | {""}):
         log = run_sync(memory.operations(limit=100_000, namespace=namespace))
         known = {one.id for one in log}
         there = {change.id for one in log if one.kind == "forget" for change in one.changes} | {""}
         for lane in lanes:
-            if lane_of(lane)[0] != namespace:
+            if parse_store_namespace(lane)[0] != namespace:
                 continue
             for entry in memory.store.scan(namespace=lane):
                 there.add(entry.id.partition("@")[0])
-                if entry.metadata.get("operation") not in known and lane_of(lane)[1] != DOCUMENTS:
+                if entry.metadata.get("operation") not in known and parse_store_namespace(lane)[1] != DOCUMENTS:
                     found.append(f"{entry.id}: written by no operation")
         for one in log:
             found += [

@@ -102,7 +102,7 @@ def raced(folder: str, seed: int, rounds: int, openers: int) -> dict[str, Any]:
 
 
 def _racing(case: Migration, there: Sign, say: Say) -> None:
-    real = migrations.back_up
+    real = migrations.write_backup
 
     def told(*arguments: Any, **options: Any) -> None:
         say("a copy")

@@ -18,7 +18,7 @@ from vectorstore.sqlite import (
     files,
     secure_delete,
 )
-from vectorstore.sqlite.index_cache import Cores
+from vectorstore.sqlite.index_cache import NamespaceIndexCache
 
 
 class Splitting(SqliteStore):
@@ -100,7 +100,9 @@ class Deaf(SqliteStore):
     """Searches what it read at first."""
 
     def _view(self, connection: Any, *arguments: Any, **options: Any) -> Any:
-        self._cores.fresh = lambda _, name: self._cores._loaded.get(name) or Cores.fresh(self._cores, connection, name)
+        self._cores.fresh = lambda _, name: (
+            self._cores._loaded.get(name) or NamespaceIndexCache.fresh(self._cores, connection, name)
+        )
         return super()._view(connection, *arguments, **options)
 
 
@@ -156,13 +158,13 @@ def _uncleared() -> None:
 
 def _log_kept() -> None:
     """A store that forgets the log, and says that nothing is pending."""
-    secure_delete.finish = lambda *_, **__: True
-    secure_delete.mark = lambda _: None
+    secure_delete.finish_erasure = lambda *_, **__: True
+    secure_delete.erasure_mark = lambda _: None
 
 
 def _terms_kept() -> None:
     """A store that leaves the words in its dictionary."""
-    entry_writer.remove_unused = lambda *_: None
+    entry_writer.remove_unused_terms = lambda *_: None
 
 
 ERASURE_PLANTS: Mapping[str, Callable[[], None]] = {
@@ -175,7 +177,7 @@ ERASURE_PLANTS: Mapping[str, Callable[[], None]] = {
 
 def _not_asked() -> None:
     """A store that does not notice that it was carried over a fork."""
-    usage.Usage.forked = lambda _: False
+    usage.ForkGuard.forked = lambda _: False
 
 
 FORK_PLANTS: Mapping[str, Callable[[], None]] = {"": lambda: None, "the process is not asked": _not_asked}

@@ -23,7 +23,7 @@ from tests.test_faults.tried_on import HISTORY, turn
 from tests.test_faults.write_paths import APART, PATHS, WritePath
 from vectorstore import open_store
 from vectorstore.engines.sqlite_store import SqliteStore
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 _MEMORY = Path("/dev/shm")
 each_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
@@ -72,19 +72,19 @@ def test_beside_a_store_in_memory_opening_remembers_what_was_said_and_not_yet_re
         states.append(tmp_path / str(len(states)))
         disk.keep(states[-1])
 
-    def remembered(database: Database) -> list[str]:
+    def remembered(database: SqliteDatabase) -> list[str]:
         memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))
         memory.complete_now()
         return sorted(one.text for one in run_sync(memory.list()))
 
-    with Statements() as statements, Database(file) as database:
+    with Statements() as statements, SqliteDatabase(file) as database:
         memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))
         statements.committed = committed
         run_sync(memory.remember_turn("talk", turn("My dog is called Okapi", "I see")))
     disk.close()
-    with Database(states[0] / HISTORY) as left:
+    with SqliteDatabase(states[0] / HISTORY) as left:
         assert remembered(left) == ["I see", "My dog is called Okapi"]
-    with Database(states[1] / HISTORY) as left:
+    with SqliteDatabase(states[1] / HISTORY) as left:
         assert remembered(left) == []  # it was remembered, by a store that is gone
 
 

@@ -18,17 +18,17 @@ from memory import (
     KnowledgeBase,
     LongTermMemory,
     Memory,
+    MemoryTurn,
     Message,
     NoSecrets,
     Retention,
-    Turn,
     run_sync,
 )
 from memory.codec import DECLARED_FIELDS
-from memory.documents.manifest_component import keep_documents
+from memory.documents.manifest_component import attach_documents
 from memory.history.sqlite import SqliteHistory
 from vectorstore import open_store
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 NOW = START + timedelta(days=30)
@@ -52,7 +52,7 @@ class Names:
         self._count = 0
 
 
-def facts(turn: Turn) -> list[str]:
+def facts(turn: MemoryTurn) -> list[str]:
     """What stands behind a semicolon is a fact."""
     return [one.text.split("; ")[1] for one in turn.memories if "; " in one.text]
 
@@ -62,7 +62,7 @@ class Kept:
     """A memory in a file, and what gives it its ids."""
 
     memory: LongTermMemory
-    history: Database
+    history: SqliteDatabase
     names: tuple[Names, Names]
 
     def again(self) -> None:
@@ -76,7 +76,7 @@ def kept(folder: Path, *, now: datetime = NOW, embedded: bool = True, kind: str 
     """Open the memory in *folder*; the embedder is that of the vectors it has."""
     store = open_store(f"sqlite:///{folder / FILE}", fields=DECLARED_FIELDS)
     embedder = HashingEmbedder(dimension=16 if store.space is None else store.space.dimension)
-    history = Database(folder / HISTORY) if (folder / HISTORY).exists() else store.database
+    history = SqliteDatabase(folder / HISTORY) if (folder / HISTORY).exists() else store.database
     names = Names(f"{kind}-"), Names(f"{kind}-operation-")
     memory = LongTermMemory(
         store,
@@ -89,7 +89,7 @@ def kept(folder: Path, *, now: datetime = NOW, embedded: bool = True, kind: str 
         embedding_settings=EmbeddingSettings(cache_bytes=1 << 20),
     )
     try:
-        keep_documents(memory)
+        attach_documents(memory)
         yield Kept(memory, history, names)
     finally:
         run_sync(memory.close())
@@ -110,7 +110,7 @@ def begin(folder: Path, *, apart: bool = False) -> None:
     (files / "birds.md").write_text("# Birds\n\nThe heron stands in the water.\n\n# Food\n\nThe heron eats fish.\n")
     (files / "trees.md").write_text("# Trees\n\nThe oak drops its leaves.\n")
     if apart:
-        Database(folder / HISTORY).close()
+        SqliteDatabase(folder / HISTORY).close()
     with kept(folder, now=START, kind="old") as opened:
         memory = opened.memory
         for item in (

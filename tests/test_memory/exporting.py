@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 
 from memory.documents.knowledge_base import KnowledgeBase
-from memory.export_import.codec import hasher
+from memory.export_import.codec import lines_hasher
 from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.models import Memory, Source, Trust
 
@@ -107,7 +107,7 @@ def items(data):
 
 def sealed(lines):
     """The lines with a first one that fits them, as somebody who edits a file would make it."""
-    digest = hasher()
+    digest = lines_hasher()
     for line in lines[1:]:
         digest.update(line)
     header = json.loads(lines[0])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.chunking.markdown import MarkdownChunker, headings, path_at
-from memory.chunking.protocol import Chunk, Chunker, with_pages
+from memory.chunking.markdown import MarkdownChunker, find_headings, heading_path
+from memory.chunking.protocol import Chunk, Chunker, number_pages
 from memory.chunking.text import TextChunker
 from memory.errors import ArgumentError
 from memory.testing.chunker_contract import ChunkerContract, uncovered
@@ -95,7 +95,7 @@ def test_sizes_in_tokens_hold_for_any_text(text: str, size: int, overlap: int) -
 
 
 def titles(text: str) -> list[tuple[str, ...]]:
-    return [heading.path for heading in headings(text)]
+    return [heading.path for heading in find_headings(text)]
 
 
 def test_headings_nest_by_level() -> None:
@@ -142,11 +142,11 @@ def test_titles_are_shown_without_marks() -> None:
 
 def test_the_path_is_that_of_the_first_words() -> None:
     text = "intro\n# A\n\n## B\nbody\n# C\nend"
-    found = headings(text)
-    assert path_at(found, text, 0, len(text)) == ()
-    assert path_at(found, text, text.index("# A"), len(text)) == ("A", "B")
-    assert path_at(found, text, text.index("body"), len(text)) == ("A", "B")
-    assert path_at(found, text, text.index("end"), len(text)) == ("C",)
+    found = find_headings(text)
+    assert heading_path(found, text, 0, len(text)) == ()
+    assert heading_path(found, text, text.index("# A"), len(text)) == ("A", "B")
+    assert heading_path(found, text, text.index("body"), len(text)) == ("A", "B")
+    assert heading_path(found, text, text.index("end"), len(text)) == ("C",)
 
 
 def test_a_chunk_never_runs_into_the_next_section() -> None:
@@ -250,10 +250,10 @@ def test_the_fingerprint_names_the_unit() -> None:
 
 def test_pages_are_those_on_which_chunks_begin() -> None:
     chunks = [Chunk("a", 0, 1), Chunk("b", 4, 9), Chunk("c", 9, 12), Chunk("d", 30, 31)]
-    numbered = with_pages(chunks, [(0, 4), (4, 10), (10, 20)])
+    numbered = number_pages(chunks, [(0, 4), (4, 10), (10, 20)])
     assert [chunk.page for chunk in numbered] == [1, 2, 2, None]
 
 
 def test_pages_that_overlap_raise() -> None:
     with pytest.raises(ArgumentError, match="pages"):
-        with_pages([], [(0, 5), (4, 8)])
+        number_pages([], [(0, 5), (4, 8)])

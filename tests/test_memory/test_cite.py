@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from memory.documents.citations import best_quote, cite, plain_terms
 from memory.documents.document import Passage, passages_of
-from memory.documents.sentence_splitter import sentences
+from memory.documents.sentence_splitter import split_sentences
 from memory.models import Memory, Source
-from memory.results import Found, Hit
+from memory.results import Hit, RecallResult
 
 NORMANS = (
     "The Normans came from the north. They gave their name to Normandy, a region in France.\n\n"
@@ -25,7 +25,7 @@ def passage(text: str, **fields) -> Passage:
 
 
 def said(text: str) -> list[str]:
-    return [text[start:end] for start, end in sentences(text)]
+    return [text[start:end] for start, end in split_sentences(text)]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def said(text: str) -> list[str]:
         ("", []),
         (" \n ", []),
         ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
-        ('He said "Stop." Then left.', ['He said "Stop."', "Then left."]),
+        ('He said "StopPiece." Then left.', ['He said "StopPiece."', "Then left."]),
         ("Dr. Smith met J. R. Ewing in the U.S. Army.", ["Dr. Smith met J. R. Ewing in the U.S. Army."]),
         ("It cost 3.5 million, i.e. a lot.", ["It cost 3.5 million, i.e. a lot."]),
         ("So did I. Then we went.", ["So did I.", "Then we went."]),
@@ -52,7 +52,7 @@ def test_sentences_are_parted_where_they_end(text, expected):
 
 @given(st.text(alphabet="aA1 .!?\n#-|。\"'", max_size=80))
 def test_sentences_cover_everything_that_is_not_blank_once_and_in_order(text):
-    spans = sentences(text)
+    spans = split_sentences(text)
     assert all(start < end and text[start:end] == text[start:end].strip() for start, end in spans)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
     assert "".join("".join(text[a:b].split()) for a, b in spans) == "".join(text.split())
@@ -144,7 +144,7 @@ def test_only_what_comes_from_a_document_becomes_a_passage():
         source=Source(document="a.pdf", title="A", page=2, heading=("H",), start=5, end=8),
         metadata={"page_breaks": [[2, 3]]},
     )
-    found = Found((Hit(Memory(text="said", id="t1"), 2.0), Hit(of_document, 1.0, parts={"bm25": 1.0})))
+    found = RecallResult((Hit(Memory(text="said", id="t1"), 2.0), Hit(of_document, 1.0, parts={"bm25": 1.0})))
     (only,) = passages_of(found)
     assert (only.id, only.document, only.title, only.heading, only.start, only.end) == (
         "c1",

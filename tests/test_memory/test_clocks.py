@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, Message, Retention, open_memory, run_sync
-from memory.timestamps import aware, to_text
+from memory.timestamps import timestamp_to_text, to_aware
 from vectorstore import open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -150,8 +150,8 @@ def test_a_clock_without_a_zone_tells_the_same_time_to_history_and_documents(tmp
 
 def test_of_an_hour_that_comes_twice_the_first_is_meant_unless_the_second_is_said(memory):
     first, second = local("2026-10-25T02:30"), local("2026-10-25T02:30", fold=1)
-    assert to_text(aware(first, BERLIN)) == "2026-10-25T00:30:00.000000Z"
-    assert to_text(aware(second, BERLIN)) == "2026-10-25T01:30:00.000000Z"
+    assert timestamp_to_text(to_aware(first, BERLIN)) == "2026-10-25T00:30:00.000000Z"
+    assert timestamp_to_text(to_aware(second, BERLIN)) == "2026-10-25T01:30:00.000000Z"
     ids = [run_sync(memory.remember(Memory("tea", valid_from=moment))).id for moment in (first, second)]
     kept = run_sync(memory.get(ids))
     assert kept[1].valid_from - kept[0].valid_from == HOUR
@@ -161,7 +161,7 @@ def test_of_an_hour_that_comes_twice_the_first_is_meant_unless_the_second_is_sai
 
 
 def test_an_hour_that_never_comes_is_read_with_the_offset_before_it():
-    assert to_text(aware(local("2026-03-29T02:30"), BERLIN)) == "2026-03-29T01:30:00.000000Z"
+    assert timestamp_to_text(to_aware(local("2026-03-29T02:30"), BERLIN)) == "2026-03-29T01:30:00.000000Z"
 
 
 # --- the ends of the calendar

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.codec import DECLARED_FIELDS, context_of, from_entry, to_entry
+from memory.codec import DECLARED_FIELDS, entry_context, from_entry, to_entry
 from memory.models import Memory, Source, Trust
 from vectorstore import Entry
 
@@ -94,12 +94,12 @@ def test_times_are_kept_as_text_that_sorts_with_their_offset_beside_them():
 def test_date_and_speaker_are_indexed_beside_what_was_said():
     memory = Memory("I moved.", id="a", speaker="Ann", occurred_at=datetime(2023, 5, 7, tzinfo=UTC))
     assert to_entry(memory).text == "I moved."
-    assert context_of(memory) == "7 May, 2023\nAnn"
+    assert entry_context(memory) == "7 May, 2023\nAnn"
 
 
 def test_title_and_headings_are_indexed_beside_a_passage():
     source = Source(document="a.md", title="Guide", heading=("Install", "Linux"))
-    assert context_of(Memory("x", id="a", source=source)) == "Guide\nInstall\nLinux"
+    assert entry_context(Memory("x", id="a", source=source)) == "Guide\nInstall\nLinux"
 
 
 def test_a_caption_is_found_with_the_text_and_is_not_part_of_it():

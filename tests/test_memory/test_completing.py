@@ -9,8 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import Extractor, Fact, ImageBlock, Judge, LongTermMemory, Memory, Message, NearDuplicates, Trust, run_sync
-from memory.write.turn_writer import memory_of
+from memory import (
+    ExtractedFact,
+    Extractor,
+    ImageBlock,
+    Judge,
+    LongTermMemory,
+    Memory,
+    Message,
+    NearDuplicates,
+    Trust,
+    run_sync,
+)
+from memory.write.turn_writer import memory_from_message
 from vectorstore import open_store
 
 Make = Callable[..., LongTermMemory]
@@ -57,7 +68,7 @@ def by_text(memory: LongTermMemory) -> dict[str, Memory]:
 
 
 def test_facts_are_found_in_what_was_lost_each_with_its_source(make: Make) -> None:
-    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,)), "They met."]))
+    memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,)), "They met."]))
     lost(memory, "My dog is Rex.", "A fine name.")
     assert run_sync(memory.complete()) == 2
     there = by_text(memory)
@@ -150,7 +161,7 @@ def test_what_is_forgotten_while_it_is_judged_stays_so_with_what_was_made_of_it(
 
     def facts(whole):
         run_sync(memory.forget(session="s"))
-        return [Fact("Rex is a dog.", (0,)), "They met."]
+        return [ExtractedFact("Rex is a dog.", (0,)), "They met."]
 
     judging = LongTermMemory(memory.store, history=memory.conversations, policies=[Extractor(facts)])
     lost(memory, "My dog is Rex.", "A fine name.")
@@ -161,7 +172,7 @@ def test_what_is_forgotten_while_it_is_judged_stays_so_with_what_was_made_of_it(
 def test_the_words_of_a_picture_that_are_forgotten_while_it_is_judged_do_not_come_back(make: Make) -> None:
     """The message has no words of its own, so that forgetting them leaves it in history."""
     picture = Message(role="user", blocks=[ImageBlock(media_type="image/png", data=b"x", name="harbour.png")])
-    words = memory_of(picture, "s", NOW).text
+    words = memory_from_message(picture, "s", NOW).text
     memory = make(clock=lambda: NOW)
     said = run_sync(memory.remember(words)).id
 

@@ -11,24 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from memory.documents.discovery import Found, Skipped, check_paths, discover
+from memory.documents.discovery import DocumentFile, SkippedPath, check_paths, discover_files
 from memory.documents.loaders.base import read_file
 from memory.documents.loaders.markdown import MarkdownLoader
 from memory.documents.loaders.pdf import PdfLoader
-from memory.documents.loaders.registry import Loaders
+from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.loaders.text import TextLoader
 from memory.errors import ArgumentError, LoadError
 
 
 def names(items):
-    return [(item.name, "found" if isinstance(item, Found) else item.reason) for item in items]
+    return [(item.name, "found" if isinstance(item, DocumentFile) else item.reason) for item in items]
 
 
 # choosing and reading files
 
 
 def test_endings_choose_the_loader_whatever_their_case():
-    loaders = Loaders()
+    loaders = LoaderRegistry()
     assert isinstance(loaders.choose("A.MD"), MarkdownLoader)
     assert isinstance(loaders.choose("main.py"), TextLoader)
     assert isinstance(loaders.choose("a.pdf"), PdfLoader)
@@ -36,7 +36,7 @@ def test_endings_choose_the_loader_whatever_their_case():
 
 
 def test_an_unknown_ending_is_refused_with_the_reason_unless_the_file_is_given():
-    loaders = Loaders()
+    loaders = LoaderRegistry()
     assert loaders.choose("a.xyz") == "no loader for .xyz files"
     assert isinstance(loaders.choose("a.xyz", given=True), TextLoader)
     assert "HTML" in loaders.choose("a.html", given=True)
@@ -44,7 +44,7 @@ def test_an_unknown_ending_is_refused_with_the_reason_unless_the_file_is_given()
 
 def test_a_further_loader_takes_its_ending():
     mine = TextLoader()
-    assert Loaders({".XYZ": mine}).choose("a.xyz") is mine
+    assert LoaderRegistry({".XYZ": mine}).choose("a.xyz") is mine
 
 
 def test_reading_gives_bytes_and_time(tmp_path):
@@ -94,7 +94,7 @@ def test_a_folder_is_walked_in_order_and_junk_is_named(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("x")
-    found = list(discover(check_paths(tmp_path), Loaders()))
+    found = list(discover_files(check_paths(tmp_path), LoaderRegistry()))
     assert names(found) == [
         (".env", "hidden"),
         (".git/", "hidden"),
@@ -110,12 +110,12 @@ def test_a_folder_is_walked_in_order_and_junk_is_named(tmp_path):
 def test_a_given_file_is_tried_even_when_hidden_and_of_no_known_kind(tmp_path):
     path = tmp_path / ".notes"
     path.write_text("x")
-    assert names(discover(check_paths([path]), Loaders())) == [(".notes", "found")]
+    assert names(discover_files(check_paths([path]), LoaderRegistry())) == [(".notes", "found")]
 
 
 def test_a_file_named_twice_is_found_once(tmp_path):
     (tmp_path / "a.md").write_text("x")
-    assert len(list(discover(check_paths([tmp_path, tmp_path / "a.md", tmp_path]), Loaders()))) == 1
+    assert len(list(discover_files(check_paths([tmp_path, tmp_path / "a.md", tmp_path]), LoaderRegistry()))) == 1
 
 
 def test_links_are_followed_only_to_files_inside_that_are_not_found_otherwise(tmp_path):
@@ -130,7 +130,7 @@ def test_links_are_followed_only_to_files_inside_that_are_not_found_otherwise(tm
     (root / "d-nowhere.md").symlink_to(root / "gone")
     (root / "e-circle.md").symlink_to(root / "e-circle.md")
     (root / "f-folder").symlink_to(root / ".store")
-    assert names(discover(check_paths(root), Loaders())) == [
+    assert names(discover_files(check_paths(root), LoaderRegistry())) == [
         (".store/", "hidden"),
         ("a-out.md", "a link that leaves the folder"),
         ("b-in.md", "a link to a file that is read itself"),
@@ -149,7 +149,7 @@ def test_pipes_and_sockets_in_a_folder_are_skipped(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("b.md")
         assert stat.S_ISSOCK((tmp_path / "b.md").stat().st_mode)
-        assert names(discover(check_paths(tmp_path), Loaders())) == [
+        assert names(discover_files(check_paths(tmp_path), LoaderRegistry())) == [
             ("a.md", "a pipe, not a regular file"),
             ("b.md", "a socket, not a regular file"),
         ]
@@ -158,8 +158,8 @@ def test_pipes_and_sockets_in_a_folder_are_skipped(tmp_path, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes exist on Linux")
 def test_a_name_that_is_not_utf8_is_skipped(tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text("x")
-    (item,) = discover(check_paths(tmp_path), Loaders())
-    assert isinstance(item, Skipped)
+    (item,) = discover_files(check_paths(tmp_path), LoaderRegistry())
+    assert isinstance(item, SkippedPath)
     assert "not UTF-8" in item.reason
 
 

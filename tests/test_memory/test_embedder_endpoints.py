@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.batching import bounded
+from memory.embedders.batching import gather_bounded
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.ollama import OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
@@ -213,7 +213,7 @@ def test_the_first_failure_ends_the_others_and_is_the_one_raised() -> None:
         return number
 
     with pytest.raises(EmbedderError, match="one failed"):
-        asyncio.run(bounded([lambda n=n: call(n) for n in range(10)], 3))
+        asyncio.run(gather_bounded([lambda n=n: call(n) for n in range(10)], 3))
     assert begun == [0, 1, 2]
     assert ended == []
 

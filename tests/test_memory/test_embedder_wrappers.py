@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.batching import cut
+from memory.embedders.batching import truncate_text
 from memory.embedders.fallback import FallbackEmbedder
-from memory.embedders.fingerprint import PROBES, agree, marked, named_for, nearness, probe
+from memory.embedders.fingerprint import (
+    PROBES,
+    is_same_model,
+    is_space_of,
+    marked_fingerprint,
+    probe_embedder,
+    probe_similarity,
+)
 from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.protocol import Embeddings, Truncation, embed_detailed, truncation
+from memory.embedders.protocol import Embeddings, Truncation, embed_detailed, measure_truncation
 from memory.errors import ArgumentError, EmbedderError
 from memory.runtime import run_sync
 from memory.testing.embedder_contract import EmbedderContract
@@ -219,9 +226,9 @@ def test_what_a_function_does_not_read_is_cut_and_told_as_cut() -> None:
 
 def test_a_text_is_cut_to_what_fits_and_no_shorter() -> None:
     for limit in (1, 2, 7, 49, 50, 99):
-        assert cut("x" * 100, limit, len) == "x" * limit
-    assert cut("x" * 100, 100, len) == cut("x" * 100, None, len) == "x" * 100
-    assert cut("ab", 1, lambda text: 5 * len(text)) == "a", "something of a text is always given"
+        assert truncate_text("x" * 100, limit, len) == "x" * limit
+    assert truncate_text("x" * 100, 100, len) == truncate_text("x" * 100, None, len) == "x" * 100
+    assert truncate_text("ab", 1, lambda text: 5 * len(text)) == "a", "something of a text is always given"
 
 
 @pytest.mark.parametrize(
@@ -304,8 +311,8 @@ def test_what_one_of_them_tells_of_its_answer_is_passed_on() -> None:
 
 
 def test_what_was_cut_is_more_than_what_was_kept_however_the_server_counts() -> None:
-    assert truncation("a b", "a b c", lambda text: len(text.split())) == Truncation(2, 3)
-    assert truncation("a b", "a b c", lambda text: len(text.split()), kept=9) == Truncation(9, 10)
+    assert measure_truncation("a b", "a b c", lambda text: len(text.split())) == Truncation(2, 3)
+    assert measure_truncation("a b", "a b c", lambda text: len(text.split()), kept=9) == Truncation(9, 10)
 
 
 def test_a_plain_embedder_tells_nothing() -> None:
@@ -314,30 +321,30 @@ def test_a_plain_embedder_tells_nothing() -> None:
 
 
 def test_the_probes_of_one_model_agree_and_those_of_another_do_not() -> None:
-    mine = run_sync(probe(HASHING))
+    mine = run_sync(probe_embedder(HASHING))
     assert mine.shape == (len(PROBES), 32)
     noise = np.random.default_rng(1).normal(0, 1e-3, mine.shape).astype(np.float32)
-    assert agree(mine, mine + noise)
-    assert not agree(mine, np.roll(mine, 1, axis=1))
-    assert not agree(mine, run_sync(probe(HashingEmbedder(dimension=16))))
-    assert nearness(mine, mine[:1]) == -1
+    assert is_same_model(mine, mine + noise)
+    assert not is_same_model(mine, np.roll(mine, 1, axis=1))
+    assert not is_same_model(mine, run_sync(probe_embedder(HashingEmbedder(dimension=16))))
+    assert probe_similarity(mine, mine[:1]) == -1
 
 
 @pytest.mark.parametrize("place", range(len(PROBES)))
 def test_one_probe_that_is_answered_otherwise_is_enough(place: int) -> None:
-    mine = run_sync(probe(HASHING))
+    mine = run_sync(probe_embedder(HASHING))
     other = mine.copy()
     other[place] = np.roll(other[place], 1)
-    assert not agree(mine, other)
-    assert nearness(mine, other) < 0.9
+    assert not is_same_model(mine, other)
+    assert probe_similarity(mine, other) < 0.9
 
 
 def test_a_marked_space_is_still_named_for_its_embedder() -> None:
-    mine = run_sync(probe(HASHING))
-    name = marked(HASHING.fingerprint, mine)
+    mine = run_sync(probe_embedder(HASHING))
+    name = marked_fingerprint(HASHING.fingerprint, mine)
     assert name != HASHING.fingerprint
-    assert named_for(Space(name, 32), HASHING)
-    assert named_for(Space(HASHING.fingerprint, 32), HASHING)
-    assert not named_for(Space("another/1", 32), HASHING)
-    assert not named_for(Space(marked("another/1", mine), 32), HASHING)
-    assert marked(HASHING.fingerprint, np.roll(mine, 1, axis=1)) != name
+    assert is_space_of(Space(name, 32), HASHING)
+    assert is_space_of(Space(HASHING.fingerprint, 32), HASHING)
+    assert not is_space_of(Space("another/1", 32), HASHING)
+    assert not is_space_of(Space(marked_fingerprint("another/1", mine), 32), HASHING)
+    assert marked_fingerprint(HASHING.fingerprint, np.roll(mine, 1, axis=1)) != name

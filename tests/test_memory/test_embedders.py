@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 from memory.embedders import local
-from memory.embedders.batching import batches
+from memory.embedders.batching import split_batches
 from memory.embedders.fingerprint import embedder_space
 from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.local import LocalEmbedder, StaticTable, installed_table, local_available
+from memory.embedders.local import LocalEmbedder, TokenVectorTable, installed_table, local_available
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
 from memory.errors import ArgumentError, EmbedderError
 from memory.http import HttpClient
@@ -175,7 +175,7 @@ def test_the_local_table_knows_meaning() -> None:
 
 @needs_local
 def test_a_local_vector_is_bitwise_the_same_alone_in_any_batch_and_after_any_amount_of_work() -> None:
-    table = StaticTable(*table_files())
+    table = TokenVectorTable(*table_files())
     texts = [f"note {n} about the harbour in Lisbon " * (n % 7 + 6) for n in range(1500)]
     alone = np.concatenate([table.means([text]) for text in texts[:40]])
     once = table.means(texts, often=False)
@@ -202,7 +202,7 @@ def test_a_local_vector_is_the_plain_mean_of_the_token_vectors() -> None:
 
 @needs_local
 def test_the_local_table_may_be_used_from_many_threads() -> None:
-    table = StaticTable(*table_files())
+    table = TokenVectorTable(*table_files())
     texts = [f"thread text {n}" for n in range(64)]
     with ThreadPoolExecutor(8) as pool:
         rows = list(pool.map(lambda text: table.means([text])[0], texts))
@@ -218,8 +218,8 @@ def test_the_local_fingerprint_follows_the_bytes_of_the_table(tmp_path: Path) ->
     data = bytearray(weights.read_bytes())
     data[-512 * 125 :] = bytes(512 * 125)
     changed.write_bytes(data)
-    assert LocalEmbedder(table=StaticTable(same, tokenizer)).fingerprint == LocalEmbedder().fingerprint
-    assert LocalEmbedder(table=StaticTable(changed, tokenizer)).fingerprint != LocalEmbedder().fingerprint
+    assert LocalEmbedder(table=TokenVectorTable(same, tokenizer)).fingerprint == LocalEmbedder().fingerprint
+    assert LocalEmbedder(table=TokenVectorTable(changed, tokenizer)).fingerprint != LocalEmbedder().fingerprint
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 100, b"\x02\0\0\0\0\0\0\0{}", b"\x02\0\0\0\0\0\0\0[]"])
@@ -227,7 +227,7 @@ def test_a_damaged_table_is_named(tmp_path: Path, content: bytes) -> None:
     weights = tmp_path / "w.safetensors"
     weights.write_bytes(content)
     with pytest.raises(EmbedderError, match=r"w\.safetensors"):
-        StaticTable(weights, weights)
+        TokenVectorTable(weights, weights)
 
 
 def test_a_table_cut_short_is_named(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_table_cut_short_is_named(tmp_path: Path) -> None:
     weights = tmp_path / "w.safetensors"
     weights.write_bytes(len(header).to_bytes(8, "little") + header + bytes(40))
     with pytest.raises(EmbedderError, match="reinstall"):
-        StaticTable(weights, weights)
+        TokenVectorTable(weights, weights)
 
 
 def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,17 +259,17 @@ def test_asking_whether_the_extra_is_there_imports_nothing_of_it() -> None:
 
 
 def table_files() -> tuple[Path, Path]:
-    folder = local._folder()
+    folder = local._wordllama_folder()
     assert folder is not None
-    return folder / local._WEIGHTS, folder / local._TOKENIZER
+    return folder / local._WEIGHTS_FILE, folder / local._TOKENIZER_FILE
 
 
 def test_batches_are_bounded_by_count_and_by_size() -> None:
     texts = ["aaaa", "b", "c", "d" * 20, "e", "f"]
-    assert [list(batch) for batch in batches(texts, 2, 10)] == [["aaaa", "b"], ["c"], ["d" * 20], ["e", "f"]]
-    assert [list(batch) for batch in batches(["a" * 5, "b" * 5, "c"], 9, 10)] == [["a" * 5, "b" * 5], ["c"]]
-    assert [list(batch) for batch in batches(["d" * 20, "e"], 2, 10)] == [["d" * 20], ["e"]]
-    assert list(batches([], 2, 10)) == []
+    assert [list(batch) for batch in split_batches(texts, 2, 10)] == [["aaaa", "b"], ["c"], ["d" * 20], ["e", "f"]]
+    assert [list(batch) for batch in split_batches(["a" * 5, "b" * 5, "c"], 9, 10)] == [["a" * 5, "b" * 5], ["c"]]
+    assert [list(batch) for batch in split_batches(["d" * 20, "e"], 2, 10)] == [["d" * 20], ["e"]]
+    assert list(split_batches([], 2, 10)) == []
 
 
 def test_a_server_is_asked_for_the_model_and_nothing_that_was_not_set(server: Asked) -> None:

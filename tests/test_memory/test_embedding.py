@@ -28,10 +28,10 @@ from memory.messages import Message
 from memory.models import Memory
 from memory.open import open_memory
 from memory.partitions import CONVERSATION, store_namespace
-from memory.tables.embedder_probes import SqliteProbes
-from memory.write.embedding_backfill import Flushed
-from memory.write.embedding_service import Embedding, EmbeddingSettings
-from memory.write.in_flight import UnderWay
+from memory.tables.embedder_probes import SqliteEmbedderProbes
+from memory.write.embedding_backfill import BackfillReport
+from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
+from memory.write.in_flight import WritesInFlight
 from tests.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 
@@ -197,7 +197,7 @@ def test_a_file_from_before_there_were_probes_takes_the_first_that_come(tmp_path
     run(memory.close())
     again = opened(tmp_path, Model())
     run(again.remember("two"))
-    assert SqliteProbes(again.store.database).get("model/1").shape == (len(PROBES), 64)  # type: ignore[attr-defined,union-attr]
+    assert SqliteEmbedderProbes(again.store.database).get("model/1").shape == (len(PROBES), 64)  # type: ignore[attr-defined,union-attr]
     assert again.store.verify() == []  # type: ignore[attr-defined]
     run(again.close())
 
@@ -390,14 +390,14 @@ def test_zeros_for_words_are_never_stored(tmp_path: Path) -> None:
 
 
 def test_what_was_cut_is_told_by_place() -> None:
-    made = run(Embedding(open_store("numpy:"), Detailed()).vectors(["short", "a long one"]))
+    made = run(EmbeddingService(open_store("numpy:"), Detailed()).vectors(["short", "a long one"]))
     assert made.truncated == {1: Truncation(3, 9)}
     assert made.part([1]).truncated == {0: Truncation(3, 9)}
     assert made.part([0]).truncated == {}
 
 
 def test_what_is_told_of_a_text_stays_with_it_among_others_and_in_a_part() -> None:
-    made = run(Embedding(open_store("numpy:"), Detailed()).vectors(["a long one", "a bad one", "short"]))
+    made = run(EmbeddingService(open_store("numpy:"), Detailed()).vectors(["a long one", "a bad one", "short"]))
     among = made.among(5, [1, 3, 4], "not sent")
     assert among.reasons == ("not sent", None, "not sent", None, None)
     assert (among.truncated, list(among.refused)) == ({1: Truncation(3, 9)}, [3])
@@ -429,7 +429,7 @@ def test_flushing_says_of_each_text_that_was_cut_how_much_its_vector_holds(tmp_p
     assert {line.id: (line.kept, line.total) for line in done.lines} == {long.id: (3, 9), other.id: (3, 9)}
     assert str(done.lines[0]) == "stored, truncated (kept 3 of 9 tokens)"
     assert vector_of(memory, short.id) is not None
-    assert run(memory.flush()) == Flushed()
+    assert run(memory.flush()) == BackfillReport()
     run(memory.close())
 
 
@@ -528,7 +528,7 @@ def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() ->
     model.late = True
     now = [0.0]
     settings = EmbeddingSettings(write_patience=DEADLINE, per_text=0, rest=30)
-    embedding = Embedding(open_store("numpy:"), model, settings=settings, clock=lambda: now[0])
+    embedding = EmbeddingService(open_store("numpy:"), model, settings=settings, clock=lambda: now[0])
     assert "no answer within" in run(embedding.vectors(["one"])).deferred
     asked = len(model.asked)
     assert "left alone" in run(embedding.vectors(["two"])).deferred
@@ -555,7 +555,7 @@ def test_a_write_waits_longer_for_more_texts() -> None:
             return await super().embed(texts, kind)
 
     settings = EmbeddingSettings(write_patience=0, per_text=60)
-    assert run(Embedding(open_store("numpy:"), Slow(), settings=settings).vectors(["one"])).deferred is None
+    assert run(EmbeddingService(open_store("numpy:"), Slow(), settings=settings).vectors(["one"])).deferred is None
 
 
 @pytest.mark.parametrize(
@@ -568,7 +568,7 @@ def test_what_an_embedder_raises_by_itself_is_its_failure_and_no_reason_to_leave
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
             raise error
 
-    embedding = Embedding(open_store("numpy:"), Raising())
+    embedding = EmbeddingService(open_store("numpy:"), Raising())
     assert run(embedding.vectors(["one"])).deferred == f"the embedder failed: {said}"
     assert not embedding.resting
 
@@ -640,7 +640,7 @@ def test_flushing_is_patient() -> None:
     model.hangs = True
     run(memory.remember("one"))
 
-    async def later() -> Flushed:
+    async def later() -> BackfillReport:
         flushing = asyncio.ensure_future(memory.flush())
         await asyncio.sleep(0.1)
         assert not flushing.done()
@@ -666,7 +666,7 @@ def test_an_unknown_way_with_mismatches_is_an_argument_error() -> None:
 
 
 def test_an_embedding_that_begins_at_the_moment_of_closing_is_not_waited_for() -> None:
-    under_way = UnderWay()
+    under_way = WritesInFlight()
 
     class Meanwhile(threading.Condition):
         """Lets another thread end the waiting just before the embedding is noted as one that waits."""
@@ -712,7 +712,7 @@ def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) ->
 
 @pytest.mark.parametrize("patient", [False, True])
 def test_what_comes_while_a_memory_is_closed_waits_and_says_why(patient: bool) -> None:
-    embedding = Embedding(open_store("numpy:"), Model())
+    embedding = EmbeddingService(open_store("numpy:"), Model())
     embedding.under_way.hurry()
     assert (
         run(embedding.vectors(["one"], patient=patient)).deferred == "the embedder failed: the memory is being closed"

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from memory.documents.knowledge_base import KnowledgeBase
-from memory.embedders.cache import CachedEmbedder, EmbeddingCache, Kept
-from memory.embedders.cache_sqlite import SqliteEmbeddingCache, hash_of
+from memory.embedders.cache import CachedEmbedder, CachedVector, EmbeddingCache
+from memory.embedders.cache_sqlite import SqliteEmbeddingCache, keyed_text_hash
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.fingerprint import PROBES
 from memory.embedders.hashing import HashingEmbedder
@@ -176,7 +176,7 @@ def test_what_is_erased_leaves_no_hash_and_no_bytes(path: Path, cache: SqliteEmb
     assert cache.erase(["secret"]) == 0
     data = b"".join(one.read_bytes() for one in path.parent.iterdir())
     assert vectors[0].tobytes() not in data
-    assert hash_of(salt, "secret") not in data
+    assert keyed_text_hash(salt, "secret") not in data
     assert vectors[1].tobytes() in data
     assert b"secret" not in data
 
@@ -190,7 +190,7 @@ def test_without_the_salt_a_text_cannot_be_looked_up(path: Path, tmp_path: Path)
             hashes.append({row[0] for row in connection.execute("SELECT hash FROM embedding_cache")})
         cache.close()
     assert hashes[0].isdisjoint(hashes[1])
-    assert hash_of(None, "yes") not in hashes[0]
+    assert keyed_text_hash(None, "yes") not in hashes[0]
 
 
 def test_a_damaged_vector_is_named_and_never_answered_with(path: Path, cache: SqliteEmbeddingCache) -> None:
@@ -211,7 +211,7 @@ def test_a_damaged_vector_is_named_and_never_answered_with(path: Path, cache: Sq
 
 def test_a_cache_that_cannot_be_used_costs_nothing_but_its_use() -> None:
     class Full:
-        def get(self, *_: Any) -> list[Kept | None]:
+        def get(self, *_: Any) -> list[CachedVector | None]:
             raise StorageFull("full")
 
         def put(self, *_: Any) -> None:

@@ -19,7 +19,7 @@ from memory import (
     run_sync,
 )
 from vectorstore import open_store
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 BAD = {"a": {"$bad": 1}}
 
@@ -86,7 +86,7 @@ def test_a_store_of_data_alone_refuses_in_the_name_of_the_memory() -> None:
 
 
 def test_a_conversation_in_a_closed_file_is_an_error_of_the_memory(tmp_path: Path) -> None:
-    database = Database(tmp_path / "said.db")
+    database = SqliteDatabase(tmp_path / "said.db")
     short = ShortTermMemory(SqliteHistory(database), session="s")
     database.close()
     with pytest.raises(memory.StoreError) as caught:

@@ -18,7 +18,7 @@ from memory import (
     open_memory,
     run_sync,
 )
-from memory.evaluation.questions import probes_of
+from memory.evaluation.questions import make_questions
 from vectorstore import Analyzer, open_store
 
 SAID = datetime(2026, 2, 1, 9, tzinfo=UTC)
@@ -57,7 +57,7 @@ def memory(tmp_path):
 
 def probes(memories: list[Memory], **options: int):
     named = [Memory(**{**as_fields(one), "id": f"m{at:02}"}) for at, one in enumerate(memories)]
-    return named, probes_of(named, Analyzer().terms, count=options.get("count", 60), seed=options.get("seed", 0))
+    return named, make_questions(named, Analyzer().terms, count=options.get("count", 60), seed=options.get("seed", 0))
 
 
 def as_fields(memory: Memory) -> dict:

@@ -23,7 +23,16 @@ from memory.open import open_memory
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.results import Outcome
 from memory.runtime import run_sync
-from memory.write.policies import Action, Decision, Extractor, Fact, Judge, MinimumLength, NearDuplicates, NoSecrets
+from memory.write.policies import (
+    Action,
+    ExtractedFact,
+    Extractor,
+    Judge,
+    MinimumLength,
+    NearDuplicates,
+    NoSecrets,
+    PolicyDecision,
+)
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 from vectorstore.engines import sqlite_store
 
@@ -602,9 +611,9 @@ def test_policies_decide_as_for_what_is_remembered(opened, tmp_path):
     class Redacting:
         def decide(self, memory):
             if "44173921" not in memory.text:
-                return Decision(Action.ACCEPT)
+                return PolicyDecision(Action.ACCEPT)
             clean = memory.text.replace("44173921", "[redacted]")
-            return Decision(Action.REDACT, "secret", Memory(clean, kind=memory.kind))
+            return PolicyDecision(Action.REDACT, "secret", Memory(clean, kind=memory.kind))
 
     memory = opened("m.db")
     other = opened("n.db", policies=(MinimumLength(5), Redacting()))
@@ -876,7 +885,11 @@ def test_a_round_through_a_memory_with_the_same_policies_is_equal(opened, tmp_pa
 
 
 def dogs(turn):
-    return [Fact(f"Dog: {one.text.split()[-1]}", (at,)) for at, one in enumerate(turn.memories) if "dog" in one.text]
+    return [
+        ExtractedFact(f"Dog: {one.text.split()[-1]}", (at,))
+        for at, one in enumerate(turn.memories)
+        if "dog" in one.text
+    ]
 
 
 def test_facts_of_a_strangers_file_are_asked_for_once_and_those_that_it_brings_are_not_made_again(opened, tmp_path):
@@ -1212,7 +1225,7 @@ def test_a_line_of_fifty_megabytes_goes_through_and_one_above_the_limit_is_refus
     run(other.import_(tmp_path / "a.jsonl", trust="user"))
     (there,) = run(other.conversations.load("s"))
     assert there.message.blocks == (file,)
-    monkeypatch.setattr(reader, "LONGEST", 50_000_000)
+    monkeypatch.setattr(reader, "MAX_LINE_BYTES", 50_000_000)
     with pytest.raises(UnreadableExport, match="line 2: the line is too long"):
         run(other.import_(tmp_path / "a.jsonl"))
 

@@ -11,14 +11,14 @@ from memory import (
     Memory,
     Message,
     NoSuchMemory,
+    RecallStage,
     ShortTermMemory,
-    Stage,
     SummaryWindow,
     open_memory,
 )
 from tests.test_memory.forgetting import Moving
 from vectorstore import BusyError
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 SECRET = "the locker code is 44173921-zebra"
 WORDS = ("zebra", "quagga", "okapi", "a private tag")
@@ -121,7 +121,7 @@ def test_what_is_put_aside_is_in_no_answer(memory, tmp_path, clock, restarted):
         assert ID not in answer or name in ("operations", "export", "why not"), (
             name
         )  # the log, a tombstone, the question
-    assert run(asked.why_not("locker code", ID)).stage is Stage.UNKNOWN
+    assert run(asked.why_not("locker code", ID)).stage is RecallStage.UNKNOWN
     assert run(asked.count()) == 3
     assert run(asked.stats()).lanes == {"archive": 0, "conversation": 3, "documents": 0}
     if restarted:
@@ -186,7 +186,7 @@ def test_a_file_that_can_only_be_read_keeps_what_is_due_and_proves_nothing(memor
     receipt = noted(memory)
     clock.now += WEEK
     with monkeypatch.context() as patched:
-        patched.setattr(Database, "read_only", True)
+        patched.setattr(SqliteDatabase, "read_only", True)
         assert memory.erase_due() == 0
         assert {"held", "log"} <= {one.where for one in run(memory.verify_forgotten(receipt)).left}
     assert memory.erase_due() == 1

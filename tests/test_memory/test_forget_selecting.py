@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.codec import to_entry
-from memory.erasure.verbatim_match import Words, holds
+from memory.erasure.verbatim_match import VerbatimTexts, holds_verbatim
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
@@ -236,11 +236,11 @@ def test_looking_for_many_words_and_for_each_of_them_agree():
     for seed in range(40):
         rng = random.Random(seed)
         words = ["".join(rng.choices("ab é_", k=rng.choice([1, 2, 3, 7, 8, 9, 14]))).strip() or "a" for _ in range(60)]
-        many = Words(words)
+        many = VerbatimTexts(words)
         for _ in range(60):
             text = "".join(rng.choices("ab é_", k=rng.choice([0, 1, 6, 30, 80])))
             text += rng.choice(["", rng.choice(words), f"({rng.choice(words)})"])
-            assert many.held_by(text) == any(holds(text, [one]) for one in words), (seed, text)
+            assert many.held_by(text) == any(holds_verbatim(text, [one]) for one in words), (seed, text)
 
 
 IMAGE = {"media_type": "image/png", "data": b"x"}
@@ -257,11 +257,11 @@ IMAGE = {"media_type": "image/png", "data": b"x"}
     ],
 )
 def test_words_are_found_in_whatever_part_of_a_message_has_them(message):
-    assert Words(["secret word"]).in_message(message)
+    assert VerbatimTexts(["secret word"]).in_message(message)
 
 
 @pytest.mark.parametrize(
     "field", [{"title": "a secret word"}, {"heading": ["a secret word"]}, {"tags": ["secret word"]}]
 )
 def test_words_are_found_in_title_headings_and_tags(field):
-    assert Words(["secret word"]).in_entry(Entry("x", None, "nothing of it", metadata=field))
+    assert VerbatimTexts(["secret word"]).in_entry(Entry("x", None, "nothing of it", metadata=field))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from memory.erasure.verbatim_match import Words
+from memory.erasure.verbatim_match import VerbatimTexts
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.models import Memory
@@ -95,13 +95,13 @@ def test_what_is_split_is_put_aside_and_erased_from_what_waits(memory):
 
 
 def test_blocks_that_only_touch_are_no_copy():
-    words = Words(["the locker code"])
+    words = VerbatimTexts(["the locker code"])
     assert not words.in_message(Message(role="system", blocks=tuple(blocks("the locker", "is", "code"))))
     assert not words.in_message(Message(role="system", blocks=tuple(blocks("code", "the locker"))))
-    assert not Words(["Ann"]).in_message(Message(role="system", blocks=tuple(blocks("I saw An", "nabel"))))
-    assert Words(["Ann"]).in_message(Message(role="system", blocks=tuple(blocks("I saw", "Ann", "today"))))
+    assert not VerbatimTexts(["Ann"]).in_message(Message(role="system", blocks=tuple(blocks("I saw An", "nabel"))))
+    assert VerbatimTexts(["Ann"]).in_message(Message(role="system", blocks=tuple(blocks("I saw", "Ann", "today"))))
 
 
 def test_blanks_alone_are_held_by_nothing():
-    assert not Words([" \n"]).held_by("a b")
-    assert Words([" \n"]).longest() == []
+    assert not VerbatimTexts([" \n"]).held_by("a b")
+    assert VerbatimTexts([" \n"]).longest() == []

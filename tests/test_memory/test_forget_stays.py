@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.erasure.bytes_search import free_pages
-from memory.erasure.verbatim_match import holds
+from memory.erasure.bytes_search import count_dirty_free_pages
+from memory.erasure.verbatim_match import holds_verbatim
 from memory.history.sync_history import HistoryRow
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock
@@ -136,10 +136,10 @@ def test_what_was_undone_together_is_forgotten_one_by_one(memory):
 
 
 def test_a_short_text_stands_alone_wherever_it_stands_and_a_long_one_need_not():
-    assert holds("a book, ok", ["ok"])
-    assert not any(holds(text, ["ok"]) for text in ("book", "oka", "ok_then", "_ok", "ok2"))
-    assert holds("(abcdefgh)", ["abcdefg"]) is False
-    assert holds("xabcdefghx", ["abcdefgh"])
+    assert holds_verbatim("a book, ok", ["ok"])
+    assert not any(holds_verbatim(text, ["ok"]) for text in ("book", "oka", "ok_then", "_ok", "ok2"))
+    assert holds_verbatim("(abcdefgh)", ["abcdefg"]) is False
+    assert holds_verbatim("xabcdefghx", ["abcdefgh"])
 
 
 # --- other parts, the receipt, copies
@@ -183,7 +183,7 @@ def test_what_keys_of_another_file_stand_for_goes_with_it(memory, whole):
 
 
 def test_of_a_namespace_nothing_stays_that_recall_derived_and_another_s_does(in_file, monkeypatch):
-    monkeypatch.setattr(index_sync, "_WORTH_KEEPING", 4)
+    monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 4)
     for namespace in ("ann", "ann2"):
         run(in_file.remember_many((f"thing {n}" for n in range(9)), namespace=namespace))
         run(in_file.recall("Which thing?", namespace=namespace))
@@ -242,9 +242,9 @@ def test_each_free_page_is_looked_at_also_those_that_list_them(tmp_path, page, r
             (free,) = connection.execute("PRAGMA freelist_count").fetchone()
         assert free >= rows
         lists = free // (page // 4)  # each may be full of numbers, and has no room for anything else then
-        assert free_pages(path) in ([0] if careful else range(free - lists, free + 1))
+        assert count_dirty_free_pages(path) in ([0] if careful else range(free - lists, free + 1))
 
 
 def test_a_file_that_is_no_database_has_no_free_pages(tmp_path):
     (tmp_path / "a").write_bytes(b"SQLite format 2\x00" + bytes(range(256)) * 40)
-    assert free_pages(str(tmp_path / "a")) == 0
+    assert count_dirty_free_pages(str(tmp_path / "a")) == 0

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from memory import Action, Decision, EmbeddingSettings, Judge, open_memory
+from memory import Action, EmbeddingSettings, Judge, PolicyDecision, open_memory
 from memory.long_term import LongTermMemory
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
 from tests.test_memory.forgetting import Toy, run
@@ -95,7 +95,7 @@ def test_both_come_back_together_or_are_gone_together(memory):
 def test_no_vector_is_kept_of_what_was_asked_and_answered_before_a_policy_changed_it(tmp_path):
     embedder, asked = Toy(), []
     shorter = Judge(
-        lambda one: asked.append(one) or Decision(Action.TRANSFORM, "short", memory=replace(one, text="short"))
+        lambda one: asked.append(one) or PolicyDecision(Action.TRANSFORM, "short", memory=replace(one, text="short"))
     )
     settings = EmbeddingSettings(cache_bytes=1 << 20)
     memory = open_memory(tmp_path / "m.db", embedder=embedder, policies=[shorter], embedding_settings=settings)

@@ -14,12 +14,10 @@ import pytest
 
 from memory import (
     Action,
+    BackfillReport,
     CachedEmbedder,
-    Decision,
     EmbeddingSettings,
     FixedWindow,
-    Flushed,
-    Forgotten,
     ImageBlock,
     Judge,
     KnowledgeBase,
@@ -28,6 +26,8 @@ from memory import (
     Message,
     NearDuplicates,
     NoSuchMemory,
+    PolicyDecision,
+    Receipt,
     Retention,
     ShortTermMemory,
     SqliteEmbeddingCache,
@@ -122,7 +122,7 @@ def traces(folder: Path, *vectors: np.ndarray) -> list[tuple[str, bytes]]:
 # --- where the words can have been
 
 
-def beside_it(memory: LongTermMemory) -> Forgotten:
+def beside_it(memory: LongTermMemory) -> Receipt:
     """Forget a memory that says what was put elsewhere before."""
     return run(memory.forget([remembered(memory, SECRET)]))
 
@@ -212,7 +212,7 @@ def in_vectors_of_a_second_space(memory, tmp_path):
     return run(memory.forget([id]))
 
 
-PLACES: list[Callable[[LongTermMemory, Path], Forgotten]] = [
+PLACES: list[Callable[[LongTermMemory, Path], Receipt]] = [
     in_a_memory_that_was_undone,
     in_a_memory_that_was_merged_into_another,
     in_a_version_that_was_corrected,
@@ -258,22 +258,22 @@ def test_the_search_for_traces_sees_them_while_they_are_there(memory, tmp_path, 
 
 
 async def kept_as_it_is(*given, **named):
-    return Forgotten(())
+    return Receipt(())
 
 
 @pytest.mark.parametrize("kept_before", [True, False])
 def test_what_recall_derived_of_it_is_not_kept_afterwards_either(memory, tmp_path, monkeypatch, kept_before):
-    monkeypatch.setattr(index_sync, "_WORTH_KEEPING", 4)
-    monkeypatch.setattr(index_cache_sqlite, "_LARGEST", 8)
+    monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 4)
+    monkeypatch.setattr(index_cache_sqlite, "_MAX_SEGMENT_ROWS", 8)
     run(memory.remember_many(Memory(f"The garden is number {n}.", id=f"m{n}") for n in range(20)))
     remembered(memory, f"{SECRET}, says Zebediah", id="a")
     if not kept_before:  # as it is while another process writes
-        monkeypatch.setattr(index_cache_sqlite.SqliteSegments, "save", lambda *given, **named: False)
+        monkeypatch.setattr(index_cache_sqlite.SqliteIndexCache, "save", lambda *given, **named: False)
     run(memory.recall("Which garden?"))
     receipt = run(memory.forget(["a"]))
     monkeypatch.undo()
-    monkeypatch.setattr(index_sync, "_WORTH_KEEPING", 4)
-    monkeypatch.setattr(index_cache_sqlite, "_LARGEST", 8)
+    monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 4)
+    monkeypatch.setattr(index_cache_sqlite, "_MAX_SEGMENT_ROWS", 8)
     run(memory.remember_many(f"The next garden is number {n}." for n in range(20)))
     run(memory.recall("Which garden?"))
     with memory.store.database.read() as connection:
@@ -349,7 +349,7 @@ def test_a_vector_that_comes_too_late_is_kept_nowhere(slow, tmp_path):
     id = remembered(memory, SECRET)
     embedder.down = False
     memory.embedding.use(embedder, memory.store.space)
-    assert run(meanwhile(memory, embedder, memory.flush, lambda: memory.forget([id]))) == Flushed()
+    assert run(meanwhile(memory, embedder, memory.flush, lambda: memory.forget([id]))) == BackfillReport()
     run(memory.remember("the next write"))
     assert not cached(memory, SECRET)
     assert traces(tmp_path) == []
@@ -386,7 +386,7 @@ def test_a_vector_of_a_second_space_that_comes_too_late_is_kept_nowhere(slow, tm
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_words_that_a_policy_took_out_leave_no_vector_in_the_cache(tmp_path, whole):
-    shorter = Judge(lambda one: Decision(Action.TRANSFORM, "short", memory=replace(one, text="There is a code.")))
+    shorter = Judge(lambda one: PolicyDecision(Action.TRANSFORM, "short", memory=replace(one, text="There is a code.")))
     memory = opened(tmp_path, policies=[NearDuplicates(), shorter])
     noted = run(memory.remember(SECRET))
     assert not cached(memory, SECRET)

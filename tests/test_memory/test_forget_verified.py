@@ -17,9 +17,9 @@ from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace
-from memory.results import Forgotten, Unreached
-from memory.tables.erasers import Gone
-from memory.tables.operation_log import OperationTables, m001_tables
+from memory.results import ExternalCopy, Receipt
+from memory.tables.erasers import ErasedItems
+from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from tests.test_memory.forgetting import remembered, run
 from vectorstore import open_store
 from vectorstore.types import Finding
@@ -64,7 +64,7 @@ def test_what_is_no_receipt_is_refused(text):
 
 
 def test_a_receipt_with_a_field_of_another_kind_is_refused():
-    good = json.loads(receipt_text(Forgotten(("a",), unreached=(Unreached("export", "x"),))))
+    good = json.loads(receipt_text(Receipt(("a",), unreached=(ExternalCopy("export", "x"),))))
     for field, wrong in {"memories": "a", "versions": "1", "at": 5, "unreached": [{}], "hashes": [1]}.items():
         with pytest.raises(ArgumentError, match="receipt"):
             read_receipt(json.dumps({**good, field: wrong}))
@@ -111,21 +111,21 @@ def test_what_is_forgotten_is_gone_from_tables_pages_log_and_bytes(memory, tmp_p
 
 def test_the_search_sees_what_is_there(memory):
     kept = remembered(memory, SECRET)
-    claimed = Forgotten((kept,), at=NOW)
+    claimed = Receipt((kept,), at=NOW)
     verified = run(memory.verify_forgotten(claimed))
     assert ("entries", f"memory {kept} is mentioned") in places(verified)
 
 
 def test_a_row_that_still_refers_to_it_is_found(memory):
     remembered(memory, "made of it", derived_from=("gone",))
-    verified = run(memory.verify_forgotten(Forgotten(("gone",), at=NOW)))
+    verified = run(memory.verify_forgotten(Receipt(("gone",), at=NOW)))
     assert places(verified) == [("entries", "memory gone is mentioned")]
 
 
 def test_a_message_that_still_quotes_it_is_found(memory):
     said = Message.assistant("It is as you said.").model_copy(update={"metadata": {"quotes": [{"id": "gone"}]}})
     run(memory.conversations.append("s", [said]))
-    verified = run(memory.verify_forgotten(Forgotten(("gone",), at=NOW)))
+    verified = run(memory.verify_forgotten(Receipt(("gone",), at=NOW)))
     assert places(verified) == [("history_messages", "memory gone is mentioned")]
 
 
@@ -136,7 +136,7 @@ def test_without_a_file_the_store_is_looked_through_and_that_is_said():
     assert (proof.left, proof.files, proof.notes) == ((), (), ("the memory is in no file",))
     (said,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
     run(memory.correct(said.id, "Other words."))
-    left = run(memory.verify_forgotten(Forgotten((said.id,), at=NOW))).left
+    left = run(memory.verify_forgotten(Receipt((said.id,), at=NOW))).left
     assert {one.where for one in left} == {"/conversation", "/archive", "history"}
 
 
@@ -181,7 +181,7 @@ def test_bytes_that_were_left_are_found_in_every_form(memory, tmp_path, ending, 
     copy = tmp_path / "leftover"
     copy.write_bytes(content + b"x" * 4_194_300 + data)  # across the border of two blocks
     again = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
-    with_copy = replace(receipt, unreached=(Unreached("backup", str(copy)),))
+    with_copy = replace(receipt, unreached=(ExternalCopy("backup", str(copy)),))
     verified = run(again.verify_forgotten(with_copy, [secret]))
     run(again.close())
     assert places(verified) == [("leftover", "text 0 is in its bytes")]
@@ -246,9 +246,9 @@ def test_a_reader_in_the_way_is_said_and_then_it_is_proved(memory, tmp_path):
 def test_a_file_that_could_not_be_read_is_said_and_proves_nothing(memory, monkeypatch):
     from memory.erasure import verify
 
-    ask = verify._asked
+    ask = verify._run_search
     unread = {"unread": {"somewhere/m.db-wal": "Permission denied"}}
-    monkeypatch.setattr(verify, "_asked", lambda *given: {**ask(*given), **unread})
+    monkeypatch.setattr(verify, "_run_search", lambda *given: {**ask(*given), **unread})
     receipt = run(memory.forget([remembered(memory, SECRET)]))
     verified = run(memory.verify_forgotten(receipt, [SECRET]))
     assert places(verified) == [("m.db-wal", "not searched: Permission denied")]
@@ -348,7 +348,7 @@ def newer(monkeypatch):
     def m002_noisier(connection):
         connection.execute("UPDATE operations SET kind = kind || '!'")
 
-    monkeypatch.setattr(OperationTables, "migrations", (m001_tables, m002_noisier))
+    monkeypatch.setattr(OperationLogTables, "migrations", (m001_operation_log, m002_noisier))
 
 
 def reopened(memory, path):
@@ -360,7 +360,7 @@ def test_a_copy_from_before_a_migration_that_went_wrong_is_named_until_it_is_rem
     memory, newer, tmp_path, monkeypatch
 ):
     first, second = remembered(memory, SECRET), remembered(memory, "another")
-    monkeypatch.setattr(OperationTables, "verify", lambda *_: [Finding("operations", "planted")])
+    monkeypatch.setattr(OperationLogTables, "verify", lambda *_: [Finding("operations", "planted")])
     again = reopened(memory, tmp_path / "m.db")
     receipt = run(again.forget([first]))
     (copy,) = receipt.unreached
@@ -404,7 +404,7 @@ def test_every_part_is_asked_in_the_same_transaction(memory):
     receipt = run(memory.forget([first]))
     assert receipt.parts == {"cache": 1}
     (gone,) = cache.asked
-    assert isinstance(gone, Gone)
+    assert isinstance(gone, ErasedItems)
     assert (gone.texts, [row.sequence for row in gone.messages]) == (frozenset([SECRET]), [1])
     assert gone.entries == {store_namespace("", CONVERSATION): [first]}
 

@@ -19,9 +19,9 @@ import pytest
 
 from memory.errors import ArgumentError, HttpConnectError, HttpError, HttpStatusError, HttpTimeout
 from memory.http import HttpClient, ServerEvent, Timeouts
-from memory.http.redaction import complaint, redacted, safe_url
+from memory.http.redaction import error_message, redact_line, safe_url
 from memory.http.requests import is_loopback
-from memory.http.retry import delay, is_retriable, named_delay
+from memory.http.retry import backoff_delay, is_retriable, retry_after_delay
 from memory.runtime import run_sync
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -231,15 +231,15 @@ def test_the_servers_own_word_on_retrying_goes_first() -> None:
 
 
 def test_the_backoff_doubles_to_eight_seconds_with_jitter_downwards() -> None:
-    assert [delay(n, None, lambda: 0.0) for n in range(7)] == [0.5, 1, 2, 4, 8, 8, 8]
-    assert delay(0, None, lambda: 1.0) == 0.375
-    assert delay(5000, None, lambda: 0.0) == 8
+    assert [backoff_delay(n, None, lambda: 0.0) for n in range(7)] == [0.5, 1, 2, 4, 8, 8, 8]
+    assert backoff_delay(0, None, lambda: 1.0) == 0.375
+    assert backoff_delay(5000, None, lambda: 0.0) == 8
 
 
 def test_milliseconds_go_before_seconds_and_a_past_date_means_now() -> None:
-    assert named_delay({"retry-after-ms": "1500", "retry-after": "9"}, NOW) == 1.5
-    assert named_delay({"retry-after": "Thu, 01 Jan 2026 00:00:00 GMT"}, NOW) == 0
-    assert named_delay({}, NOW) is None
+    assert retry_after_delay({"retry-after-ms": "1500", "retry-after": "9"}, NOW) == 1.5
+    assert retry_after_delay({"retry-after": "Thu, 01 Jan 2026 00:00:00 GMT"}, NOW) == 0
+    assert retry_after_delay({}, NOW) is None
     assert is_retriable(429, {})
     assert not is_retriable(404, {})
 
@@ -373,14 +373,14 @@ def test_an_error_shows_the_servers_message_but_never_the_key() -> None:
     ],
 )
 def test_a_complaint_is_read_from_known_places_only(body: bytes, said: str) -> None:
-    assert complaint(body) == said
+    assert error_message(body) == said
 
 
 def test_redaction_keeps_plain_words() -> None:
     plain = "The model `gpt-4o-mini` does not exist or you do not have access to it; key value pairs are fine."
-    assert redacted(plain) == plain
-    assert redacted("Bearer abc.def") == "[hidden]"
-    assert redacted("one\n\ttwo") == "one two"
+    assert redact_line(plain) == plain
+    assert redact_line("Bearer abc.def") == "[hidden]"
+    assert redact_line("one\n\ttwo") == "one two"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from memory.chunking.text import TextChunker
 from memory.documents import ingest
 from memory.documents.ingest_report import IngestAction
 from memory.documents.knowledge_base import KnowledgeBase
-from memory.documents.loaders.base import Loaded
+from memory.documents.loaders.base import LoadedDocument
 from memory.embedders.fingerprint import PROBES
 from memory.errors import ArgumentError, EmbedderError
 from memory.long_term import LongTermMemory
@@ -398,7 +398,7 @@ async def test_a_write_by_another_meanwhile_is_noticed_and_the_file_is_read_agai
 
 
 async def test_a_document_that_meets_what_another_wrote_is_left_as_it_was_and_then_written(memory, docs, monkeypatch):
-    knowledge, write, refused = KnowledgeBase(memory), ingest.write, []
+    knowledge, write, refused = KnowledgeBase(memory), ingest.write_plans, []
     await knowledge.ingest(docs / "a.md")
     (docs / "a.md").write_text("# Apples\n\nApples are red or green.\n\n## Storage\n\nKeep them cool.\n")
 
@@ -415,7 +415,7 @@ async def test_a_document_that_meets_what_another_wrote_is_left_as_it_was_and_th
         assert list(memory.store.scan(namespace=LANE)) == before
         return refused
 
-    monkeypatch.setattr(ingest, "write", overtaken)
+    monkeypatch.setattr(ingest, "write_plans", overtaken)
     assert actions(await knowledge.ingest(docs / "a.md")) == {"a.md": UPDATED}
     assert refused == [None]
 
@@ -458,7 +458,7 @@ async def test_a_loader_of_ones_own_reads_its_ending(memory, tmp_path):
         media_type = "text/x-upper"
 
         def load(self, data, source):
-            return Loaded(text=data.decode().upper())
+            return LoadedDocument(text=data.decode().upper())
 
     (tmp_path / "a.up").write_text("loud")
     await KnowledgeBase(memory, loaders={".up": Upper()}).ingest(tmp_path / "a.up")

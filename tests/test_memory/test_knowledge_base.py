@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from memory.documents.document import Document
-from memory.documents.document_ids import chunk_ids, mark
+from memory.documents.document_ids import chunk_ids, document_mark
 from memory.documents.ingest_report import IngestAction
 from memory.documents.knowledge_base import KnowledgeBase
-from memory.documents.manifest import MemoryManifest, Record
+from memory.documents.manifest import DocumentRecord, InMemoryManifest
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS, store_namespace
@@ -247,10 +247,10 @@ def test_a_mark_tells_its_parts_apart():
     assert (
         len(
             {
-                mark(key, "a", "x", "y"),
-                mark(key, "b", "x", "y"),
-                mark(key, "a", "xy"),
-                mark(key, "a", "xy", ""),
+                document_mark(key, "a", "x", "y"),
+                document_mark(key, "b", "x", "y"),
+                document_mark(key, "a", "xy"),
+                document_mark(key, "a", "xy", ""),
             }
         )
         == 4
@@ -258,8 +258,8 @@ def test_a_mark_tells_its_parts_apart():
 
 
 def test_a_manifest_in_memory_keeps_order_and_place():
-    records = [Record(name, f"/{name}", "", "", ()) for name in ("b", "a")]
-    manifest = MemoryManifest(records)
+    records = [DocumentRecord(name, f"/{name}", "", "", ()) for name in ("b", "a")]
+    manifest = InMemoryManifest(records)
     assert [record.source for record in manifest.all()] == ["a", "b"]
     assert manifest.at("/b") == records[0]
     assert (manifest.get("c"), manifest.at("/c")) == (None, None)

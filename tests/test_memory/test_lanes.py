@@ -8,7 +8,7 @@ from memory.partitions import (
     CONVERSATION,
     DOCUMENTS,
     archived_id,
-    lane_of,
+    parse_store_namespace,
     store_namespace,
 )
 
@@ -18,7 +18,7 @@ NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 @given(NAMES, NAMES)
 def test_a_lane_names_its_namespace_and_collection(namespace, collection):
     name = store_namespace(namespace, DOCUMENTS, collection)
-    assert lane_of(name) == (namespace, DOCUMENTS, collection)
+    assert parse_store_namespace(name) == (namespace, DOCUMENTS, collection)
 
 
 @given(NAMES, NAMES)
@@ -30,7 +30,11 @@ def test_two_namespaces_never_share_a_lane(one, other):
 
 def test_a_namespace_cannot_forge_a_lane():
     assert store_namespace("a/conversation", CONVERSATION) != store_namespace("a", CONVERSATION)
-    assert lane_of(store_namespace("a/documents/x", CONVERSATION)) == ("a/documents/x", CONVERSATION, None)
+    assert parse_store_namespace(store_namespace("a/documents/x", CONVERSATION)) == (
+        "a/documents/x",
+        CONVERSATION,
+        None,
+    )
 
 
 def test_the_default_namespace_is_the_empty_one():

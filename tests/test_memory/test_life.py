@@ -39,7 +39,7 @@ from memory import (
     Message,
     run_sync,
 )
-from memory.timestamps import to_text
+from memory.timestamps import timestamp_to_text
 from tests.test_memory.life_model import CONTENT, FIRST, LAST, MARKS, Deed, Model, Period, State
 from vectorstore import open_store
 
@@ -463,8 +463,8 @@ class Life(RuleBasedStateMachine):
     def the_log_agrees(self) -> None:
         listed = run_sync(self.memory.operations(limit=1000))
         undone = {deed.undoes.id: deed.id for deed in self.model.deeds if deed.undoes and not self.model.undone(deed)}
-        assert [(one.id, one.undoes, one.undone_by, to_text(one.at)) for one in listed] == [
-            (deed.id, deed.undoes and deed.undoes.id, undone.get(deed.id), to_text(deed.at))
+        assert [(one.id, one.undoes, one.undone_by, timestamp_to_text(one.at)) for one in listed] == [
+            (deed.id, deed.undoes and deed.undoes.id, undone.get(deed.id), timestamp_to_text(deed.at))
             for deed in reversed(self.model.deeds)
         ]
         forgotten: set[str] = set()
@@ -526,7 +526,7 @@ def _named(one: Memory) -> tuple[str, str]:
 
 def _told(value: Any) -> Any:
     """A time with its zone: two that are equal may be told apart by it."""
-    return (to_text(value), value.utcoffset()) if isinstance(value, datetime) else value
+    return (timestamp_to_text(value), value.utcoffset()) if isinstance(value, datetime) else value
 
 
 def _known(version: Memory) -> tuple[datetime | None, datetime | None]:

@@ -128,8 +128,8 @@ def test_by_time_is_when_it_was_said_or_else_written_and_newest_is_oldest_revers
 @pytest.mark.parametrize("order", ["id", "oldest", "newest"])
 def test_a_page_reads_as_many_rows_in_a_large_memory_as_in_a_small_one(tmp_path, monkeypatch, order):
     parsed = []
-    entry_of = entry_reader.entry_of
-    monkeypatch.setattr(entry_reader, "entry_of", lambda row: parsed.append(row) or entry_of(row))
+    entry_of = entry_reader.checked_entry
+    monkeypatch.setattr(entry_reader, "checked_entry", lambda row: parsed.append(row) or entry_of(row))
     counts = []
     for size in (400, 4000):
         memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / f'{size}.db'}"), clock=Hand())

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.documents.document import Document, content_hash
-from memory.documents.loaders.markdown import MarkdownLoader, first_heading, front_matter
-from memory.documents.loaders.pdf import PdfLoader, joined
-from memory.documents.loaders.text import decode
+from memory.documents.loaders.markdown import MarkdownLoader, first_heading, parse_front_matter
+from memory.documents.loaders.pdf import PdfLoader, join_pages
+from memory.documents.loaders.text import decode_text
 from memory.errors import ArgumentError, LoadError
 from vectorstore import MissingExtra
 
@@ -60,19 +60,19 @@ def _escaped(text: str) -> str:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_text_with_a_byte_order_mark_or_in_utf8_is_read(encoding):
-    assert decode("Grüße, 世界\n".encode(encoding), "a.txt") == ("Grüße, 世界\n", ())
+    assert decode_text("Grüße, 世界\n".encode(encoding), "a.txt") == ("Grüße, 世界\n", ())
 
 
 def test_big_endian_utf16_is_read_by_its_mark():
-    assert decode(codecs.BOM_UTF16_BE + "né".encode("utf-16-be"), "a.txt")[0] == "né"
+    assert decode_text(codecs.BOM_UTF16_BE + "né".encode("utf-16-be"), "a.txt")[0] == "né"
 
 
 def test_line_ends_come_back_as_newlines():
-    assert decode(b"a\r\nb\rc\n", "a.txt")[0] == "a\nb\nc\n"
+    assert decode_text(b"a\r\nb\rc\n", "a.txt")[0] == "a\nb\nc\n"
 
 
 def test_windows_text_is_read_and_the_report_says_so():
-    text, notes = decode("Caf\u00e9 \u2013 na\u00efve".encode("cp1252"), "a.txt")
+    text, notes = decode_text("Caf\u00e9 \u2013 na\u00efve".encode("cp1252"), "a.txt")
     assert text == "Café \u2013 naïve"
     assert notes == ("not UTF-8; read as Windows-1252",)
 
@@ -92,18 +92,18 @@ def test_windows_text_is_read_and_the_report_says_so():
 )
 def test_what_is_not_text_is_refused_with_the_reason(data, reason):
     with pytest.raises(LoadError, match=reason) as caught:
-        decode(data, "notes.txt")
+        decode_text(data, "notes.txt")
     assert caught.value.source == "notes.txt"
 
 
 def test_a_log_with_terminal_colours_is_text():
-    assert decode(b"\x1b[31merror\x1b[0m\tline\n" * 50, "a.log")[0].startswith("\x1b[31m")
+    assert decode_text(b"\x1b[31merror\x1b[0m\tline\n" * 50, "a.log")[0].startswith("\x1b[31m")
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_give_text_or_a_load_error(data):
     try:
-        text, _ = decode(data, "x")
+        text, _ = decode_text(data, "x")
     except LoadError:
         return
     assert "\0" not in text
@@ -133,7 +133,7 @@ def test_toml_front_matter_is_read():
 
 
 def test_front_matter_that_is_not_understood_is_said():
-    head = front_matter("---\ntitle: A\nnested:\n  deep: 1\nblock: |\n  text\n---\nBody")
+    head = parse_front_matter("---\ntitle: A\nnested:\n  deep: 1\nblock: |\n  text\n---\nBody")
     assert head.fields == {"title": "A"}
     assert head.notes == ("front matter: 3 lines not understood",)
 
@@ -151,12 +151,12 @@ def test_front_matter_that_is_not_understood_is_said():
     ],
 )
 def test_a_text_without_front_matter_keeps_all_of_it(text):
-    assert front_matter(text).end == 0
+    assert parse_front_matter(text).end == 0
 
 
 @given(st.text(alphabet="-+a: \n[]'\"#|", max_size=60))
 def test_any_head_is_read_or_left(text):
-    head = front_matter(text)
+    head = parse_front_matter(text)
     assert 0 <= head.end <= len(text)
     json.dumps(dict(head.fields), allow_nan=False)
 
@@ -194,7 +194,7 @@ def test_the_first_heading_is_found(text, title):
 def test_no_text_makes_our_patterns_hang(text):
     # a pattern that backtracks would need hours here; the suite turns a hang into a traceback
     assert MarkdownLoader().load(text.encode(), "a.md").text == text
-    assert joined([text])[0].strip("-\n ").startswith(text.strip("-\n ")[:1])
+    assert join_pages([text])[0].strip("-\n ").startswith(text.strip("-\n ")[:1])
 
 
 # PDF
@@ -285,16 +285,16 @@ def test_a_missing_extra_names_the_install_line(monkeypatch):
 
 
 def test_words_broken_at_line_ends_are_mended_and_compounds_kept():
-    text, _ = joined(["The exam-\nple is well-\nknown, a well-known one; see A-\nB."])
+    text, _ = join_pages(["The exam-\nple is well-\nknown, a well-known one; see A-\nB."])
     assert text == "The example is well-known, a well-known one; see A-\nB."
 
 
 def test_ligatures_and_stray_characters_are_cleaned():
-    assert joined(["e\ufb03cient \ufb01nd\0\ud800"])[0].startswith("efficient find")
+    assert join_pages(["e\ufb03cient \ufb01nd\0\ud800"])[0].startswith("efficient find")
 
 
 def test_a_sentence_that_runs_over_pages_is_not_parted_by_an_empty_line():
-    text, pages = joined(["It goes", "on. End.", "New."])
+    text, pages = join_pages(["It goes", "on. End.", "New."])
     assert text == "It goes\non. End.\n\nNew."
     assert [text[a:b] for a, b in pages] == ["It goes", "on. End.", "New."]
 

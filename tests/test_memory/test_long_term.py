@@ -27,7 +27,7 @@ from memory.messages import Message, TextBlock, ThinkingBlock, ToolCallBlock, To
 from memory.models import Memory, Source, Trust
 from memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
 from memory.results import Outcome
-from memory.write.policies import Action, Decision, MinimumLength
+from memory.write.policies import Action, MinimumLength, PolicyDecision
 from vectorstore import Entry, RevisionConflict, Space, StoreClosed, UnsupportedError, VectorStore, open_store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -212,8 +212,8 @@ def test_policies_decide_and_the_report_says_why(store):
     class Hide:
         def decide(self, memory):
             if "4417" not in memory.text:
-                return Decision(Action.ACCEPT)
-            return Decision(Action.REDACT, "a code", replace(memory, text=memory.text.replace("4417", "****")))
+                return PolicyDecision(Action.ACCEPT)
+            return PolicyDecision(Action.REDACT, "a code", replace(memory, text=memory.text.replace("4417", "****")))
 
     memory = LongTermMemory(store, policies=[MinimumLength(5), Hide()])
     short = run(memory.remember("ok"))

@@ -13,7 +13,7 @@ import pytest
 
 from memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
-from memory.write.provenance import retired
+from memory.write.provenance import retired_entry
 from vectorstore import open_store
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
@@ -187,7 +187,7 @@ def test_a_version_that_says_nothing_of_its_end_held_until_it_was_replaced(memor
     lane, archive = store_namespace("", CONVERSATION), store_namespace("", ARCHIVE)
     kept = run_sync(memory.remember("Ana lives in Porto.")).id
     (entry,) = memory.store.get([kept], namespace=lane)
-    memory.store.upsert([retired(entry, NOW + HOUR)], namespace=archive)
+    memory.store.upsert([retired_entry(entry, NOW + HOUR)], namespace=archive)
     memory.store.delete([kept], namespace=lane)
     assert shown(memory, as_of=NOW + HOUR - INSTANT) == ["Ana lives in Porto."]
     assert shown(memory, as_of=NOW + HOUR) == []

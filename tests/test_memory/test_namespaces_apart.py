@@ -48,13 +48,13 @@ from memory import (
     window_of,
 )
 from memory.embedders.fingerprint import embedder_space
-from memory.export_import.report import Mode
+from memory.export_import.report import ImportMode
 from memory.history.sync_history import ThreadedHistory
-from memory.tables.idempotency_keys import InMemoryKeys, SqliteKeys, keyed_id
-from memory.tables.soft_deletes import InMemoryHeld, Package, SqliteHeld
+from memory.tables.idempotency_keys import InMemoryIdempotencyKeys, SqliteIdempotencyKeys, keyed_id
+from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDelete, SqliteSoftDeletes
 from memory.tables.tombstones import InMemoryTombstones, SqliteTombstones
 from vectorstore import VectorStoreError, open_store
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WORDS = ["garden", "piano", "bridge", "harbour", "lantern", "market"]
@@ -189,7 +189,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         receipt = await memory.forget(**chosen, grace=timedelta(days=1), namespace=namespace)
         return receipt, await memory.restore_forgotten(str(receipt.operation), namespace=namespace)
 
-    file, mode = documents.with_name("export.jsonl"), rng.choice(get_args(Mode))
+    file, mode = documents.with_name("export.jsonl"), rng.choice(get_args(ImportMode))
     elsewhere = documents.with_name("elsewhere.jsonl")
     return [
         ("LongTermMemory.remember", lambda m, n: m.remember(item, namespace=n)),
@@ -420,7 +420,15 @@ OF_THE_FILE = {
 """Public calls that are not about one namespace, or whole classes, each with the reason."""
 
 
-HOLDERS = ("LongTermMemory", "HistoryStorage", "Conversation", "Stored", "EmbeddingCache", "Database", "VectorStore")
+HOLDERS = (
+    "LongTermMemory",
+    "HistoryStorage",
+    "Conversation",
+    "MemoryLookup",
+    "EmbeddingCache",
+    "Database",
+    "VectorStore",
+)
 """What holds memories of namespaces, or lets one look at them."""
 
 
@@ -493,7 +501,7 @@ def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_pa
         keyed_id(b"secret", "", "first"),
         keyed_id(b"secret", "min", "efirst"),
     )
-    keys = InMemoryKeys() if kind == "numpy" else SqliteKeys(Database(tmp_path / "m.db"))
+    keys = InMemoryIdempotencyKeys() if kind == "numpy" else SqliteIdempotencyKeys(SqliteDatabase(tmp_path / "m.db"))
     for namespace in ("mine", "other"):
         keys.put(namespace, f"of {namespace}", "m1")
         keys.put(namespace, "of both", namespace)
@@ -505,13 +513,13 @@ def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_pa
 
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
 def test_what_is_taken_back_of_one_namespace_stays_forgotten_in_another(tmp_path: Path, kind: str) -> None:
-    database = None if kind == "numpy" else Database(tmp_path / "m.db")
+    database = None if kind == "numpy" else SqliteDatabase(tmp_path / "m.db")
     tombstones = InMemoryTombstones() if database is None else SqliteTombstones(database)
-    held = InMemoryHeld() if database is None else SqliteHeld(database)
+    held = InMemorySoftDeletes() if database is None else SqliteSoftDeletes(database)
     for namespace in ("mine", "other"):
         tombstones.add(namespace, ["m1"], NOW)
         tombstones.add_words(namespace, ["The kite flies."], NOW)
-        held.put(Package("o1", namespace, NOW, "", (), ()))
+        held.put(SoftDelete("o1", namespace, NOW, "", (), ()))
     tombstones.lift("other", ["m1"])
     tombstones.lift_words("other", ["The kite flies."])
     assert held.erase("other", "o1")
@@ -525,7 +533,7 @@ def test_what_is_taken_back_of_one_namespace_stays_forgotten_in_another(tmp_path
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
 def test_rows_of_history_and_summaries_are_those_of_one_namespace(tmp_path: Path, kind: str) -> None:
     """The same session, numbers, memories and words in both; what goes of one stays of the other."""
-    rows = InMemoryHistory().rows if kind == "numpy" else SqliteHistory(Database(tmp_path / "m.db")).rows
+    rows = InMemoryHistory().rows if kind == "numpy" else SqliteHistory(SqliteDatabase(tmp_path / "m.db")).rows
     told = Summary("tale", "The kite flies, it was said.", 1, 1, NOW)
     for namespace in ("mine", "other"):
         rows.append("monday", [Message.user("The kite flies.")], namespace=namespace, memories=["m1"])

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from memory.errors import ArgumentError
-from memory.history.windows import FixedWindow, KeepAll, ReadPolicy, TokenWindow
+from memory.history.windows import FixedWindow, FullWindow, TokenWindow, WindowPolicy
 from memory.messages import Message, ToolCallBlock, ToolResultBlock
-from memory.testing.window_contract import ReadPolicyContract, conversation
+from memory.testing.window_contract import ReadPolicyContract, random_conversation
 from memory.tokens.counter import message_tokens
 from memory.tokens.estimating_counter import EstimatingCounter
 
@@ -26,37 +26,37 @@ class Tens:
 
 class TestKeepAll(ReadPolicyContract):
     @pytest.fixture
-    def policy(self) -> ReadPolicy:
-        return KeepAll()
+    def policy(self) -> WindowPolicy:
+        return FullWindow()
 
 
 class TestFixedWindowOfMessages(ReadPolicyContract):
     @pytest.fixture
-    def policy(self) -> ReadPolicy:
+    def policy(self) -> WindowPolicy:
         return FixedWindow(messages=5)
 
 
 class TestFixedWindowOfOneMessage(ReadPolicyContract):
     @pytest.fixture
-    def policy(self) -> ReadPolicy:
+    def policy(self) -> WindowPolicy:
         return FixedWindow(messages=1)
 
 
 class TestFixedWindowOfTurns(ReadPolicyContract):
     @pytest.fixture
-    def policy(self) -> ReadPolicy:
+    def policy(self) -> WindowPolicy:
         return FixedWindow(turns=2)
 
 
 class TestTokenWindow(ReadPolicyContract):
     @pytest.fixture
-    def policy(self) -> ReadPolicy:
+    def policy(self) -> WindowPolicy:
         return TokenWindow(120, EstimatingCounter())
 
 
 class TestTinyTokenWindow(ReadPolicyContract):
     @pytest.fixture
-    def policy(self) -> ReadPolicy:
+    def policy(self) -> WindowPolicy:
         return TokenWindow(1, EstimatingCounter())
 
 
@@ -67,7 +67,7 @@ RESULT = Message.tool([ToolResultBlock(call_id="1")])
 
 
 def test_keep_all_keeps_everything() -> None:
-    window = KeepAll().apply([A, SYSTEM, CALL, RESULT, B])
+    window = FullWindow().apply([A, SYSTEM, CALL, RESULT, B])
     assert window.messages == (SYSTEM, A, CALL, RESULT, B)
     assert (window.dropped, window.over_budget) == (0, False)
 
@@ -130,7 +130,7 @@ def test_a_message_that_does_not_fit_is_not_skipped_for_an_older_one_that_would(
 @pytest.mark.parametrize("seed", range(20))
 def test_a_token_window_is_the_longest_that_fits(seed: int) -> None:
     counter = EstimatingCounter()
-    messages = [message for message in conversation(seed) if message.role != "system"]
+    messages = [message for message in random_conversation(seed) if message.role != "system"]
     window = TokenWindow(90, counter).apply(messages)
     spent = sum(message_tokens(message, counter) for message in window.messages)
     assert window.over_budget == (spent > 90), seed
@@ -144,6 +144,6 @@ def test_an_unusable_budget_raises(budget: Any) -> None:
 
 
 def test_policies_say_what_they_are() -> None:
-    shown = [repr(policy) for policy in (KeepAll(), FixedWindow(turns=3), FixedWindow(messages=4))]
-    assert shown == ["KeepAll()", "FixedWindow(turns=3)", "FixedWindow(messages=4)"]
+    shown = [repr(policy) for policy in (FullWindow(), FixedWindow(turns=3), FixedWindow(messages=4))]
+    assert shown == ["FullWindow()", "FixedWindow(turns=3)", "FixedWindow(messages=4)"]
     assert repr(TokenWindow(9, Tens())) == "TokenWindow(9)"

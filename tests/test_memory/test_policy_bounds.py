@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from memory import (
+    ExtractedFact,
     Extractor,
-    Fact,
     LongTermMemory,
     Memory,
     Message,
@@ -16,9 +16,9 @@ from memory import (
     TurnDecision,
     run_sync,
 )
-from memory.write.policies import Turn
-from memory.write.policies.base import accepted
-from memory.write.policy_runner import Rules, judge_turn
+from memory.write.policies import MemoryTurn
+from memory.write.policies.base import accept_all
+from memory.write.policy_runner import PolicyRules, apply_policies_to_turn
 from vectorstore import open_store
 
 
@@ -28,9 +28,9 @@ class Together:
     def decide(self, memory):
         raise AssertionError("a turn is asked about as one")
 
-    def decide_turn(self, turn: Turn) -> TurnDecision:
+    def decide_turn(self, turn: MemoryTurn) -> TurnDecision:
         every = tuple(range(len(turn.memories)))
-        return TurnDecision(accepted(turn), ((Memory("together", kind="summary"), every),))
+        return TurnDecision(accept_all(turn), ((Memory("together", kind="summary"), every),))
 
 
 @pytest.mark.parametrize(("text", "kept"), [("12345", False), ("123456", True), ("  12345  ", False), ("äöüß…", False)])
@@ -63,7 +63,7 @@ def test_what_is_made_of_several_is_as_careful_as_the_most_careful_of_them():
         Memory("a", scopes={"user": "ann", "project": "x"}, speaker="Ann", actor="user"),
         Memory("b", scopes={"user": "ann", "project": "y"}, speaker="Bot", actor="tool", trust="tool", sensitive=True),
     ]
-    own, (made,) = run_sync(judge_turn(said, Rules((Together(),))))
+    own, (made,) = run_sync(apply_policies_to_turn(said, PolicyRules((Together(),))))
     assert [one.memory for one in own] == said
     memory = made.memory
     assert memory is not None
@@ -72,7 +72,7 @@ def test_what_is_made_of_several_is_as_careful_as_the_most_careful_of_them():
 
 
 def test_a_fact_that_names_its_scopes_and_speaker_keeps_them():
-    fact = Fact(Memory("f", scopes={"project": "z"}, speaker="Eve"), (0,))
-    rules = Rules((Extractor(lambda turn: [fact], kinds=["fact"]),))
-    _, (made,) = run_sync(judge_turn([Memory("a", scopes={"user": "ann"}, speaker="Ann")], rules))
+    fact = ExtractedFact(Memory("f", scopes={"project": "z"}, speaker="Eve"), (0,))
+    rules = PolicyRules((Extractor(lambda turn: [fact], kinds=["fact"]),))
+    _, (made,) = run_sync(apply_policies_to_turn([Memory("a", scopes={"user": "ann"}, speaker="Ann")], rules))
     assert (dict(made.memory.scopes), made.memory.speaker, made.places) == ({"project": "z"}, "Eve", (0,))

@@ -13,8 +13,8 @@ from memory.codec import DECLARED_FIELDS, to_entry
 from memory.embedders.hashing import HashingEmbedder
 from memory.errors import ArgumentError
 from memory.models import Memory, Source
-from memory.results import Found
-from memory.retrieval.retriever import Query, Recaller, RecallSettings
+from memory.results import RecallResult
+from memory.retrieval.retriever import Query, RecallSettings, Retriever
 from memory.retrieval.scoring.settings import ConversationWeights
 from memory.runtime import run_sync
 from vectorstore import LifecycleStore, Space, Vector, open_store
@@ -45,14 +45,14 @@ def put(
     store.upsert([to_entry(memory, vector=by_text.get(memory.text)) for memory in kept], namespace=namespace)
 
 
-def ask(recaller: Recaller, text: str, *, embed: bool = True, **options: object) -> Found:
+def ask(recaller: Retriever, text: str, *, embed: bool = True, **options: object) -> RecallResult:
     given: dict[str, object] = {"lanes": ("conversation",), "now": NOW, **options}
     lanes = given["lanes"]
     wordings = recaller.wordings(text, namespaces=given.get("namespaces", ("",)), lanes=lanes)  # type: ignore[arg-type]
     return recaller.recall(Query(text=text, vectors=vectors(wordings) if embed else {}, **given))  # type: ignore[arg-type]
 
 
-def ids(found: Found) -> list[str]:
+def ids(found: RecallResult) -> list[str]:
     return [hit.memory.id for hit in found]
 
 
@@ -87,12 +87,12 @@ FACTS = [
 
 def test_the_turn_with_the_words_of_the_question_comes_first(store: LifecycleStore) -> None:
     put(store, TALK)
-    assert ids(ask(Recaller(store), "Who is learning the cello?"))[0] == "s1-3"
+    assert ids(ask(Retriever(store), "Who is learning the cello?"))[0] == "s1-3"
 
 
 def test_an_answer_is_found_by_the_words_of_its_question(store: LifecycleStore) -> None:
     put(store, TALK)
-    found = ids(ask(Recaller(store), "What is the name of Anna's puppy?"))
+    found = ids(ask(Retriever(store), "What is the name of Anna's puppy?"))
     assert found[0] == "s1-2"
 
 
@@ -109,16 +109,16 @@ def test_who_was_asked_the_same_before_is_found_by_it(store: LifecycleStore) -> 
     put(store, talk)
     question = "Which winter sport does Anna like most?"
     without = RecallSettings(conversation=ConversationWeights(asked=0.0))
-    parts = {hit.memory.id: hit.parts.get("asked", 0.0) for hit in ask(Recaller(store), question, explain=True)}
+    parts = {hit.memory.id: hit.parts.get("asked", 0.0) for hit in ask(Retriever(store), question, explain=True)}
     assert parts["s1-1"] > parts["s1-3"] > 0
     assert parts["s1-5"] == parts["s1-6"] == 0, "Bela is not asked about, and nothing was asked before"
-    assert not any("asked" in hit.parts for hit in ask(Recaller(store, settings=without), question, explain=True))
-    assert ids(ask(Recaller(store), question))[0] == "s1-1"
+    assert not any("asked" in hit.parts for hit in ask(Retriever(store, settings=without), question, explain=True))
+    assert ids(ask(Retriever(store), question))[0] == "s1-1"
 
 
 def test_a_turn_of_the_person_named_stands_before_the_same_words_of_another(store: LifecycleStore) -> None:
     put(store, [turn(0, "Anna", "I love chess."), turn(1, "Bela", "I love chess.", "s2"), turn(2, "Anna", "Hm.")])
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert ids(ask(recaller, "Does Anna love chess?"))[0] == "s1-0"
     assert ids(ask(recaller, "Does Bela love chess?"))[0] == "s2-1"
 
@@ -127,7 +127,7 @@ def test_a_named_date_finds_what_was_said_then(store: LifecycleStore) -> None:
     early = turn(0, "Anna", "We went to the lake.", "s1", 0)
     late = turn(0, "Anna", "We went to the lake again.", "s2", 60)
     put(store, [early, late])
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     for memory in (early, late):
         assert memory.occurred_at is not None
         day = memory.occurred_at.date().isoformat()
@@ -136,7 +136,7 @@ def test_a_named_date_finds_what_was_said_then(store: LifecycleStore) -> None:
 
 def test_the_wording_to_embed_leaves_names_out_for_conversations_and_in_for_documents(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     text = "What did Anna name the puppy?"
     bare = "What did name the puppy?"
     assert recaller.wordings(text) == (text, bare)
@@ -148,7 +148,7 @@ def test_the_wording_to_embed_leaves_names_out_for_conversations_and_in_for_docu
 
 def test_facts_without_a_session_are_found_beside_turns(store: LifecycleStore) -> None:
     put(store, [*TALK, *FACTS])
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert ids(ask(recaller, "Where was Anna born?"))[0] == "f1"
     assert set(ids(ask(recaller, "Whose is the cello?", k=2))) == {"f2", "s1-3"}
 
@@ -161,7 +161,7 @@ def test_a_user_and_an_assistant_without_names_work(store: LifecycleStore) -> No
         Memory("I suggested the blue sofa.", id="a2", role="assistant", session="s", sequence=3),
     ]
     put(store, talk)
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert ids(ask(recaller, "Where did I move?"))[0] == "u1"
     assert ids(ask(recaller, "What is my cat called?"))[0] == "u2"
     assert ids(ask(recaller, "Which sofa did you suggest?"))[0] == "a2"
@@ -170,26 +170,26 @@ def test_a_user_and_an_assistant_without_names_work(store: LifecycleStore) -> No
 
 def test_one_memory_alone_is_found(store: LifecycleStore) -> None:
     put(store, [Memory("The key is under the mat.", id="only")])
-    found = ask(Recaller(store), "Where is the key?")
+    found = ask(Retriever(store), "Where is the key?")
     assert ids(found) == ["only"]
     assert found.abstain is None
 
 
 def test_an_empty_memory_gives_nothing_and_says_so(store: LifecycleStore) -> None:
-    found = ask(Recaller(store), "Where is the key?")
+    found = ask(Retriever(store), "Where is the key?")
     assert (ids(found), found.confidence, found.abstain) == ([], 0.0, "nothing")
 
 
 def test_a_question_about_something_else_is_doubted(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert ask(recaller, "Which tax form covers depreciation?", embed=False).abstain == "nothing"
     assert ask(recaller, "Who is learning the cello?", embed=False).abstain is None
 
 
 def test_what_somebody_else_said_is_named_as_such(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert ask(recaller, "Since when does Anna play the cello?", embed=False).abstain == "other"
     assert ask(recaller, "Since when does Bela play the cello?", embed=False).abstain is None
 
@@ -197,14 +197,14 @@ def test_what_somebody_else_said_is_named_as_such(store: LifecycleStore) -> None
 @pytest.mark.parametrize("text", ["?", "the of and", "😀", "a" * 5000, "' OR 1=1 --", "名前は何ですか", "\u202e"])
 def test_any_text_is_a_safe_question(store: LifecycleStore, text: str) -> None:
     put(store, TALK)
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert len(ask(recaller, text)) <= 10
     assert len(ask(recaller, text, embed=False)) <= 10
 
 
 def test_filters_hold_for_candidates_and_for_their_neighbours(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     found = ask(recaller, "What is the name of the puppy?", where={"speaker": "Bela"})
     assert {hit.memory.speaker for hit in found} == {"Bela"}
     assert ids(ask(recaller, "puppy", where={"session": "s2"})) != []
@@ -220,7 +220,7 @@ def test_one_of_the_tags_asked_for_must_be_there(store: LifecycleStore) -> None:
             Memory("tea is red", id="c"),
         ],
     )
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert sorted(ids(ask(recaller, "tea", tags=("home",)))) == ["a", "b"]
     assert ids(ask(recaller, "tea", tags=("work", "garden"))) == ["a"]
     assert sorted(ids(ask(recaller, "tea", tags=("home", "work")))) == ["a", "b"]
@@ -239,7 +239,7 @@ def test_disabled_expired_and_not_yet_valid_memories_stay_hidden(store: Lifecycl
             Memory("tea six", id="current", valid_from=NOW, valid_to=NOW + hour, expires_at=NOW + hour),
         ],
     )
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert sorted(ids(ask(recaller, "tea"))) == ["current", "plain"]
     assert sorted(ids(ask(recaller, "tea", as_of=NOW - hour))) == ["over", "plain"]
     assert sorted(ids(ask(recaller, "tea", as_of=NOW + hour))) == ["early", "plain"]
@@ -249,7 +249,7 @@ def test_a_hidden_neighbour_does_not_help_a_turn(store: LifecycleStore) -> None:
     question = Memory("What is the secret word?", id="q", speaker="A", session="s", sequence=0, disabled=True)
     answer = Memory("Marmalade.", id="a", speaker="B", session="s", sequence=1)
     put(store, [question, answer], embed=False)
-    assert ids(ask(Recaller(store), "secret word", embed=False)) == []
+    assert ids(ask(Retriever(store), "secret word", embed=False)) == []
 
 
 def test_the_past_is_answered_by_the_version_that_stood_then(store: LifecycleStore) -> None:
@@ -258,7 +258,7 @@ def test_the_past_is_answered_by_the_version_that_stood_then(store: LifecycleSto
     new = Memory("Lives in Porto.", id="m", recorded_at=second, supersedes="m@1")
     put(store, [new])
     put(store, [old], "/archive")
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     then = NOW - timedelta(days=15)
     assert ids(ask(recaller, "lives")) == ["m"]
     assert ids(ask(recaller, "lives", as_of=then)) == ["m@1"]
@@ -270,7 +270,7 @@ def test_the_past_is_answered_by_the_version_that_stood_then(store: LifecycleSto
 def test_namespaces_do_not_see_each_other(store: LifecycleStore) -> None:
     put(store, [Memory("tea with Anna", id="mine", speaker="Zoltan")], "me/conversation")
     put(store, [Memory("tea with Bela", id="yours", speaker="Anna")], "you/conversation")
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     assert ids(ask(recaller, "tea", namespaces=("me",))) == ["mine"]
     assert recaller.bare("What did Anna say?", ("me",)) == "What did Anna say?"
     assert sorted(ids(ask(recaller, "tea", namespaces=("me", "you")))) == ["mine", "yours"]
@@ -284,7 +284,7 @@ def test_documents_and_conversations_are_merged_and_collections_chosen(store: Li
     for name, text in (("a", "The warranty lasts two years. Keep the receipt."), ("b", "Warranty claims go by mail.")):
         chunk = Memory(text, id=f"doc-{name}", kind="document", source=Source(document=f"{name}.md", title=name))
         put(store, [chunk], f"/documents/{name}")
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     both = ("conversation", "documents")
     assert ids(ask(recaller, "How long does the warranty last?", lanes=both))[0] == "doc-a"
     assert ids(ask(recaller, "Who is learning the cello?", lanes=both))[0] == "s1-3"
@@ -298,23 +298,23 @@ def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: Lifecyc
     together = "Long ago it rained. They built the red barn in winter. Nobody came."
     for name, text in (("scattered", scattered), ("together", together)):
         put(store, [Memory(text, id=name, kind="document", source=Source(document=name))], "/documents/d")
-    found = ask(Recaller(store), "When was the red barn built in winter?", lanes=("documents",), embed=False)
+    found = ask(Retriever(store), "When was the red barn built in winter?", lanes=("documents",), embed=False)
     assert ids(found) == ["together", "scattered"]
 
 
 def test_parts_add_up_to_the_score(store: LifecycleStore) -> None:
     put(store, TALK)
-    for hit in ask(Recaller(store), "When did Bela start learning the cello?", explain=True):
+    for hit in ask(Retriever(store), "When did Bela start learning the cello?", explain=True):
         assert sum(hit.parts.values()) == pytest.approx(hit.score, abs=1e-12)
         assert hit.parts
-    assert all(not hit.parts for hit in ask(Recaller(store), "cello"))
+    assert all(not hit.parts for hit in ask(Retriever(store), "cello"))
 
 
 def test_a_warm_recaller_answers_as_a_cold_one_after_any_writes(store: LifecycleStore) -> None:
     seed = 7
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
-    warm = Recaller(store)
+    warm = Retriever(store)
     pool = [*TALK, *FACTS]
     for step in range(12):
         chosen = [pool[at] for at in rng.choice(len(pool), 4, replace=False)]
@@ -323,7 +323,7 @@ def test_a_warm_recaller_answers_as_a_cold_one_after_any_writes(store: Lifecycle
         else:
             put(store, chosen, embed=bool(rng.integers(2)))
         for text in ("What did Anna name her puppy?", "Which instruments are there?", "Where was the lake in March?"):
-            first, second = ask(warm, text, explain=True), ask(Recaller(store), text, explain=True)
+            first, second = ask(warm, text, explain=True), ask(Retriever(store), text, explain=True)
             assert [(hit.memory, hit.score, hit.parts) for hit in first] == [
                 (hit.memory, hit.score, hit.parts) for hit in second
             ]
@@ -337,14 +337,14 @@ def test_the_order_of_writing_moves_no_score(tmp_path: Path) -> None:
         store = open_store("numpy:", space=Space(EMBEDDER.fingerprint, EMBEDDER.dimension), fields=DECLARED_FIELDS)
         for at in rng.permutation(len(TALK)):
             put(store, [TALK[at]])
-        found = ask(Recaller(store), "What did Anna name her puppy?")
+        found = ask(Retriever(store), "What did Anna name her puppy?")
         answers.append([(hit.memory.id, hit.score) for hit in found])
     assert answers[0] == answers[1] == answers[2]
 
 
 def test_another_recaller_sees_what_is_written_and_deleted(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     ask(recaller, "cello")
     put(store, [Memory("The cello was sold.", id="new")])
     assert "new" in ids(ask(recaller, "cello"))
@@ -359,7 +359,7 @@ def test_writes_of_another_process_arrive(tmp_path: Path) -> None:
     mine, theirs = open_store(address, fields=DECLARED_FIELDS), open_store(address)
     try:
         put(mine, TALK, embed=False)
-        recaller = Recaller(mine)
+        recaller = Retriever(mine)
         ask(recaller, "cello", embed=False)
         put(theirs, [Memory("The cello was sold.", id="new")], embed=False)
         theirs.delete(["s1-3"], namespace="/conversation")
@@ -373,7 +373,7 @@ def test_writes_of_another_process_arrive(tmp_path: Path) -> None:
 
 def test_threads_may_ask_and_write_together(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Recaller(store)
+    recaller = Retriever(store)
     failures: list[BaseException] = []
 
     def work(name: str) -> None:
@@ -394,7 +394,7 @@ def test_threads_may_ask_and_write_together(store: LifecycleStore) -> None:
 
 def test_a_budget_of_tokens_is_kept(store: LifecycleStore) -> None:
     put(store, TALK)
-    found = ask(Recaller(store), "cello", token_budget=60, counter=len)
+    found = ask(Retriever(store), "cello", token_budget=60, counter=len)
     assert 0 < sum(len(hit.memory.text) for hit in found) <= 60
     assert found.left_out
 
@@ -413,7 +413,7 @@ class DataOnly:
 
 def test_a_store_with_data_alone_is_searched_plainly_and_that_is_said(store: LifecycleStore) -> None:
     put(store, [*TALK, Memory("cello, hidden", id="hidden", disabled=True)])
-    recaller = Recaller(DataOnly(store))  # type: ignore[arg-type]
+    recaller = Retriever(DataOnly(store))  # type: ignore[arg-type]
     assert recaller.wordings("Is Anna here?") == ("Is Anna here?",)
     assert recaller.bare("Is Anna here?") == "Is Anna here?"
     found = ask(recaller, "Who is learning the cello?", explain=True)

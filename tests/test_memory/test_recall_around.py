@@ -11,7 +11,7 @@ from memory.codec import to_entry
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
 from memory.models import Memory, Source, Trust
-from memory.results import Found, Hit
+from memory.results import Hit, RecallResult
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 
@@ -44,7 +44,7 @@ def turns(session: str = "s") -> list[Memory]:
     ]
 
 
-def ask(memory: LongTermMemory, text: str, **options) -> tuple[Hit, Found]:
+def ask(memory: LongTermMemory, text: str, **options) -> tuple[Hit, RecallResult]:
     found = run(memory.recall(text, options.pop("k", 1), **options))
     return found[0], found
 

@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.retrieval.index.index_cache import Damaged, Segment, lasting, merged, packed, unpacked, without
-from memory.retrieval.index.record import Row
-from memory.retrieval.index.record_batch import VALUES, Columns, columns_of, joined
+from memory.retrieval.index.index_cache import (
+    DamagedSegment,
+    IndexSegment,
+    decode_batch,
+    encode_batch,
+    merge_segments,
+    remove_ids,
+    surviving_rows,
+)
+from memory.retrieval.index.record import IndexRecord
+from memory.retrieval.index.record_batch import RECORD_DTYPE, RecordBatch, build_batch, concatenate_batches
 
 STOPS = {"the", "of"}
 WORDS = st.sampled_from(["Apple", "apples", "the", "river", "Rivers", "of", "stone", "\u6771\u4eac", "x\0y"])
@@ -23,10 +31,10 @@ def term_of(form: str) -> str | None:
 
 
 @st.composite
-def rows(draw: st.DrawFn, id: str) -> Row:
+def rows(draw: st.DrawFn, id: str) -> IndexRecord:
     placed = draw(st.booleans())
     times = [draw(MOMENTS) for _ in range(8)]
-    return Row(
+    return IndexRecord(
         id=id,
         revision=draw(st.integers(1, 2**40)),
         session=draw(st.sampled_from([None, "s1", "s\u00e9\0\ud800"])),
@@ -52,15 +60,15 @@ def rows(draw: st.DrawFn, id: str) -> Row:
     )
 
 
-def many(ids: str) -> st.SearchStrategy[list[Row]]:
+def many(ids: str) -> st.SearchStrategy[list[IndexRecord]]:
     return st.tuples(*(st.none() | rows(id) for id in ids)).map(lambda found: [row for row in found if row])
 
 
-def plain(columns: Columns) -> list[dict[str, Any]]:
+def plain(columns: RecordBatch) -> list[dict[str, Any]]:
     """Every row of *columns* with its texts spelt out."""
     found = []
     for at, id in enumerate(columns.ids):
-        value = dict(zip(VALUES.names or (), columns.values[at].item(), strict=True))
+        value = dict(zip(RECORD_DTYPE.names or (), columns.values[at].item(), strict=True))
         value["session"] = None if value["session"] < 0 else columns.sessions[value["session"]]
         value["speaker"] = columns.speakers[value["speaker"]]
         start, text, end = (int(one) for one in (columns.starts[at], columns.texts[at], columns.starts[at + 1]))
@@ -81,44 +89,46 @@ def plain(columns: Columns) -> list[dict[str, Any]]:
     return found
 
 
-def told(columns: Columns) -> set[str]:
+def told(columns: RecordBatch) -> set[str]:
     """Every text that stands in *columns*."""
     return {*columns.sessions, *columns.speakers, *columns.terms, *columns.forms, *columns.called, *columns.ids}
 
 
 @settings(max_examples=60, deadline=None)
 @given(many("abcdef"), st.data())
-def test_taking_rows_is_as_if_the_others_had_never_been(given_rows: list[Row], data: st.DataObject) -> None:
+def test_taking_rows_is_as_if_the_others_had_never_been(given_rows: list[IndexRecord], data: st.DataObject) -> None:
     left = data.draw(st.lists(st.sampled_from(range(len(given_rows))), unique=True)) if given_rows else []
-    taken = columns_of(given_rows, term_of).taken(np.array(left, dtype=np.int64))
-    alone = columns_of([given_rows[at] for at in left], term_of)
+    taken = build_batch(given_rows, term_of).taken(np.array(left, dtype=np.int64))
+    alone = build_batch([given_rows[at] for at in left], term_of)
     assert plain(taken) == plain(alone)
     assert told(taken) == told(alone)
 
 
 @settings(max_examples=60, deadline=None)
 @given(many("abc"), many("de"), many("f"))
-def test_joining_is_as_if_all_had_come_at_once(first: list[Row], second: list[Row], third: list[Row]) -> None:
-    parts = [columns_of(rows, term_of) for rows in (first, second, third)]
-    assert plain(joined(parts)) == plain(columns_of([*first, *second, *third], term_of))
-    assert plain(joined([])) == []
+def test_joining_is_as_if_all_had_come_at_once(
+    first: list[IndexRecord], second: list[IndexRecord], third: list[IndexRecord]
+) -> None:
+    parts = [build_batch(rows, term_of) for rows in (first, second, third)]
+    assert plain(concatenate_batches(parts)) == plain(build_batch([*first, *second, *third], term_of))
+    assert plain(concatenate_batches([])) == []
 
 
 @settings(max_examples=60, deadline=None)
 @given(many("abcdef"))
-def test_bytes_hold_all_of_it(given_rows: list[Row]) -> None:
-    columns = columns_of(given_rows, term_of)
-    again = unpacked(packed(columns), columns.ids)
+def test_bytes_hold_all_of_it(given_rows: list[IndexRecord]) -> None:
+    columns = build_batch(given_rows, term_of)
+    again = decode_batch(encode_batch(columns), columns.ids)
     assert plain(again) == plain(columns)
-    assert packed(again) == packed(columns)
+    assert encode_batch(again) == encode_batch(columns)
 
 
 def test_bytes_of_other_rows_are_refused() -> None:
-    columns = columns_of([], term_of)
-    with pytest.raises(Damaged):
-        unpacked(packed(columns), ("a",))
-    with pytest.raises(Damaged):
-        unpacked(b"", ())
+    columns = build_batch([], term_of)
+    with pytest.raises(DamagedSegment):
+        decode_batch(encode_batch(columns), ("a",))
+    with pytest.raises(DamagedSegment):
+        decode_batch(b"", ())
 
 
 @settings(max_examples=60, deadline=None)
@@ -129,17 +139,17 @@ def test_the_last_segment_that_speaks_of_a_memory_decides(told_of: list, dropped
     segments, expected = [], {}
     for given_rows, removed in told_of:
         gone = removed - {row.id for row in given_rows}
-        segments.append(Segment(columns_of(given_rows, term_of), frozenset(gone)))
+        segments.append(IndexSegment(build_batch(given_rows, term_of), frozenset(gone)))
         expected = {id: row for id, row in expected.items() if id not in gone}
         expected |= {row["id"]: row for row in plain(segments[-1].columns)}
-    left = lasting([(segment.columns.ids, segment.removed) for segment in segments])
+    left = surviving_rows([(segment.columns.ids, segment.removed) for segment in segments])
     every = [range(len(one.columns)) if rows is None else rows for one, rows in zip(segments, left, strict=True)]
     lasts = [(at, int(row)) for at, rows in enumerate(every) for row in rows]
     assert sorted(segments[at].columns.ids[row] for at, row in lasts) == sorted(expected)
-    whole = merged(segments)
+    whole = merge_segments(segments)
     assert {row["id"]: row for row in plain(whole.columns)} == expected
     assert len(whole.columns) == len(expected)
     assert not whole.removed & expected.keys()
-    rest = without(whole, dropped)
+    rest = remove_ids(whole, dropped)
     assert {row["id"] for row in plain(rest.columns)} == expected.keys() - dropped
     assert not rest.removed & dropped

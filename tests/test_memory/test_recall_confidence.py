@@ -11,9 +11,16 @@ import pytest
 from memory.embedders.hashing import HashingEmbedder
 from memory.long_term import LongTermMemory
 from memory.models import Memory
-from memory.results import Found
-from memory.retrieval.scoring.confidence import DOUBTFUL, about, among, judged, of_words, on_scale
-from memory.retrieval.scoring.scores import Scored
+from memory.results import RecallResult
+from memory.retrieval.scoring.confidence import (
+    ABSTENTION_LEVEL,
+    assess_confidence,
+    bound_for_size,
+    question_bonus,
+    to_confidence_scale,
+    topic_confidence,
+)
+from memory.retrieval.scoring.scores import ScoredCandidates
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 
@@ -43,56 +50,62 @@ def shares(*values: float) -> np.ndarray:
     return np.array(values)
 
 
-def source(topic: float, lead: float = 0.0) -> Scored:
-    return Scored("/conversation", "conversation", ("a",), {}, topic, lead)
+def source(topic: float, lead: float = 0.0) -> ScoredCandidates:
+    return ScoredCandidates("/conversation", "conversation", ("a",), {}, topic, lead)
 
 
 def test_the_bound_lies_in_the_middle_of_the_scale_and_the_ends_stay():
-    assert [on_scale(value, 0.25) for value in (-1.0, 0.0, 0.25, 1.0, 7.0)] == [0.0, 0.0, DOUBTFUL, 1.0, 1.0]
-    assert on_scale(1.0, 1.0) == 1.0
-    assert on_scale(-1.0, -0.1, least=-1.0, most=0.0) == 0.0
-    grown = [on_scale(value, 0.25) for value in np.linspace(0, 1, 50)]
+    assert [to_confidence_scale(value, 0.25) for value in (-1.0, 0.0, 0.25, 1.0, 7.0)] == [
+        0.0,
+        0.0,
+        ABSTENTION_LEVEL,
+        1.0,
+        1.0,
+    ]
+    assert to_confidence_scale(1.0, 1.0) == 1.0
+    assert to_confidence_scale(-1.0, -0.1, least=-1.0, most=0.0) == 0.0
+    grown = [to_confidence_scale(value, 0.25) for value in np.linspace(0, 1, 50)]
     assert grown == sorted(set(grown))
 
 
 def test_a_candidate_that_matches_everything_is_sure_with_a_vector_and_without():
     one = shares(1.0)
-    assert about(one, one, None, more=0.0, bounds=BOUNDS) == 1.0
-    assert about(one, one, one, more=0.0, bounds=BOUNDS) == 1.0
-    assert about(one * 0, one * 0, one * 0, more=0.05, bounds=BOUNDS) == 0.0
+    assert topic_confidence(one, one, None, more=0.0, bounds=BOUNDS) == 1.0
+    assert topic_confidence(one, one, one, more=0.0, bounds=BOUNDS) == 1.0
+    assert topic_confidence(one * 0, one * 0, one * 0, more=0.05, bounds=BOUNDS) == 0.0
 
 
 def test_one_candidate_must_be_about_it_not_several_together():
-    apart = about(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.0, 0.8), more=0.0, bounds=BOUNDS)
-    together = about(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.8, 0.0), more=0.0, bounds=BOUNDS)
+    apart = topic_confidence(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.0, 0.8), more=0.0, bounds=BOUNDS)
+    together = topic_confidence(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.8, 0.0), more=0.0, bounds=BOUNDS)
     assert apart < together
 
 
 def test_a_candidate_without_a_vector_is_measured_by_its_words_alone():
-    waiting = about(shares(0.5), shares(0.5), shares(np.nan), more=0.0, bounds=BOUNDS)
-    assert waiting == about(shares(0.5), shares(0.5), None, more=0.0, bounds=BOUNDS)
-    assert waiting > about(shares(0.5), shares(0.5), shares(0.0), more=0.0, bounds=BOUNDS)
+    waiting = topic_confidence(shares(0.5), shares(0.5), shares(np.nan), more=0.0, bounds=BOUNDS)
+    assert waiting == topic_confidence(shares(0.5), shares(0.5), None, more=0.0, bounds=BOUNDS)
+    assert waiting > topic_confidence(shares(0.5), shares(0.5), shares(0.0), more=0.0, bounds=BOUNDS)
 
 
 def test_words_and_names_that_were_never_seen_take_off_and_many_words_add():
     weights, all_seen, none_named = shares(1, 1, 1, 1), np.ones(4, bool), np.zeros(4, bool)
-    known = of_words(weights, all_seen, none_named)
-    word = of_words(weights, np.array([True, True, True, False]), none_named)
-    name = of_words(weights, np.array([True, True, True, False]), np.array([False, False, False, True]))
+    known = question_bonus(weights, all_seen, none_named)
+    word = question_bonus(weights, np.array([True, True, True, False]), none_named)
+    name = question_bonus(weights, np.array([True, True, True, False]), np.array([False, False, False, True]))
     assert known > word > name
-    assert known > of_words(weights[:2], all_seen[:2], none_named[:2])
-    assert of_words(shares(), np.zeros(0, bool), np.zeros(0, bool)) == 0.0
+    assert known > question_bonus(weights[:2], all_seen[:2], none_named[:2])
+    assert question_bonus(shares(), np.zeros(0, bool), np.zeros(0, bool)) == 0.0
 
 
 def test_doubt_names_its_reason_and_is_below_one_half_just_then():
     good, weak, other = source(0.8), source(0.4), source(0.8, lead=-0.4)
-    assert judged([], None, lead=-0.1) == (0.0, "nothing")
-    assert judged([good], good, lead=-0.1) == (0.8, None)
-    assert judged([weak], weak, lead=-0.1) == (0.4, "nothing")
-    confidence, reason = judged([other], other, lead=-0.1)
-    assert (reason, confidence < DOUBTFUL) == ("other", True)
-    assert judged([source(0.8, lead=-0.1)], source(0.8, lead=-0.1), lead=-0.1) == (DOUBTFUL, None)
-    assert judged([weak, good], good, lead=-0.1) == (0.8, None)
+    assert assess_confidence([], None, lead=-0.1) == (0.0, "nothing")
+    assert assess_confidence([good], good, lead=-0.1) == (0.8, None)
+    assert assess_confidence([weak], weak, lead=-0.1) == (0.4, "nothing")
+    confidence, reason = assess_confidence([other], other, lead=-0.1)
+    assert (reason, confidence < ABSTENTION_LEVEL) == ("other", True)
+    assert assess_confidence([source(0.8, lead=-0.1)], source(0.8, lead=-0.1), lead=-0.1) == (ABSTENTION_LEVEL, None)
+    assert assess_confidence([weak, good], good, lead=-0.1) == (0.8, None)
 
 
 @pytest.mark.parametrize("embedder", [None, HashingEmbedder(dimension=64)])
@@ -126,7 +139,7 @@ def test_a_name_that_was_never_heard_weighs_more_than_a_word_that_was_not():
     run(held.remember_many(turns()))
 
     def confidence(text: str) -> float:
-        found: Found = run(held.recall(text))
+        found: RecallResult = run(held.recall(text))
         return found.confidence
 
     assert confidence("Did the sister of Quentin sell candles?") < confidence(
@@ -135,7 +148,7 @@ def test_a_name_that_was_never_heard_weighs_more_than_a_word_that_was_not():
 
 
 def test_doubt_begins_lower_among_few_memories_and_nowhere_above_the_bound_of_many():
-    bounds = [among(count, 0.3, 0.25) for count in (0, 1, 2, 10, 79, 80, 10_000)]
+    bounds = [bound_for_size(count, 0.3, 0.25) for count in (0, 1, 2, 10, 79, 80, 10_000)]
     assert bounds[0] == bounds[1] < 0 < bounds[3]
     assert bounds[1:] == sorted(bounds[1:])
     assert bounds[-1] == bounds[-2] == 0.3
@@ -143,10 +156,10 @@ def test_doubt_begins_lower_among_few_memories_and_nowhere_above_the_bound_of_ma
 
 def test_a_bound_below_zero_leaves_room_for_doubt():
     none, weak = shares(0.0), shares(0.1)
-    sure = about(weak, weak, weak, more=0.0, bounds=(-0.02, -0.02))
-    doubted = about(weak, weak, weak, more=-0.15, bounds=(-0.02, -0.02))
-    assert 0 < doubted < DOUBTFUL < sure
-    assert about(none, none, none, more=0.0, bounds=(-0.02, -0.02)) == 0.0
+    sure = topic_confidence(weak, weak, weak, more=0.0, bounds=(-0.02, -0.02))
+    doubted = topic_confidence(weak, weak, weak, more=-0.15, bounds=(-0.02, -0.02))
+    assert 0 < doubted < ABSTENTION_LEVEL < sure
+    assert topic_confidence(none, none, none, more=0.0, bounds=(-0.02, -0.02)) == 0.0
 
 
 def test_what_a_small_memory_holds_is_found_without_doubt_and_what_it_lacks_is_not():

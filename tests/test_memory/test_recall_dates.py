@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from memory.retrieval.languages.base import NEUTRAL
-from memory.retrieval.languages.dates import NO_DAY, Named, date_match, dates_in
+from memory.retrieval.languages.dates import NO_DAY, PartialDate, date_match, find_dates
 from memory.retrieval.languages.english import ENGLISH
-from memory.retrieval.languages.relative_dates import Span
+from memory.retrieval.languages.relative_dates import DateSpan
 
 TODAY = date(2026, 3, 2)
 
@@ -16,21 +16,21 @@ TODAY = date(2026, 3, 2)
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("What happened on 8 May, 2023?", Named(2023, 5, 8)),
-        ("What happened on May 8th, 2023?", Named(2023, 5, 8)),
-        ("on the 8th of May 2023", Named(2023, 5, 8)),
-        ("on 2023-05-08", Named(2023, 5, 8)),
-        ("in May 2023", Named(2023, 5, None)),
-        ("in 2023-05", Named(2023, 5, None)),
-        ("in May", Named(None, 5, None)),
-        ("on 3 december", Named(None, 12, 3)),
-        ("in 2023", Named(2023, None, None)),
-        ("what did I do yesterday", Named(2026, 3, 1)),
-        ("what did I say 3 days ago", Named(2026, 2, 27)),
+        ("What happened on 8 May, 2023?", PartialDate(2023, 5, 8)),
+        ("What happened on May 8th, 2023?", PartialDate(2023, 5, 8)),
+        ("on the 8th of May 2023", PartialDate(2023, 5, 8)),
+        ("on 2023-05-08", PartialDate(2023, 5, 8)),
+        ("in May 2023", PartialDate(2023, 5, None)),
+        ("in 2023-05", PartialDate(2023, 5, None)),
+        ("in May", PartialDate(None, 5, None)),
+        ("on 3 december", PartialDate(None, 12, 3)),
+        ("in 2023", PartialDate(2023, None, None)),
+        ("what did I do yesterday", PartialDate(2026, 3, 1)),
+        ("what did I say 3 days ago", PartialDate(2026, 2, 27)),
     ],
 )
-def test_a_date_is_read(text: str, named: Named) -> None:
-    assert dates_in(text, ENGLISH, TODAY) == (named,)
+def test_a_date_is_read(text: str, named: PartialDate) -> None:
+    assert find_dates(text, ENGLISH, TODAY) == (named,)
 
 
 @pytest.mark.parametrize(
@@ -38,42 +38,45 @@ def test_a_date_is_read(text: str, named: Named) -> None:
     ["May I ask you something?", "she may come", "they march on", "at 10:30", "99 bottles", "v1.2023x"],
 )
 def test_what_is_no_date_is_not_read_as_one(text: str) -> None:
-    assert dates_in(text, ENGLISH, TODAY) == ()
+    assert find_dates(text, ENGLISH, TODAY) == ()
 
 
 def test_two_dates_are_both_read() -> None:
-    assert dates_in("between 8 May 2023 and June 2024", ENGLISH, TODAY) == (Named(2023, 5, 8), Named(2024, 6))
+    assert find_dates("between 8 May 2023 and June 2024", ENGLISH, TODAY) == (
+        PartialDate(2023, 5, 8),
+        PartialDate(2024, 6),
+    )
 
 
 def test_a_language_without_month_names_reads_figures() -> None:
-    assert dates_in("am 8 May 2023 oder 2024-01-02", NEUTRAL, TODAY) == (Named(2024, 1, 2), Named(2023))
+    assert find_dates("am 8 May 2023 oder 2024-01-02", NEUTRAL, TODAY) == (PartialDate(2024, 1, 2), PartialDate(2023))
 
 
 @pytest.mark.parametrize(
     ("day", "named", "expected"),
     [
-        ("2023-05-08", Named(2023, 5, 8), 1.0),
-        ("2023-05-10", Named(2023, 5, 8), 0.7),
-        ("2023-05-07", Named(2023, 5, 8), 0.5),
-        ("2023-05-17", Named(2023, 5, 8), 0.5),
-        ("2023-05-30", Named(2023, 5, 8), 0.0),
-        ("2024-05-08", Named(None, 5, 8), 1.0),
-        ("2023-05-30", Named(2023, 5), 1.0),
-        ("2023-06-02", Named(2023, 5), 0.4),
-        ("2023-06-20", Named(2023, 5), 0.0),
-        ("2024-01-03", Named(None, 12), 0.4),
-        ("2023-11-03", Named(2023), 0.3),
-        ("2024-11-03", Named(2023), 0.0),
+        ("2023-05-08", PartialDate(2023, 5, 8), 1.0),
+        ("2023-05-10", PartialDate(2023, 5, 8), 0.7),
+        ("2023-05-07", PartialDate(2023, 5, 8), 0.5),
+        ("2023-05-17", PartialDate(2023, 5, 8), 0.5),
+        ("2023-05-30", PartialDate(2023, 5, 8), 0.0),
+        ("2024-05-08", PartialDate(None, 5, 8), 1.0),
+        ("2023-05-30", PartialDate(2023, 5), 1.0),
+        ("2023-06-02", PartialDate(2023, 5), 0.4),
+        ("2023-06-20", PartialDate(2023, 5), 0.0),
+        ("2024-01-03", PartialDate(None, 12), 0.4),
+        ("2023-11-03", PartialDate(2023), 0.3),
+        ("2024-11-03", PartialDate(2023), 0.0),
     ],
 )
-def test_a_day_matches_a_named_date_by_nearness(day: str, named: Named, expected: float) -> None:
+def test_a_day_matches_a_named_date_by_nearness(day: str, named: PartialDate, expected: float) -> None:
     days = np.array([(date.fromisoformat(day) - date(1970, 1, 1)).days, NO_DAY], dtype=np.int32)
     assert date_match(days, (named,)).tolist() == [expected, 0.0]
 
 
 def test_a_day_that_no_month_has_is_the_days_after_it() -> None:
     days = np.array([(date(2023, 3, 3) - date(1970, 1, 1)).days], dtype=np.int32)
-    assert date_match(days, (Named(2023, 2, 31),)).tolist() == [1.0]
+    assert date_match(days, (PartialDate(2023, 2, 31),)).tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -96,35 +99,37 @@ def test_a_day_that_no_month_has_is_the_days_after_it() -> None:
 )
 def test_days_are_reckoned_from_today(text: str, first: str, last: str) -> None:
     """Today is Monday, 2 March 2026."""
-    assert dates_in(text, ENGLISH, TODAY) == (Span(date.fromisoformat(first), date.fromisoformat(last)),)
+    assert find_dates(text, ENGLISH, TODAY) == (DateSpan(date.fromisoformat(first), date.fromisoformat(last)),)
 
 
 @pytest.mark.parametrize(
     ("text", "day"),
     [
-        ("the day before yesterday", Named(2026, 2, 28)),
-        ("last Monday", Named(2026, 2, 23)),
-        ("last Sunday", Named(2026, 3, 1)),
-        ("What did I say tonight?", Named(2026, 3, 2)),
+        ("the day before yesterday", PartialDate(2026, 2, 28)),
+        ("last Monday", PartialDate(2026, 2, 23)),
+        ("last Sunday", PartialDate(2026, 3, 1)),
+        ("What did I say tonight?", PartialDate(2026, 3, 2)),
     ],
 )
-def test_a_single_day_is_reckoned_as_that_day(text: str, day: Named) -> None:
-    assert dates_in(text, ENGLISH, TODAY) == (day,)
+def test_a_single_day_is_reckoned_as_that_day(text: str, day: PartialDate) -> None:
+    assert find_dates(text, ENGLISH, TODAY) == (day,)
 
 
 def test_the_end_of_a_month_is_kept_where_the_other_month_is_shorter() -> None:
-    assert dates_in("in the last month", ENGLISH, date(2026, 3, 31)) == (Span(date(2026, 2, 28), date(2026, 3, 31)),)
+    assert find_dates("in the last month", ENGLISH, date(2026, 3, 31)) == (
+        DateSpan(date(2026, 2, 28), date(2026, 3, 31)),
+    )
 
 
 @pytest.mark.parametrize("text", ["999 years ago", "the last time", "last but not least", "a few ago", "this is it"])
 def test_what_cannot_be_reckoned_names_no_date(text: str) -> None:
-    assert dates_in(text, ENGLISH, date(600, 3, 31)) == ()
+    assert find_dates(text, ENGLISH, date(600, 3, 31)) == ()
 
 
 def test_a_day_inside_a_span_matches_and_one_soon_after_it_in_part() -> None:
-    span = Span(date(2026, 2, 23), date(2026, 3, 1))
+    span = DateSpan(date(2026, 2, 23), date(2026, 3, 1))
     given = ["2026-02-22", "2026-02-23", "2026-03-01", "2026-03-03", "2026-03-05"]
     days = np.array([(date.fromisoformat(day) - date(1970, 1, 1)).days for day in given], dtype=np.int32)
     assert date_match(days, (span,)).tolist() == [0.0, 1.0, 1.0, 0.4, 0.0]
-    year = Span(date(2025, 1, 1), date(2025, 12, 31))
+    year = DateSpan(date(2025, 1, 1), date(2025, 12, 31))
     assert date_match(np.array([20100], dtype=np.int32), (year,)).tolist() == [0.3]

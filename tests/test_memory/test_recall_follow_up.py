@@ -8,7 +8,7 @@ from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
 from memory.retrieval.languages.base import NEUTRAL
 from memory.retrieval.languages.english import ENGLISH
-from memory.retrieval.query_analysis import leans, leant_on
+from memory.retrieval.query_analysis import follow_up_context, is_follow_up
 from memory.runtime import run_sync as run
 from vectorstore import Analyzer, open_store
 
@@ -31,8 +31,8 @@ BEFORE = "What did Ana paint last summer?"
     ],
 )
 def test_what_goes_on_points_back_or_has_hardly_a_word_leans(text: str) -> None:
-    assert leans(text, ENGLISH, TERMS)
-    assert leant_on(text, ["Hello there, Ana.", BEFORE], ENGLISH, TERMS) == (BEFORE,)
+    assert is_follow_up(text, ENGLISH, TERMS)
+    assert follow_up_context(text, ["Hello there, Ana.", BEFORE], ENGLISH, TERMS) == (BEFORE,)
 
 
 @pytest.mark.parametrize(
@@ -48,21 +48,21 @@ def test_what_goes_on_points_back_or_has_hardly_a_word_leans(text: str) -> None:
     ],
 )
 def test_what_says_enough_by_itself_does_not_lean(text: str) -> None:
-    assert not leans(text, ENGLISH, TERMS)
-    assert leant_on(text, [BEFORE], ENGLISH, TERMS) == ()
+    assert not is_follow_up(text, ENGLISH, TERMS)
+    assert follow_up_context(text, [BEFORE], ENGLISH, TERMS) == ()
 
 
 def test_turns_are_taken_back_to_one_that_stands_by_itself_and_no_further_than_three() -> None:
     said = ["Where does my uncle keep his boat?", BEFORE, "And where?", "", "With whom?"]
-    assert leant_on("And when?", said, ENGLISH, TERMS) == (BEFORE, "And where?", "With whom?")
-    assert leant_on("And when?", ["Why?"] * 9, ENGLISH, TERMS) == ("Why?",) * 3
-    assert leant_on("And when?", [], ENGLISH, TERMS) == ()
-    assert leant_on("Why?", ["far " * 500], ENGLISH, TERMS) == (("far " * 500)[:400],)
+    assert follow_up_context("And when?", said, ENGLISH, TERMS) == (BEFORE, "And where?", "With whom?")
+    assert follow_up_context("And when?", ["Why?"] * 9, ENGLISH, TERMS) == ("Why?",) * 3
+    assert follow_up_context("And when?", [], ENGLISH, TERMS) == ()
+    assert follow_up_context("Why?", ["far " * 500], ENGLISH, TERMS) == (("far " * 500)[:400],)
 
 
 def test_another_language_leans_where_there_is_hardly_a_word() -> None:
-    assert leans("Warum?", NEUTRAL, TERMS)
-    assert not leans("Wann hat meine Schwester das Haus verkauft?", NEUTRAL, TERMS)
+    assert is_follow_up("Warum?", NEUTRAL, TERMS)
+    assert not is_follow_up("Wann hat meine Schwester das Haus verkauft?", NEUTRAL, TERMS)
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from memory.embedders.local import LocalEmbedder, local_available
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
 from memory.models import Memory
-from memory.results import Found, Stage
+from memory.results import RecallResult, RecallStage
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.scoring.scores import Scored, fused
+from memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 
@@ -41,11 +41,11 @@ def memory(request, tmp_path: Path):
     run(opened.close())
 
 
-def keys(found: Found) -> list[int]:
+def keys(found: RecallResult) -> list[int]:
     return [int((hit.memory.key or "k9")[1:]) for hit in found]
 
 
-def told(found: Found) -> list[tuple[str, float]]:
+def told(found: RecallResult) -> list[tuple[str, float]]:
     return [(hit.memory.id, hit.score) for hit in found]
 
 
@@ -217,9 +217,9 @@ def test_why_not_knows_what_the_reranker_did(memory):
     (id,) = [hit.memory.id for hit in plain]
     hooks = RecallHooks(rerank=lambda question, texts: list(range(len(texts))), share=1.0)
     last = run(memory.recall("mill bees", 1, hooks=hooks))[0].memory.id
-    assert run(memory.why_not("mill bees", id, 1)).stage is Stage.FOUND
-    assert run(memory.why_not("mill bees", id, 1, hooks=hooks)).stage is Stage.RANK
-    assert run(memory.why_not("mill bees", last, 1, hooks=hooks)).stage is Stage.FOUND
+    assert run(memory.why_not("mill bees", id, 1)).stage is RecallStage.FOUND
+    assert run(memory.why_not("mill bees", id, 1, hooks=hooks)).stage is RecallStage.RANK
+    assert run(memory.why_not("mill bees", last, 1, hooks=hooks)).stage is RecallStage.FOUND
 
 
 @pytest.mark.parametrize(
@@ -237,13 +237,15 @@ def test_what_is_no_hooks_is_refused(memory):
 
 
 def test_fused_wordings_add_up_by_their_weights_and_one_that_is_alone_stays():
-    def scored(scores: dict[str, float], topic: float) -> Scored:
-        return Scored("/conversation", "conversation", tuple(scores), {"words": np.array(list(scores.values()))}, topic)
+    def scored(scores: dict[str, float], topic: float) -> ScoredCandidates:
+        return ScoredCandidates(
+            "/conversation", "conversation", tuple(scores), {"words": np.array(list(scores.values()))}, topic
+        )
 
     own, other = scored({"a": 0.8, "b": 0.2}, 0.8).graded(), scored({"b": 0.6, "c": 0.3}, 0.6).graded()
-    assert fused([(own, 1.0, True)]) is own
-    both = fused([(own, 1.0, True), (other, 0.5, True)])
+    assert fuse_scores([(own, 1.0, True)]) is own
+    both = fuse_scores([(own, 1.0, True), (other, 0.5, True)])
     assert both.ids == ("a", "b", "c")
     assert both.totals() == pytest.approx(np.array([0.8, 0.5, 0.15]) * 0.8 / 0.8)
     assert both.topic == 0.8
-    assert fused([(other, 1.0, True), (own, 0.5, False)]).topic == 0.6
+    assert fuse_scores([(other, 1.0, True), (own, 0.5, False)]).topic == 0.6

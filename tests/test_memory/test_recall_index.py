@@ -10,25 +10,30 @@ from numpy.typing import NDArray
 
 from memory.codec import to_entry
 from memory.models import Memory
-from memory.retrieval.index.record import NEVER, SENTENCES, Row, micros, row_of
-from memory.retrieval.index.record_batch import columns_of
-from memory.retrieval.index.retrieval_index import Index
+from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
+from memory.retrieval.index.record_batch import build_batch
+from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.term_vectors import COMMON_WORDS
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.languages.english import ENGLISH
-from memory.retrieval.query_analysis import understood
-from memory.retrieval.scoring.features import largest_to_one
-from memory.retrieval.scoring.neighbour_window import around, places, smoothed_scores, smoothed_words
-from memory.retrieval.scoring.question import Question
+from memory.retrieval.query_analysis import analyze_question
+from memory.retrieval.scoring.features import scale_to_maximum
+from memory.retrieval.scoring.neighbour_window import (
+    neighbour_window,
+    row_positions,
+    smooth_scores,
+    smooth_word_matches,
+)
+from memory.retrieval.scoring.question import AnalyzedQuestion
 from memory.retrieval.scoring.soft_matching import (
-    PASSAGE,
+    PASSAGE_WORDS,
     pair_match,
-    question_match,
-    sentence_meaning,
+    question_similarity,
+    sentence_similarity,
     text_match,
-    weighed,
+    weigh_terms,
+    weighted_sum,
     word_match,
-    words_of,
 )
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
@@ -51,19 +56,19 @@ def stem(text: str) -> list[str]:
     return [word.strip(".,?!").lower() for word in text.split() if word.strip(".,?!").lower() not in {"the", "i"}]
 
 
-def row(memory: Memory) -> Row:
+def row(memory: Memory) -> IndexRecord:
     entry = to_entry(memory)
     sentences = [stem(part) for part in entry.text.split(".") if stem(part)]
     terms = [stem(entry.context), *sentences]
-    return row_of(entry, terms, asking=asking, lexicon=ENGLISH, zone=UTC, conversation=True)
+    return build_record(entry, terms, asking=asking, lexicon=ENGLISH, zone=UTC, conversation=True)
 
 
 def asking(text: str) -> list[bool]:
     return [part.endswith("?") for part in text.split(".") if stem(part)]
 
 
-def put(index: Index, memory: Memory) -> None:
-    index.extend(columns_of([row(memory)], term_of))
+def put(index: RetrievalIndex, memory: Memory) -> None:
+    index.extend(build_batch([row(memory)], term_of))
 
 
 def term_of(form: str) -> str | None:
@@ -87,30 +92,30 @@ def turns(count: int, seed: int) -> list[Memory]:
     ]
 
 
-def indexed(memories: Sequence[Memory]) -> Index:
-    index = Index(Letters())
+def indexed(memories: Sequence[Memory]) -> RetrievalIndex:
+    index = RetrievalIndex(Letters())
     for memory in memories:
         put(index, memory)
     return index
 
 
-def question(text: str, index: Index) -> Question:
-    return understood(text, index, lexicon=ENGLISH, stem=stem, today=DAY.date())
+def question(text: str, index: RetrievalIndex) -> AnalyzedQuestion:
+    return analyze_question(text, index, lexicon=ENGLISH, stem=stem, today=DAY.date())
 
 
-def snapshot(index: Index, ids: list[str]) -> list[object]:
+def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
     """Everything that the signals read, by id."""
     rows = index.rows(ids)
     asked = question("Which gardens and rivers did Anna see in 1 May 2024?", index)
-    words = words_of(asked, index, lambda terms: [1 for _ in terms], len(ids))
+    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], len(ids))
     names = {int(at): name for at, name in zip(rows, ids, strict=True)} | {-1: ""}
-    sides = [[names[int(one)] for one in side] for side in (*around(index.order, rows).sides,)]
+    sides = [[names[int(one)] for one in side] for side in (*neighbour_window(index.order, rows).sides,)]
     sessions = index.session_terms.scores([index.stems.find(term) for term in sorted(WORDS)])
     return [
         word_match(words, rows, index).tolist(),
         [getattr(text_match(words, rows, index), part).tolist() for part in ("sentence", "passage", "whole")],
-        sentence_meaning(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
-        question_match(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
+        sentence_similarity(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
+        question_similarity(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
         sides,
         sessions[index.session.rows[rows]].tolist(),
         index.day.rows[rows].tolist(),
@@ -128,7 +133,7 @@ def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None
     ids = [memory.id for memory in memories]
     fresh = snapshot(indexed(memories), ids)
     shuffled = [memories[at] for at in rng.permutation(30)]
-    noisy = Index(Letters())
+    noisy = RetrievalIndex(Letters())
     for memory in shuffled:
         if rng.random() < 0.5:
             put(noisy, Memory("winter engine, Ann?", id=memory.id, speaker="Zoe", session="s1", sequence=99))
@@ -147,7 +152,7 @@ def test_the_word_match_is_the_nearest_stem_or_one() -> None:
     index = indexed(memories)
     ids = [memory.id for memory in memories]
     asked = question("gardens apple", index)
-    words = words_of(asked, index, lambda terms: [1 for _ in terms], 20)
+    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 20)
     found = word_match(words, index.rows(ids), index)
     mean = Letters().words(COMMON_WORDS).astype(np.float64).mean(axis=0)
     for at, memory in enumerate(memories):
@@ -163,7 +168,7 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
     memory = Memory("apple stone. river cloud. apple river", id="a")
     index = indexed([memory, Memory("music", id="b")])
     asked = question("apple river", index)
-    words = words_of(asked, Index(None), lambda terms: [1 for _ in terms], 2)
+    words = weigh_terms(asked, RetrievalIndex(None), lambda terms: [1 for _ in terms], 2)
     words = replace(
         words, numbers=np.array([index.stems.find(t) for t in asked.terms]), vectors=None, weights=np.array([1.0, 2.0])
     )
@@ -185,7 +190,7 @@ def test_the_best_passage_is_that_of_all_runs_of_words_inside_a_sentence(seed: i
     texts = [". ".join(" ".join(rng.choice(WORDS, rng.integers(1, 40))) for _ in range(3)) for _ in range(12)]
     index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
     asked = question("apple river music stone", index)
-    words = words_of(asked, index, lambda terms: [1 for _ in terms], len(texts))
+    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], len(texts))
     words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 4.0, 8.0])[: len(words.numbers)])
     found = text_match(words, index.rows([str(at) for at in range(len(texts))]), index)
     weights = dict(zip(asked.terms, words.weights.tolist(), strict=True))
@@ -193,21 +198,23 @@ def test_the_best_passage_is_that_of_all_runs_of_words_inside_a_sentence(seed: i
         best = 0.0
         for sentence in text.split(". "):
             said = stem(sentence)
-            for start in range(0, max(len(said) - PASSAGE // 2, 1), PASSAGE // 2):
-                best = max(best, sum(weights[term] for term in set(said[start : start + PASSAGE]) & weights.keys()))
+            for start in range(0, max(len(said) - PASSAGE_WORDS // 2, 1), PASSAGE_WORDS // 2):
+                best = max(
+                    best, sum(weights[term] for term in set(said[start : start + PASSAGE_WORDS]) & weights.keys())
+                )
         assert found.passage[at] == best
 
 
 def test_a_sentence_that_means_the_question_counts_by_its_own_words_alone() -> None:
     index = indexed([Memory("apple stone. river cloud", id="a"), Memory("river cloud", id="b"), Memory("", id="c")])
     asked = question("apple stone", index)
-    words = words_of(asked, index, lambda terms: [1 for _ in terms], 3)
-    meaning = sentence_meaning(words, index.rows(["a", "b", "c"]), index, lambda terms: [1 for _ in terms], 3)
+    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 3)
+    meaning = sentence_similarity(words, index.rows(["a", "b", "c"]), index, lambda terms: [1 for _ in terms], 3)
     assert meaning[0] == pytest.approx(1.0, abs=1e-6)
     assert 0.0 <= meaning[1] < 0.9
     assert meaning[2] == 0.0
     without = replace(words, vectors=None)
-    assert sentence_meaning(without, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 3).tolist() == [0.0]
+    assert sentence_similarity(without, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 3).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("vectors", [None, Letters()])
@@ -220,12 +227,12 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
         "music letter?",
         "the?",
     ]
-    index = Index(vectors)
+    index = RetrievalIndex(vectors)
     for at, text in enumerate(texts):
         put(index, Memory(text, id=str(at)))
     said = question("apple river engine", index)
     df = {"apple": 3, "river": 3}
-    words = words_of(said, index, lambda terms: [df.get(term, 1) for term in terms], 6)
+    words = weigh_terms(said, index, lambda terms: [df.get(term, 1) for term in terms], 6)
     held = sorted({word for text in texts for part in text.split(".") for word in stem(part)})
 
     def vector(term: str) -> NDArray[np.float64]:
@@ -240,7 +247,7 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
 
     sums = whole(list(said.terms))
     answered = np.array([*index.rows([str(at) for at in range(len(texts))]), NO_ROW, index.row("2")])
-    found = question_match(words, answered, index, lambda terms: [df.get(term, 1) for term in terms], 6)
+    found = question_similarity(words, answered, index, lambda terms: [df.get(term, 1) for term in terms], 6)
     expected = []
     for questions in (
         ["garden", "stone"],
@@ -258,17 +265,19 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
 def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
     assert row(Memory("apple. river?. cloud. stone?", id="a")).asking == 0b1010
     assert row(Memory("apple. river", id="a")).asking == 0
-    index = indexed([Memory(". ".join(["apple?"] * (SENTENCES + 9)), id="a"), Memory("river?", id="b")])
-    assert index.asking.rows.tolist() == [2**SENTENCES - 1, 1]
-    words = words_of(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
-    assert question_match(words, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 2)[0] == pytest.approx(1.0)
+    index = indexed([Memory(". ".join(["apple?"] * (MAX_SENTENCES + 9)), id="a"), Memory("river?", id="b")])
+    assert index.asking.rows.tolist() == [2**MAX_SENTENCES - 1, 1]
+    words = weigh_terms(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
+    assert question_similarity(words, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 2)[
+        0
+    ] == pytest.approx(1.0)
 
 
 def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sentence() -> None:
     texts = ["stone apple river", "river apple", "apple cloud river", "apple. river", "river. apple river. apple"]
     index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
     asked = question("apple river music", index)
-    words = words_of(asked, index, lambda terms: [1 for _ in terms], len(texts))
+    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], len(texts))
     words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 3.0]))
     rows = index.rows([str(at) for at in range(len(texts))])
     assert pair_match(words, rows, index).tolist() == [3 / 8, 3 / 8, 0.0, 0.0, 3 / 8]
@@ -277,17 +286,17 @@ def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sen
 
 
 def test_a_tiny_largest_value_blows_no_other_up() -> None:
-    assert largest_to_one(np.array([0.5, 0.25, -0.25])).tolist() == [1.0, 0.5, -0.5]
-    assert largest_to_one(np.array([0.001, -0.1])).tolist() == [1.0, -1.0]
-    assert largest_to_one(np.array([-0.2, -0.1])).tolist() == [0.0, 0.0]
+    assert scale_to_maximum(np.array([0.5, 0.25, -0.25])).tolist() == [1.0, 0.5, -0.5]
+    assert scale_to_maximum(np.array([0.001, -0.1])).tolist() == [1.0, -1.0]
+    assert scale_to_maximum(np.array([-0.2, -0.1])).tolist() == [0.0, 0.0]
 
 
 def test_an_unknown_word_weighs_what_its_nearest_stem_weighs() -> None:
     index = indexed([Memory("apple", id="a"), Memory("engine", id="b")])
     df = {"apple": 2, "engine": 1}
     asked = question("apples engine", index)
-    words = words_of(asked, index, lambda terms: [df.get(term, 0) for term in terms], 4)
-    known = words_of(question("apple", index), index, lambda terms: [df.get(term, 0) for term in terms], 4)
+    words = weigh_terms(asked, index, lambda terms: [df.get(term, 0) for term in terms], 4)
+    known = weigh_terms(question("apple", index), index, lambda terms: [df.get(term, 0) for term in terms], 4)
     assert words.weights[0] == known.weights[0] < words.weights[1]
 
 
@@ -298,36 +307,36 @@ def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_fu
         Memory("river", id="r", speaker="Anna", session="s", sequence=2),
         Memory("stone", id="s", speaker="Bela", session="s", sequence=3),
     ]
-    index = Index(None)
+    index = RetrievalIndex(None)
     for memory in talk:
         put(index, memory)
     rows = index.rows(["q", "a", "r", "s"])
-    surroundings = around(index.order, rows)
-    place = places(rows, len(index.ids))
+    surroundings = neighbour_window(index.order, rows)
+    place = row_positions(rows, len(index.ids))
     asked = question("garden river", index)
-    words = words_of(asked, index, lambda terms: [1 for _ in terms], 4)
+    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 4)
     match = np.concatenate([word_match(words, rows, index), np.zeros((1, 2), np.float32)])
-    window = smoothed_words(match, surroundings, place, (0.6, 0.4, 0.5, 0.3))
+    window = smooth_word_matches(match, surroundings, place, (0.6, 0.4, 0.5, 0.3))
     assert window.tolist() == [
         pytest.approx([1.0, 0.3]),
         pytest.approx([1.0, 0.4]),
         pytest.approx([0.5, 1.0]),
         pytest.approx([0.0, 0.6]),
     ]
-    scores = smoothed_scores(np.array([1.0, 0.0, 0.0, 0.0, 0.0]), surroundings, place, (0.4, 0.3, 0.2, 0.15))
+    scores = smooth_scores(np.array([1.0, 0.0, 0.0, 0.0, 0.0]), surroundings, place, (0.4, 0.3, 0.2, 0.15))
     assert scores.tolist() == [1.0, 0.4, 0.2, 0.0]
     hidden = np.zeros(4, np.bool_)
     hidden[0] = True
-    alone = smoothed_words(match, surroundings.without(hidden), place, (0.6, 0.4, 0.5, 0.3))
+    alone = smooth_word_matches(match, surroundings.without(hidden), place, (0.6, 0.4, 0.5, 0.3))
     assert alone[1].tolist() == pytest.approx([0.0, 0.4]), "a hidden turn lends nothing, not even its question"
-    assert weighed(window, words)[0] == pytest.approx(words.weights[0] + 0.3 * words.weights[1])
+    assert weighted_sum(window, words)[0] == pytest.approx(words.weights[0] + 0.3 * words.weights[1])
 
 
 def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     import memory.retrieval.index.retrieval_index as module
 
-    monkeypatch.setattr(module, "_WORN_FROM", 5)
-    index = Index(None)
+    monkeypatch.setattr(module, "_MIN_WORN_GAPS", 5)
+    index = RetrievalIndex(None)
     for _ in range(6):
         put(index, Memory("apple", id="a"))
     assert not index.worn
@@ -339,4 +348,4 @@ def test_days_are_those_of_the_zone_in_which_something_was_said() -> None:
     late = datetime(2024, 5, 1, 23, 30, tzinfo=UTC)
     index = indexed([Memory("apple", id="a", occurred_at=late), Memory("apple", id="b")])
     assert index.day.rows[index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
-    assert micros(late) > NEVER
+    assert to_microseconds(late) > NEVER

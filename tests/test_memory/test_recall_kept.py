@@ -15,11 +15,11 @@ import pytest
 import memory.retrieval.index.index_cache_sqlite as segment_tables
 import memory.retrieval.index.index_sync as following
 from memory import HashingEmbedder, LongTermMemory, Memory, open_memory, run_sync
-from memory.retrieval.index.index_cache import packed
-from memory.retrieval.index.record_batch import Deriver
+from memory.retrieval.index.index_cache import encode_batch
+from memory.retrieval.index.record_batch import RecordExtractor
 from memory.retrieval.languages.english import ENGLISH
 from vectorstore import Analyzer, Entry
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
 _TEXT = "apple river stone cloud music garden winter letter engine forest Lisbon Porto support group paint"
@@ -29,8 +29,8 @@ QUESTIONS = ("Which garden did Anna see?", "What did Bela paint in May?", "river
 
 @pytest.fixture(autouse=True)
 def few_are_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_WORTH_KEEPING", 3)
-    monkeypatch.setattr(segment_tables, "_LARGEST", 7)
+    monkeypatch.setattr(following, "_MIN_SAVED_ROWS", 3)
+    monkeypatch.setattr(segment_tables, "_MAX_SEGMENT_ROWS", 7)
 
 
 @pytest.fixture
@@ -75,13 +75,13 @@ def kept(path: Path) -> dict[str, set[str]]:
 def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of all entries that recall derives something of from now on."""
     seen: list[str] = []
-    columns = Deriver.columns
+    columns = RecordExtractor.columns
 
-    def watched(self: Deriver, entries: Sequence[Entry], *rest: Any, **more: Any) -> object:
+    def watched(self: RecordExtractor, entries: Sequence[Entry], *rest: Any, **more: Any) -> object:
         seen.extend(entry.id for entry in entries)
         return columns(self, entries, *rest, **more)
 
-    monkeypatch.setattr(Deriver, "columns", watched)
+    monkeypatch.setattr(RecordExtractor, "columns", watched)
     return seen
 
 
@@ -176,17 +176,17 @@ def test_a_whole_namespace_takes_what_was_derived_with_it(path: Path) -> None:
 def test_what_was_erased_meanwhile_does_not_come_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, other = opened(path), opened(path)
     run_sync(memory.remember_many(turns(10, random.Random(4))))
-    keep = following.Following.keep
+    keep = following.IndexSynchronizer.keep
 
-    def late(self: following.Following, namespaces: Iterator[str]) -> None:
+    def late(self: following.IndexSynchronizer, namespaces: Iterator[str]) -> None:
         run_sync(other.forget(["m003"]))
         keep(self, namespaces)
 
-    monkeypatch.setattr(following.Following, "keep", late)
+    monkeypatch.setattr(following.IndexSynchronizer, "keep", late)
     run_sync(memory.recall("river"))
     assert kept(path) == {}
     monkeypatch.undo()
-    monkeypatch.setattr(following, "_WORTH_KEEPING", 3)
+    monkeypatch.setattr(following, "_MIN_SAVED_ROWS", 3)
     run_sync(memory.recall("river"))
     run_sync(memory.close())
     run_sync(other.close())
@@ -194,8 +194,10 @@ def test_what_was_erased_meanwhile_does_not_come_back(path: Path, monkeypatch: p
 
 
 def test_nothing_waits_for_somebody_who_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Database.__init__.__kwdefaults__["busy_timeout"] == 10.0
-    monkeypatch.setitem(Database.__init__.__kwdefaults__, "busy_timeout", 36_000.0)  # who waits does not come back
+    assert SqliteDatabase.__init__.__kwdefaults__["busy_timeout"] == 10.0
+    monkeypatch.setitem(
+        SqliteDatabase.__init__.__kwdefaults__, "busy_timeout", 36_000.0
+    )  # who waits does not come back
     memory, found = opened(path), []
     run_sync(memory.remember_many(turns(10, random.Random(5))))
     busy = apsw.Connection(str(path))
@@ -227,7 +229,7 @@ def test_a_full_disk_costs_no_answer(path: Path) -> None:
 
 
 def test_what_cannot_be_kept_now_does_not_grow_with_each_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_PIECES", 4)
+    monkeypatch.setattr(following, "_MAX_UNSAVED_SEGMENTS", 4)
     memory = opened(path)
     reader = memory._recaller._reader
     assert reader is not None
@@ -317,7 +319,7 @@ def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
     answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
     entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
     analyzer = Analyzer()
-    deriver = Deriver(analyzer=analyzer, lexicon=ENGLISH, zone=UTC)
+    deriver = RecordExtractor(analyzer=analyzer, lexicon=ENGLISH, zone=UTC)
     terms = [[["may"], *analyzer.sentences(entry.text)] for entry in entries]
     digest = sha256()
     for conversation in (True, False):
@@ -325,5 +327,5 @@ def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
         digest.update(repr((columns.ids, columns.values.tolist(), columns.sessions, columns.speakers)).encode())
         digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
-        assert packed(columns)
+        assert encode_batch(columns)
     assert (deriver.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("3", "4bff2ac15ea78de1")

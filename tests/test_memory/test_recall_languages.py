@@ -14,11 +14,11 @@ from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
 from memory.models import Memory
 from memory.open import open_memory
-from memory.retrieval.index.record import Cue, cues_of
-from memory.retrieval.languages import analysed_as, lexicon_for
-from memory.retrieval.languages.dates import Named, dates_in
-from memory.retrieval.languages.relative_dates import Span
-from memory.retrieval.query_analysis import leans
+from memory.retrieval.index.record import TextFeature, text_features
+from memory.retrieval.languages import analyzer_language, lexicon_for
+from memory.retrieval.languages.dates import PartialDate, find_dates
+from memory.retrieval.languages.relative_dates import DateSpan
+from memory.retrieval.query_analysis import is_follow_up
 from memory.runtime import run_sync as run
 from vectorstore import Analyzer, SettingMismatch, open_store
 
@@ -131,24 +131,24 @@ def test_a_question_about_something_else_is_doubted_and_most_others_are_not(lang
 @pytest.mark.parametrize(
     ("language", "text", "cue"),
     [
-        ("german", "Ich habe das Haus gesehen.", Cue.FIRST_PERSON),
-        ("german", "Letzte Woche war es kalt.", Cue.TIME),
-        ("german", "Es waren zwölf Leute da.", Cue.NUMBER),
-        ("german", "Sie wohnt inzwischen woanders.", Cue.CHANGE),
-        ("spanish", "Mi casa es azul.", Cue.FIRST_PERSON),
-        ("spanish", "La semana pasada hizo frío.", Cue.TIME),
-        ("spanish", "Vinieron doce personas.", Cue.NUMBER),
-        ("spanish", "Ahora vive en otro sitio.", Cue.CHANGE),
-        ("spanish", "Fuimos con Noelia.", Cue.NAME),
-        ("chinese", "我看见了那座房子。", Cue.FIRST_PERSON),
-        ("chinese", "上周很冷。", Cue.TIME),
-        ("chinese", "来了十二位客人。", Cue.NUMBER),
-        ("chinese", "她搬到别处了。", Cue.CHANGE),
-        ("chinese", "你去哪里\uff1f", Cue.ENDS_ASKING),
+        ("german", "Ich habe das Haus gesehen.", TextFeature.FIRST_PERSON),
+        ("german", "Letzte Woche war es kalt.", TextFeature.TIME),
+        ("german", "Es waren zwölf Leute da.", TextFeature.NUMBER),
+        ("german", "Sie wohnt inzwischen woanders.", TextFeature.CHANGE),
+        ("spanish", "Mi casa es azul.", TextFeature.FIRST_PERSON),
+        ("spanish", "La semana pasada hizo frío.", TextFeature.TIME),
+        ("spanish", "Vinieron doce personas.", TextFeature.NUMBER),
+        ("spanish", "Ahora vive en otro sitio.", TextFeature.CHANGE),
+        ("spanish", "Fuimos con Noelia.", TextFeature.NAME),
+        ("chinese", "我看见了那座房子。", TextFeature.FIRST_PERSON),
+        ("chinese", "上周很冷。", TextFeature.TIME),
+        ("chinese", "来了十二位客人。", TextFeature.NUMBER),
+        ("chinese", "她搬到别处了。", TextFeature.CHANGE),
+        ("chinese", "你去哪里\uff1f", TextFeature.ENDS_ASKING),
     ],
 )
-def test_a_cue_is_seen(language: str, text: str, cue: Cue):
-    assert cues_of(text, lexicon_for(language)) & cue
+def test_a_cue_is_seen(language: str, text: str, cue: TextFeature):
+    assert text_features(text, lexicon_for(language)) & cue
 
 
 @pytest.mark.parametrize(
@@ -174,31 +174,31 @@ def test_what_a_question_asks_for_is_seen(language: str, text: str, seen: set[st
 @pytest.mark.parametrize(
     ("language", "text", "dates"),
     [
-        ("german", "Was war am 8. Mai 2025 los?", (Named(2025, 5, 8),)),
-        ("german", "Was geschah am 3.6.2025?", (Named(2025, 6, 3),)),
-        ("german", "Was haben wir im März gemacht?", (Named(None, 3),)),
-        ("german", "Was habe ich gestern gesagt?", (Named(2026, 3, 3),)),
-        ("german", "vor zwei Monaten", (Span(date(2026, 1, 1), date(2026, 1, 31)),)),
-        ("german", "letzten Montag", (Named(2026, 3, 2),)),
-        ("german", "letzte Woche", (Span(date(2026, 2, 23), date(2026, 3, 1)),)),
-        ("spanish", "¿Qué pasó el 8 de mayo de 2025?", (Named(2025, 5, 8),)),
-        ("spanish", "en marzo de 2024", (Named(2024, 3),)),
-        ("spanish", "¿Qué dije ayer?", (Named(2026, 3, 3),)),
-        ("spanish", "hace dos meses", (Span(date(2026, 1, 1), date(2026, 1, 31)),)),
-        ("spanish", "el lunes pasado", (Named(2026, 3, 2),)),
-        ("spanish", "la semana pasada", (Span(date(2026, 2, 23), date(2026, 3, 1)),)),
-        ("chinese", "2025年5月8日发生了什么?", (Named(2025, 5, 8),)),
-        ("chinese", "五月8号", (Named(None, 5, 8),)),
-        ("chinese", "2024年3月", (Named(2024, 3),)),
-        ("chinese", "我昨天说了什么?", (Named(2026, 3, 3),)),
-        ("chinese", "两个月前", (Span(date(2026, 1, 1), date(2026, 1, 31)),)),
-        ("chinese", "上周一", (Named(2026, 3, 2),)),
-        ("chinese", "上周", (Span(date(2026, 2, 23), date(2026, 3, 1)),)),
-        ("chinese", "去年", (Span(date(2025, 1, 1), date(2025, 12, 31)),)),
+        ("german", "Was war am 8. Mai 2025 los?", (PartialDate(2025, 5, 8),)),
+        ("german", "Was geschah am 3.6.2025?", (PartialDate(2025, 6, 3),)),
+        ("german", "Was haben wir im März gemacht?", (PartialDate(None, 3),)),
+        ("german", "Was habe ich gestern gesagt?", (PartialDate(2026, 3, 3),)),
+        ("german", "vor zwei Monaten", (DateSpan(date(2026, 1, 1), date(2026, 1, 31)),)),
+        ("german", "letzten Montag", (PartialDate(2026, 3, 2),)),
+        ("german", "letzte Woche", (DateSpan(date(2026, 2, 23), date(2026, 3, 1)),)),
+        ("spanish", "¿Qué pasó el 8 de mayo de 2025?", (PartialDate(2025, 5, 8),)),
+        ("spanish", "en marzo de 2024", (PartialDate(2024, 3),)),
+        ("spanish", "¿Qué dije ayer?", (PartialDate(2026, 3, 3),)),
+        ("spanish", "hace dos meses", (DateSpan(date(2026, 1, 1), date(2026, 1, 31)),)),
+        ("spanish", "el lunes pasado", (PartialDate(2026, 3, 2),)),
+        ("spanish", "la semana pasada", (DateSpan(date(2026, 2, 23), date(2026, 3, 1)),)),
+        ("chinese", "2025年5月8日发生了什么?", (PartialDate(2025, 5, 8),)),
+        ("chinese", "五月8号", (PartialDate(None, 5, 8),)),
+        ("chinese", "2024年3月", (PartialDate(2024, 3),)),
+        ("chinese", "我昨天说了什么?", (PartialDate(2026, 3, 3),)),
+        ("chinese", "两个月前", (DateSpan(date(2026, 1, 1), date(2026, 1, 31)),)),
+        ("chinese", "上周一", (PartialDate(2026, 3, 2),)),
+        ("chinese", "上周", (DateSpan(date(2026, 2, 23), date(2026, 3, 1)),)),
+        ("chinese", "去年", (DateSpan(date(2025, 1, 1), date(2025, 12, 31)),)),
     ],
 )
 def test_a_date_is_understood(language: str, text: str, dates: tuple[object, ...]):
-    assert dates_in(text, lexicon_for(language), TODAY) == dates
+    assert find_dates(text, lexicon_for(language), TODAY) == dates
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_a_question_that_leans_on_the_one_before_is_told_from_one_that_does_not(
     language: str, leaning: str, whole: str
 ):
     terms = Analyzer(language).terms
-    assert leans(leaning, lexicon_for(language), terms)
-    assert not leans(whole, lexicon_for(language), terms)
+    assert is_follow_up(leaning, lexicon_for(language), terms)
+    assert not is_follow_up(whole, lexicon_for(language), terms)
 
 
 @pytest.mark.parametrize(
@@ -249,14 +249,14 @@ def test_the_language_is_kept_in_the_file_and_another_one_is_refused(tmp_path: P
     ("given", "name"), [("de", "german"), ("de-AT", "german"), ("ZH_cn", "chinese"), ("Dutch", "dutch")]
 )
 def test_a_language_is_named_by_a_code_or_by_its_name(given: str, name: str):
-    assert analysed_as(given) == name
+    assert analyzer_language(given) == name
     Analyzer(name)
 
 
 @pytest.mark.parametrize("given", ["", None, 7])
 def test_what_is_no_language_is_refused(given: object):
     with pytest.raises(ArgumentError, match="language"):
-        analysed_as(given)  # type: ignore[arg-type]
+        analyzer_language(given)  # type: ignore[arg-type]
 
 
 def test_a_language_that_is_not_known_is_refused_and_leaves_no_file(tmp_path: Path):

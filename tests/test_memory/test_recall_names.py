@@ -2,23 +2,23 @@
 
 import numpy as np
 
-from memory.retrieval.index.participants import People
-from memory.retrieval.query_analysis import Addressed, addressed
+from memory.retrieval.index.participants import Participants
+from memory.retrieval.query_analysis import NameMentions, detect_mentions
 
 PEOPLE = [(1, "Caroline"), (2, "Will Smith")]
 
 
-def asked(text: str, aliases: dict[str, int] | None = None) -> Addressed:
-    return addressed(text, PEOPLE, aliases or {}, ordinary=lambda word: word in {"will", "mark"})
+def asked(text: str, aliases: dict[str, int] | None = None) -> NameMentions:
+    return detect_mentions(text, PEOPLE, aliases or {}, ordinary=lambda word: word in {"will", "mark"})
 
 
 def test_a_name_is_taken_out_with_its_possessive() -> None:
-    assert asked("What is Caroline's dog called?") == Addressed("What is dog called?", (1,))
+    assert asked("What is Caroline's dog called?") == NameMentions("What is dog called?", (1,))
 
 
 def test_a_part_of_a_name_and_the_whole_name_mean_the_same_person() -> None:
     assert asked("When did Smith leave?").named == (2,)
-    assert asked("When did Will Smith leave?") == Addressed("When did leave?", (2,))
+    assert asked("When did Will Smith leave?") == NameMentions("When did leave?", (2,))
 
 
 def test_an_ordinary_word_is_a_name_only_with_a_capital_inside_the_sentence() -> None:
@@ -28,24 +28,24 @@ def test_an_ordinary_word_is_a_name_only_with_a_capital_inside_the_sentence() ->
 
 
 def test_a_question_in_small_letters_still_names_people() -> None:
-    assert asked("where does caroline live") == Addressed("where does live", (1,))
+    assert asked("where does caroline live") == NameMentions("where does live", (1,))
     assert asked("when will it rain").named == ()
 
 
 def test_an_alias_stands_for_its_person() -> None:
-    assert asked("Where did Caro go?", {"Caro": 1}) == Addressed("Where did go?", (1,))
+    assert asked("Where did Caro go?", {"Caro": 1}) == NameMentions("Where did go?", (1,))
 
 
 def test_a_name_inside_a_longer_word_is_left_alone() -> None:
-    assert asked("What is Carolineum?") == Addressed("What is Carolineum?", ())
+    assert asked("What is Carolineum?") == NameMentions("What is Carolineum?", ())
 
 
 def test_a_question_of_a_name_alone_keeps_it() -> None:
-    assert asked("Caroline?") == Addressed("Caroline?", (1,))
+    assert asked("Caroline?") == NameMentions("Caroline?", (1,))
 
 
 def test_who_is_called_by_another_name_often_enough_gets_it_as_an_alias() -> None:
-    people = People()
+    people = Participants()
     a, b = people.number("Anna"), people.number("Roberta")
     for session in range(2):
         people.add(a, session, 1, {"Bobby": 1})
@@ -60,7 +60,7 @@ def test_who_is_called_by_another_name_often_enough_gets_it_as_an_alias() -> Non
 
 
 def test_a_call_in_a_session_of_three_says_nothing() -> None:
-    people = People()
+    people = Participants()
     first, second, third = (people.number(name) for name in ("A", "B", "C"))
     for speaker in (first, second, third):
         people.add(speaker, 0, 1)
@@ -74,7 +74,7 @@ def test_aliases_equal_a_fresh_count_after_any_comings_and_goings() -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     words = ["Bobby", "Annie", "Cee"]
-    people, kept = People(), []
+    people, kept = Participants(), []
     numbers = [people.number(name) for name in ("Anna", "Roberta", "Cecilia")]
     seen = set()
     for _ in range(300):
@@ -84,7 +84,7 @@ def test_aliases_equal_a_fresh_count_after_any_comings_and_goings() -> None:
             calls = tuple(rng.choice(words, int(rng.integers(0, 3))).tolist())
             kept.append((int(rng.choice(numbers)), int(rng.integers(4)), calls))
             count(people, *kept[-1])
-        fresh = People()
+        fresh = Participants()
         for name in ("Anna", "Roberta", "Cecilia"):
             fresh.number(name)
         for turn in kept:
@@ -94,7 +94,7 @@ def test_aliases_equal_a_fresh_count_after_any_comings_and_goings() -> None:
     assert seen
 
 
-def count(people: People, speaker: int, session: int, calls: tuple[str, ...], sign: int = 1) -> None:
+def count(people: Participants, speaker: int, session: int, calls: tuple[str, ...], sign: int = 1) -> None:
     people.add(speaker, session, sign, {word: sign * calls.count(word) for word in calls})
 
 

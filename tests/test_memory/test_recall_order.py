@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.retrieval.index.turn_links import NO_ROW, Order
-from vectorstore import Growing
+from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
+from vectorstore import GrowableArray
 
 TURNS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 3), st.booleans()), min_size=1, max_size=25
@@ -16,8 +16,8 @@ class Line:
     """An order with what it looks at: times and ids of all rows."""
 
     def __init__(self) -> None:
-        self.occurred, self.ids = Growing(np.int64), []
-        self.order = Order(self.occurred, self.ids)
+        self.occurred, self.ids = GrowableArray(np.int64), []
+        self.order = TurnLinks(self.occurred, self.ids)
 
     def extend(self, turns: list[tuple[int, int | None, int, bool, int, str]]) -> None:
         """Add turns of session, sequence, speaker, whether it asks, time and id."""
@@ -32,7 +32,7 @@ class Line:
         )
 
 
-def links(order: Order, names: dict[int, int]) -> dict[int, tuple[int, int, int]]:
+def links(order: TurnLinks, names: dict[int, int]) -> dict[int, tuple[int, int, int]]:
     """Return (before, after, answers) by turn, whatever rows the turns are in."""
 
     def name(row: int) -> int:

@@ -5,29 +5,31 @@ import pytest
 
 from memory.codec import to_entry
 from memory.models import Memory, Source
-from memory.results import Hit, LeftOut
-from memory.retrieval.scoring.scores import Ranked, Scored, best_first, merged
-from memory.retrieval.token_budget import OVER_BUDGET, pack
+from memory.results import Hit, Omitted
+from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, merge_ranked, top_positions
+from memory.retrieval.token_budget import OVER_BUDGET, pack_candidates
 from vectorstore import Entry
 
 PLACE = "/conversation"
 
 
-def scored(scores: dict[str, float], namespace: str = PLACE, lane: str = "conversation", topic: float = 1.0) -> Scored:
+def scored(
+    scores: dict[str, float], namespace: str = PLACE, lane: str = "conversation", topic: float = 1.0
+) -> ScoredCandidates:
     values = np.array(list(scores.values()))
-    return Scored(namespace, lane, tuple(scores), {"words": values * 0.75, "cosine": values * 0.25}, topic)
+    return ScoredCandidates(namespace, lane, tuple(scores), {"words": values * 0.75, "cosine": values * 0.25}, topic)
 
 
 def packed(
-    memories: list[Memory], k: int = 10, *, source: Scored | None = None, **options: object
-) -> tuple[tuple[Hit, ...], tuple[LeftOut, ...]]:
+    memories: list[Memory], k: int = 10, *, source: ScoredCandidates | None = None, **options: object
+) -> tuple[tuple[Hit, ...], tuple[Omitted, ...]]:
     source = source or scored({memory.id: 1 - at / 10 for at, memory in enumerate(memories)})
     held = {memory.id: to_entry(memory) for memory in memories}
 
     def fetch(page: object) -> list[Entry | None]:
         return [held.get(one.id) for one in page]  # type: ignore[attr-defined]
 
-    return pack(merged([source], 100), k=k, fetch=fetch, **options)  # type: ignore[arg-type]
+    return pack_candidates(merge_ranked([source], 100), k=k, fetch=fetch, **options)  # type: ignore[arg-type]
 
 
 def ids(hits: tuple[Hit, ...]) -> list[str]:
@@ -47,8 +49,8 @@ def test_k_of_zero_gives_nothing() -> None:
 
 def test_equal_scores_are_ordered_by_id_whatever_their_place() -> None:
     source = scored({"c": 0.5, "a": 0.5, "b": 0.5, "d": 0.9})
-    assert [one.id for one in merged([source], 3)] == ["d", "a", "b"]
-    assert best_first(("c", "a", "b"), np.array([1.0, 1.0, 1.0]), 2) == [1, 2]
+    assert [one.id for one in merge_ranked([source], 3)] == ["d", "a", "b"]
+    assert top_positions(("c", "a", "b"), np.array([1.0, 1.0, 1.0]), 2) == [1, 2]
 
 
 def test_the_same_words_of_the_same_speaker_are_folded_and_named() -> None:
@@ -61,7 +63,7 @@ def test_the_same_words_of_the_same_speaker_are_folded_and_named() -> None:
         ]
     )
     assert ids(hits) == ["a", "c", "d"]
-    assert left == (LeftOut("b", "says the same as a", "a"),)
+    assert left == (Omitted("b", "says the same as a", "a"),)
 
 
 def test_the_same_words_in_two_documents_are_both_cited() -> None:
@@ -82,14 +84,16 @@ def test_versions_of_one_memory_are_folded_into_the_better() -> None:
     old = scored({"a@3": 0.8}, "/archive", "archive")
     memories = {"a": to_entry(Memory("new", id="a")), "a@3": to_entry(Memory("old", id="a@3"))}
 
-    hits, left = pack(merged([live, old], 9), k=5, fetch=lambda page: [memories[one.id] for one in page])
+    hits, left = pack_candidates(
+        merge_ranked([live, old], 9), k=5, fetch=lambda page: [memories[one.id] for one in page]
+    )
     assert (ids(hits), [one.id for one in left]) == (["a"], ["a@3"])
 
 
 def test_a_budget_passes_over_what_does_not_fit_and_names_it() -> None:
     memories = [Memory("x" * 6, id="a"), Memory("y" * 6, id="b"), Memory("z" * 4, id="c")]
     hits, left = packed(memories, token_budget=10, counter=len)
-    assert (ids(hits), left) == (["a", "c"], (LeftOut("b", OVER_BUDGET),))
+    assert (ids(hits), left) == (["a", "c"], (Omitted("b", OVER_BUDGET),))
     assert packed(memories, token_budget=0, counter=len)[0] == ()
 
 
@@ -108,10 +112,10 @@ def test_parts_add_up_to_the_score_and_are_only_given_when_asked_for() -> None:
 def test_graded_lanes_are_merged_by_what_their_best_covers() -> None:
     weak = scored({"a": 3.0, "b": 1.5}, topic=0.4).graded()
     strong = scored({"c": 0.5, "d": 0.1}, "/documents/d", "documents", topic=0.8).graded()
-    ranked = merged([weak, strong], 9)
+    ranked = merge_ranked([weak, strong], 9)
     assert [one.id for one in ranked] == ["c", "a", "b", "d"]
     assert [round(one.score, 6) for one in ranked] == [0.8, 0.4, 0.2, 0.16]
-    assert isinstance(ranked[0], Ranked)
+    assert isinstance(ranked[0], RankedCandidate)
 
 
 LONG = (
@@ -143,7 +147,7 @@ def test_nothing_is_folded_into_what_did_not_fit() -> None:
     hits, left = packed(
         [Memory("I like tea !!!!!!!!!!!", id="a"), Memory("I like tea", id="b")], token_budget=12, counter=len
     )
-    assert (ids(hits), left) == (["b"], (LeftOut("a", OVER_BUDGET),))
+    assert (ids(hits), left) == (["b"], (Omitted("a", OVER_BUDGET),))
 
 
 @pytest.mark.parametrize("seed", range(5))

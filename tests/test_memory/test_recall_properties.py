@@ -16,7 +16,7 @@ from memory.codec import to_entry
 from memory.embedders.hashing import HashingEmbedder
 from memory.long_term import LongTermMemory
 from memory.models import Memory
-from memory.results import Found
+from memory.results import RecallResult
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 
@@ -71,7 +71,7 @@ def drawn(rng: np.random.Generator, count: int) -> list[Memory]:
 
 
 def answers(memory: LongTermMemory, namespace: str = "") -> list[object]:
-    found: list[Found] = [run(memory.recall(text, 8, namespace=namespace, explain=True)) for text in QUESTIONS]
+    found: list[RecallResult] = [run(memory.recall(text, 8, namespace=namespace, explain=True)) for text in QUESTIONS]
     return [
         [
             one.confidence,

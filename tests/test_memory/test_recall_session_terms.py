@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import memory.retrieval.index.session_bm25 as module
-from memory.retrieval.index.session_bm25 import SessionTerms
+from memory.retrieval.index.session_bm25 import SessionBm25
 
 
 def plain(texts: list[tuple[int, list[int]]], terms: list[int], sessions: int) -> list[float]:
@@ -25,7 +25,7 @@ def plain(texts: list[tuple[int, list[int]]], terms: list[int], sessions: int) -
     return scores
 
 
-def add(counted: SessionTerms, session: int, text: list[int], sign: int = 1) -> None:
+def add(counted: SessionBm25, session: int, text: list[int], sign: int = 1) -> None:
     counted.add(np.full(len(text), session), np.array(text, dtype=np.int64), sign)
 
 
@@ -36,11 +36,11 @@ def test_scores_equal_the_plain_version_through_writes_removals_and_merges(
     seed: int, merge_at: int, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     print(f"seed {seed}")
-    monkeypatch.setattr(module, "_SMALLEST_MERGE", merge_at)
-    monkeypatch.setattr(module, "_MANY", many)
+    monkeypatch.setattr(module, "_MIN_MERGE", merge_at)
+    monkeypatch.setattr(module, "_BULK_SIZE", many)
     rng = np.random.default_rng(seed)
     kept: list[tuple[int, list[int]]] = []
-    counted = SessionTerms()
+    counted = SessionBm25()
     for _ in range(120):
         if kept and rng.random() < 0.3:
             session, text = kept.pop(int(rng.integers(len(kept))))
@@ -56,7 +56,7 @@ def test_scores_equal_the_plain_version_through_writes_removals_and_merges(
 
 
 def test_a_session_that_was_emptied_counts_no_more() -> None:
-    counted, fresh = SessionTerms(), SessionTerms()
+    counted, fresh = SessionBm25(), SessionBm25()
     for terms in (counted, fresh):
         add(terms, 0, [1, 2])
         add(terms, 1, [2, 3])
@@ -66,4 +66,4 @@ def test_a_session_that_was_emptied_counts_no_more() -> None:
 
 
 def test_nothing_counted_scores_nothing() -> None:
-    assert SessionTerms().scores([1]).tolist() == []
+    assert SessionBm25().scores([1]).tolist() == []

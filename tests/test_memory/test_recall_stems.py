@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory.retrieval.index.term_vectors import COMMON_WORDS, GRID, StemVectors, on_grid
-from memory.retrieval.index.vocabulary import NOTHING, Stems
+from memory.retrieval.index.term_vectors import COMMON_WORDS, GRID, TermVectors, round_to_grid
+from memory.retrieval.index.vocabulary import NO_TERM, Vocabulary
 
 
 class MadeUpVectors:
@@ -32,8 +32,8 @@ class Held:
     """Stems with their vectors, counted word by word."""
 
     def __init__(self) -> None:
-        self.stems = Stems()
-        self.vectors = StemVectors(MadeUpVectors(), self.stems)
+        self.stems = Vocabulary()
+        self.vectors = TermVectors(MadeUpVectors(), self.stems)
 
     def count(self, words: Sequence[str], sign: int = 1) -> None:
         marks = [
@@ -54,7 +54,7 @@ def centred(words: Sequence[str]) -> NDArray[np.float64]:
 
 def query(*words: str) -> NDArray[np.float32]:
     known = MadeUpVectors().words(words).any(axis=1, keepdims=True)
-    return on_grid(np.where(known, centred(words), 0.0))
+    return round_to_grid(np.where(known, centred(words), 0.0))
 
 
 def test_a_term_has_the_vector_of_its_commonest_form() -> None:
@@ -109,7 +109,7 @@ def test_the_order_of_writing_and_asking_moves_no_cosine_by_a_bit() -> None:
 def test_what_has_no_vector_is_near_nothing() -> None:
     held = Held()
     held.count(["apple", "x1"])
-    numbers = np.array([*held.of("x1", "apple"), NOTHING, held.stems.number("late")])
+    numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.stems.number("late")])
     found = held.vectors.cosines(query("pear", "x2"), numbers)
     assert found[0].tolist() == [0.0, 0.0]
     assert found[:, 1].tolist() == [0.0, 0.0, 0.0, 0.0]
@@ -119,7 +119,7 @@ def test_what_has_no_vector_is_near_nothing() -> None:
 def test_products_stay_exact_in_float32_for_long_vectors() -> None:
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(50, 4096))
-    grid = on_grid((rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32))
+    grid = round_to_grid((rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32))
     assert (grid.astype(np.int64) ** 2).sum(axis=1).max() < 2**24
     assert np.array_equal((grid @ grid.T).astype(np.int64), grid.astype(np.int64) @ grid.astype(np.int64).T)
     assert np.abs(np.linalg.norm(grid, axis=1) - GRID).max() < GRID / 100
@@ -129,7 +129,7 @@ def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
     held = Held()
     held.count(["apple", "pear", "x1"])
     assert held.vectors.nearest(query("apple", "x9")) == ["apple", ""]
-    none = StemVectors(None, held.stems)
+    none = TermVectors(None, held.stems)
     assert none.of_question(["a"], ["a"]) is None
     assert none.cosines(query("apple"), held.of("apple")).tolist() == [[0.0]]
 
@@ -150,7 +150,7 @@ def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
             return super().words(words)
 
     held = Held()
-    held.vectors = StemVectors(Watched(), held.stems)
+    held.vectors = TermVectors(Watched(), held.stems)
     held.count(["apple", "pear", "pears"])
     held.vectors.unit(held.of("apple"))
     del asked[:]

@@ -24,7 +24,7 @@ from memory import (
     TextBlock,
     run_sync,
 )
-from memory.write.embedding_service import SWITCHED
+from memory.write.embedding_service import SPACE_SWITCHED
 from vectorstore import Space, open_store
 
 CARDS = "Pay with 4111 1111 1111 1111 or with 5500 0000 0000 0004."
@@ -155,7 +155,7 @@ def test_a_vector_of_a_space_that_was_left_meanwhile_is_not_kept_and_the_line_sa
     other = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     Switching.store = other
     line = run_sync(memory.remember("Ana has a boat."))
-    assert (line.outcome, line.deferred) == (Outcome.STORED, SWITCHED)
+    assert (line.outcome, line.deferred) == (Outcome.STORED, SPACE_SWITCHED)
     stored = memory.store.get([kept, line.id], namespace="/conversation")
     assert [None if one.vector is None else len(one.vector) for one in stored] == [2, None]
     Switching.store = None

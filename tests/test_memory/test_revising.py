@@ -27,7 +27,7 @@ from memory import (
 )
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from vectorstore import BusyError, Entry, RevisionConflict, open_store
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LANE = store_namespace("", CONVERSATION)
@@ -401,7 +401,7 @@ def test_what_is_corrected_while_it_is_merged_is_archived_as_it_was_corrected_an
 
 
 def test_nobody_writes_between_reading_what_ends_and_writing_it(tmp_path):
-    with Database(tmp_path / "m.db") as others:
+    with SqliteDatabase(tmp_path / "m.db") as others:
         looked = []
 
         def clock():

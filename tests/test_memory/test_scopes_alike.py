@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory import LongTermMemory, Memory, Stage, run_sync
+from memory import LongTermMemory, Memory, RecallStage, run_sync
 from vectorstore import open_store
 
 STORED = {
@@ -62,7 +62,7 @@ def test_every_call_chooses_the_same_memories(memory, tmp_path, options, chosen)
     assert "".join(sorted(one["id"] for one in lines if one["type"] == "memory")) == chosen
     for id in STORED:
         told = run_sync(memory.why_not("When is the launch?", id, **options)).stage
-        assert (told is Stage.FILTER) == (id not in chosen)
+        assert (told is RecallStage.FILTER) == (id not in chosen)
 
 
 def test_of_several_namespaces_each_is_bounded_alike(memory):

@@ -22,13 +22,13 @@ from memory import (
     Source,
     ToolCallBlock,
     ToolResultBlock,
+    find_secrets,
     open_memory,
-    secret_spans,
-    without_secrets,
+    redact_secrets,
 )
 from memory import run_sync as run
 from memory.messages import TextBlock
-from memory.secrets.checks import card, luhn, password_value, seed_words, wallet_key
+from memory.secrets.checks import has_luhn_checksum, is_card_number, is_password, is_seed_phrase, is_wallet_key
 from memory.secrets.patterns import SECRET_KINDS
 from memory.write.policies import no_secrets
 from vectorstore import open_store
@@ -75,7 +75,7 @@ def test_the_sentences_are_the_same_from_the_same_seed():
     ],
 )
 def test_only_the_secret_goes(text, kept):
-    assert without_secrets(text) == (kept, 1)
+    assert redact_secrets(text) == (kept, 1)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_only_the_secret_goes(text, kept):
     ],
 )
 def test_what_only_speaks_of_secrets_is_left(text):
-    assert without_secrets(text) == (text, 0)
+    assert redact_secrets(text) == (text, 0)
 
 
 def test_spans_name_the_kind_and_the_place_and_never_the_words():
     text = f"a {KEY} and password: x9y8z7"
-    spans = secret_spans(text)
+    spans = find_secrets(text)
     assert [(span.kind, text[span.start : span.end]) for span in spans] == [
         ("GitHub token", KEY),
         ("password", "x9y8z7"),
@@ -111,26 +111,26 @@ def test_spans_name_the_kind_and_the_place_and_never_the_words():
 
 
 def test_overlapping_finds_are_one_span_of_the_more_telling_kind():
-    (span,) = secret_spans(f"api_key = {KEY}")
+    (span,) = find_secrets(f"api_key = {KEY}")
     assert span.kind == "GitHub token"
 
 
 @pytest.mark.parametrize("digits", ["4242424242424242", "378282246310005", "6011111111111117", "30569309025904"])
 def test_a_card_number_has_its_checksum_and_its_first_digits(digits):
-    assert luhn(digits)
-    assert card(digits)
+    assert has_luhn_checksum(digits)
+    assert is_card_number(digits)
     wrong = digits[:-1] + str((int(digits[-1]) + 1) % 10)
-    assert not luhn(wrong)
-    assert not card(wrong)
-    assert not card("9" + digits[1:])
+    assert not has_luhn_checksum(wrong)
+    assert not is_card_number(wrong)
+    assert not is_card_number("9" + digits[1:])
 
 
 def test_checks_by_themselves():
-    assert not wallet_key("5" + "J" * 50)
-    assert seed_words(" ".join(["ripple"] * 12))
-    assert not seed_words(" ".join(["ripple"] * 13))
-    assert password_value("correctHorse")
-    assert not password_value("<password>")
+    assert not is_wallet_key("5" + "J" * 50)
+    assert is_seed_phrase(" ".join(["ripple"] * 12))
+    assert not is_seed_phrase(" ".join(["ripple"] * 13))
+    assert is_password("correctHorse")
+    assert not is_password("<password>")
 
 
 HOSTILE = [
@@ -143,7 +143,7 @@ HOSTILE = [
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_long_hostile_text_comes_to_an_end(piece):
     text = (piece * (100_000 // len(piece) + 1))[:100_000]
-    cleaned, _ = without_secrets(text)
+    cleaned, _ = redact_secrets(text)
     assert cleaned
 
 
@@ -197,7 +197,7 @@ def test_a_secret_in_what_names_a_memory_refuses_it(field):
 
 
 def test_names_in_which_nothing_was_found_are_remembered_in_bounded_number(monkeypatch):
-    monkeypatch.setattr(no_secrets, "_REMEMBERED", 3)
+    monkeypatch.setattr(no_secrets, "_HARMLESS_LIMIT", 3)
     policy = NoSecrets()
     for number in range(20):
         assert policy.decide(Memory("plain", speaker=f"Ann {number}")).action == "accept"

@@ -9,7 +9,7 @@ import pytest
 from memory.errors import ArgumentError
 from memory.history.short_term import ShortTermMemory
 from memory.history.sync_history import InMemoryHistory
-from memory.history.windows import FixedWindow, KeepAll
+from memory.history.windows import FixedWindow, FullWindow
 from memory.messages import Message, ThinkingBlock
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ async def test_without_a_policy_everything_is_shown() -> None:
     memory = ShortTermMemory(InMemoryHistory())
     await memory.append(A, B)
     assert (await memory.window()).messages == (A, B)
-    assert isinstance(memory.policy, KeepAll)
+    assert isinstance(memory.policy, FullWindow)
 
 
 async def test_an_empty_session_has_an_empty_window() -> None:

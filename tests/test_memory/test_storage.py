@@ -19,7 +19,7 @@ from memory.history.sync_history import HistoryRow, InMemoryHistory
 from memory.messages import DocumentBlock, Message, ToolCallBlock
 from memory.testing.history_contract import HistoryStorageContract
 from vectorstore import DamageError
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,7 +44,7 @@ class TestInMemoryHistory(HistoryStorageContract):
 class TestSqliteHistory(HistoryStorageContract):
     @pytest.fixture
     def history(self, tmp_path):
-        database = Database(tmp_path / "m.db")
+        database = SqliteDatabase(tmp_path / "m.db")
         yield SqliteHistory(database)
         database.close()
 
@@ -54,7 +54,7 @@ def history(request, tmp_path):
     if request.param == "memory":
         yield InMemoryHistory(clock=Ticking())
     else:
-        database = Database(tmp_path / "m.db")
+        database = SqliteDatabase(tmp_path / "m.db")
         yield SqliteHistory(database, clock=Ticking())
         database.close()
 
@@ -76,7 +76,7 @@ def test_sessions_used_at_the_same_time_are_listed_by_their_ids(kind, tmp_path):
     def clock():
         return datetime(2026, 1, 1, tzinfo=UTC)
 
-    with closing(Database(tmp_path / "m.db")) as database:
+    with closing(SqliteDatabase(tmp_path / "m.db")) as database:
         history = InMemoryHistory(clock=clock) if kind == "memory" else SqliteHistory(database, clock=clock)
         for session in "bca":
             asyncio.run(history.append(session, said("x")))
@@ -146,10 +146,10 @@ def test_a_list_is_needed_and_not_a_text(history):
 
 
 def test_history_survives_the_file_being_closed(tmp_path):
-    first = Database(tmp_path / "m.db")
+    first = SqliteDatabase(tmp_path / "m.db")
     asyncio.run(SqliteHistory(first).append("s", said("a")))
     first.close()
-    second = Database(tmp_path / "m.db")
+    second = SqliteDatabase(tmp_path / "m.db")
     history = SqliteHistory(second)
     assert [one.message.text for one in asyncio.run(history.load("s"))] == ["a"]
     assert asyncio.run(history.append("s", said("b"))) == [2]
@@ -194,7 +194,7 @@ def test_a_writer_in_the_middle_of_its_work_shares_no_number_with_another():
 
 
 def test_two_objects_on_one_file_never_give_the_same_number(tmp_path):
-    one, other = Database(tmp_path / "m.db"), Database(tmp_path / "m.db")
+    one, other = SqliteDatabase(tmp_path / "m.db"), SqliteDatabase(tmp_path / "m.db")
     histories = [SqliteHistory(one), SqliteHistory(other)]
 
     async def both():
@@ -230,7 +230,7 @@ def test_a_killed_process_leaves_what_was_acknowledged_and_nothing_half(tmp_path
         timeout=300,
     )
     assert (run.returncode, run.stdout) == (9, "stored\n"), run.stderr
-    database = Database(path)
+    database = SqliteDatabase(path)
     history = SqliteHistory(database)
     assert [one.message.text for one in asyncio.run(history.load("s"))] == ["kept"]
     assert database.verify() == []
@@ -239,7 +239,7 @@ def test_a_killed_process_leaves_what_was_acknowledged_and_nothing_half(tmp_path
 
 def damaged(tmp_path, statement):
     path = tmp_path / "m.db"
-    database = Database(path)
+    database = SqliteDatabase(path)
     asyncio.run(SqliteHistory(database).append("s", said("pay Ann 10", "second")))
     database.close()
     connection = apsw.Connection(str(path))
@@ -250,7 +250,7 @@ def damaged(tmp_path, statement):
 
 def test_a_changed_message_is_named_and_never_returned(tmp_path):
     path = damaged(tmp_path, "UPDATE history_messages SET message = replace(message, 'Ann', 'Bob') WHERE sequence = 1")
-    database = Database(path)
+    database = SqliteDatabase(path)
     history = SqliteHistory(database)
     with pytest.raises(DamageError, match="history"):
         asyncio.run(history.load("s"))
@@ -260,7 +260,7 @@ def test_a_changed_message_is_named_and_never_returned(tmp_path):
 
 def test_a_number_that_could_be_given_twice_is_found_and_put_right(tmp_path):
     path = damaged(tmp_path, "UPDATE history_sessions SET next = 1")
-    database = Database(path)
+    database = SqliteDatabase(path)
     history = SqliteHistory(database)
     assert [finding.what for finding in database.verify()] == ["a sequence number could be given twice"]
     database.rebuild()
@@ -271,11 +271,11 @@ def test_a_number_that_could_be_given_twice_is_found_and_put_right(tmp_path):
 
 def test_salvage_saves_every_message_that_is_whole(tmp_path):
     path = damaged(tmp_path, "UPDATE history_messages SET message = '{}' WHERE sequence = 1")
-    database = Database(path)
+    database = SqliteDatabase(path)
     SqliteHistory(database)
     database.salvage(tmp_path / "saved.db")
     database.close()
-    saved = Database(tmp_path / "saved.db")
+    saved = SqliteDatabase(tmp_path / "saved.db")
     history = SqliteHistory(saved)
     assert [one.message.text for one in asyncio.run(history.load("s"))] == ["second"]
     assert asyncio.run(history.append("s", said("third"))) == [3]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory.runtime import in_thread
+from memory.runtime import run_in_thread
 
 
 class Asked:
@@ -33,7 +33,7 @@ class Asked:
 
 
 async def given_up(asked: Asked) -> None:
-    waiting = asyncio.ensure_future(in_thread(asked, name="asked"))
+    waiting = asyncio.ensure_future(run_in_thread(asked, name="asked"))
     assert await asyncio.to_thread(asked.begun.wait, 60)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -66,7 +66,7 @@ def test_a_coroutine_that_comes_when_the_loop_has_ended_is_closed() -> None:
 
 def test_a_coroutine_that_comes_together_with_the_cancellation_is_closed() -> None:
     async def together(asked: Asked) -> None:
-        waiting = asyncio.ensure_future(in_thread(asked, name="asked"))
+        waiting = asyncio.ensure_future(run_in_thread(asked, name="asked"))
         assert await asyncio.to_thread(asked.begun.wait, 60)
         thread = thread_of("asked")
         asked.may.set()
@@ -85,6 +85,6 @@ def test_a_coroutine_that_comes_in_time_is_the_callers() -> None:
     asked.may.set()
 
     async def in_time() -> str:
-        return await (await in_thread(asked))
+        return await (await run_in_thread(asked))
 
     assert asyncio.run(in_time()) == "yes"

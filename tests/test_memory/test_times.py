@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.errors import ArgumentError
-from memory.timestamps import aware, from_text, offset_of, system_clock, to_text
+from memory.timestamps import system_clock, timestamp_from_text, timestamp_to_text, to_aware, utc_offset
 
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 MOMENTS = st.datetimes(
@@ -18,36 +18,39 @@ MOMENTS = st.datetimes(
 
 @given(MOMENTS, MOMENTS)
 def test_text_order_is_time_order(one, other):
-    assert (to_text(one) < to_text(other)) == (one < other)
+    assert (timestamp_to_text(one) < timestamp_to_text(other)) == (one < other)
 
 
 @given(MOMENTS)
 def test_a_moment_comes_back_with_its_offset(moment):
-    back = from_text(to_text(moment), offset_of(moment))
+    back = timestamp_from_text(timestamp_to_text(moment), utc_offset(moment))
     assert back == moment
     assert back.utcoffset() == moment.utcoffset()
 
 
 def test_stored_times_are_utc_with_microseconds():
-    assert to_text(datetime(2026, 5, 1, 2, 3, tzinfo=timezone(timedelta(hours=2)))) == "2026-05-01T00:03:00.000000Z"
+    assert (
+        timestamp_to_text(datetime(2026, 5, 1, 2, 3, tzinfo=timezone(timedelta(hours=2))))
+        == "2026-05-01T00:03:00.000000Z"
+    )
 
 
 def test_what_utc_cannot_express_is_clamped_to_the_calendar():
     east, west = timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))
-    assert to_text(datetime(1, 1, 1, tzinfo=east)) == "0001-01-01T00:00:00.000000Z"
-    assert to_text(datetime(9999, 12, 31, 23, 59, tzinfo=west)).startswith("9999-12-31T23:59:59")
-    assert from_text("9999-12-31T23:59:59.999999Z", 3600).year == 9999
+    assert timestamp_to_text(datetime(1, 1, 1, tzinfo=east)) == "0001-01-01T00:00:00.000000Z"
+    assert timestamp_to_text(datetime(9999, 12, 31, 23, 59, tzinfo=west)).startswith("9999-12-31T23:59:59")
+    assert timestamp_from_text("9999-12-31T23:59:59.999999Z", 3600).year == 9999
 
 
 def test_a_naive_time_is_taken_in_the_zone_given():
     berlin = ZoneInfo("Europe/Berlin")
-    moment = aware(datetime.fromisoformat("2026-07-01T12:00"), berlin)
+    moment = to_aware(datetime.fromisoformat("2026-07-01T12:00"), berlin)
     assert moment.utcoffset() == timedelta(hours=2)
-    assert aware(datetime.fromisoformat("2026-01-01T12:00"), berlin).utcoffset() == timedelta(hours=1)
+    assert to_aware(datetime.fromisoformat("2026-01-01T12:00"), berlin).utcoffset() == timedelta(hours=1)
 
 
 def test_a_naive_time_without_a_zone_is_in_the_systems():
-    moment = aware(datetime.fromisoformat("2026-07-01T12:00"))
+    moment = to_aware(datetime.fromisoformat("2026-07-01T12:00"))
     assert moment.utcoffset() == datetime.fromisoformat("2026-07-01T12:00").astimezone().utcoffset()
 
 
@@ -56,24 +59,24 @@ def test_a_time_whose_zone_names_no_offset_is_naive():
         def utcoffset(self, moment):
             return None
 
-    moment = aware(datetime(2026, 7, 1, 12, tzinfo=Nowhere()), ZoneInfo("Europe/Berlin"))
+    moment = to_aware(datetime(2026, 7, 1, 12, tzinfo=Nowhere()), ZoneInfo("Europe/Berlin"))
     assert moment.utcoffset() == timedelta(hours=2)
 
 
 def test_an_aware_time_stays_as_it_is():
     moment = datetime(2026, 7, 1, tzinfo=timezone(timedelta(hours=5)))
-    assert aware(moment, UTC) is moment
+    assert to_aware(moment, UTC) is moment
 
 
 @pytest.mark.parametrize("year", [1, 9999])
 def test_naive_times_at_the_ends_of_the_calendar_are_taken(year):
-    assert aware(datetime.fromisoformat(f"{year:04}-01-01")).tzinfo is not None
+    assert to_aware(datetime.fromisoformat(f"{year:04}-01-01")).tzinfo is not None
 
 
 @pytest.mark.parametrize("bad", ["2026-01-01", 5, None])
 def test_what_is_not_a_datetime_is_refused(bad):
     with pytest.raises(ArgumentError, match="valid_from"):
-        aware(bad, argument="valid_from")
+        to_aware(bad, argument="valid_from")
 
 
 def test_the_clock_is_aware():

@@ -148,7 +148,7 @@ def test_a_fetch_that_never_answers_is_given_up_and_not_tried_again(
             counter.count("some words")
         assert dict(os.environ) == before
         tried: list[str] = []
-        monkeypatch.setattr(tiktoken_counter, "_fetch", lambda encoding, outcome: tried.append(encoding))
+        monkeypatch.setattr(tiktoken_counter, "_load_encoding", lambda encoding, outcome: tried.append(encoding))
         with pytest.raises(TokenizerUnavailable, match="did not arrive within"):
             counter.count("some words")
         assert tried == []
@@ -163,7 +163,7 @@ def test_counting_goes_on_when_the_limit_is_over_and_not_when_the_fetch_is(
         over.wait(600)
         outcome.append("it came after all")
 
-    monkeypatch.setattr(tiktoken_counter, "_fetch", fetch)
+    monkeypatch.setattr(tiktoken_counter, "_load_encoding", fetch)
     with pytest.raises(TokenizerUnavailable, match=r"did not arrive within 0\.05 s"):
         TiktokenCounter(limit=0.05, cache=tmp_path).load()
     over.set()
@@ -202,7 +202,7 @@ def test_the_fallback_uses_the_exact_counter_where_it_loads(monkeypatch: pytest.
 
 def test_offline_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fetched: list[str] = []
-    monkeypatch.setattr(tiktoken_counter, "_fetch", lambda encoding, outcome: fetched.append(encoding))
+    monkeypatch.setattr(tiktoken_counter, "_load_encoding", lambda encoding, outcome: fetched.append(encoding))
     with pytest.raises(TokenizerUnavailable, match="offline"):
         TiktokenCounter(offline=True, cache=tmp_path).count("words")
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path)
@@ -211,7 +211,7 @@ def test_offline_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_offline_a_damaged_cache_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tiktoken_counter, "_fetch", None)
+    monkeypatch.setattr(tiktoken_counter, "_load_encoding", None)
     damaged = cached_file(tmp_path, b"not the tables")
     with pytest.raises(TokenizerUnavailable, match="offline"):
         TiktokenCounter(offline=True, cache=tmp_path).load()
@@ -220,7 +220,7 @@ def test_offline_a_damaged_cache_is_left_alone(monkeypatch: pytest.MonkeyPatch, 
 
 def test_offline_a_whole_cache_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     cached_file(tmp_path, b"tables")
-    monkeypatch.setitem(tiktoken_counter._EXPECTED, "o200k_base", hashlib.sha256(b"tables").hexdigest())
+    monkeypatch.setitem(tiktoken_counter._TABLE_HASHES, "o200k_base", hashlib.sha256(b"tables").hexdigest())
     monkeypatch.setitem(tiktoken.registry.ENCODINGS, "o200k_base", toy_encoding())
     assert TiktokenCounter(offline=True, cache=tmp_path).count("four") == 4
 
@@ -228,7 +228,9 @@ def test_offline_a_whole_cache_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_the_cache_that_the_user_chose_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[str | None] = []
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/chosen")
-    monkeypatch.setattr(tiktoken_counter, "_fetch", lambda *_: seen.append(os.environ.get("TIKTOKEN_CACHE_DIR")))
+    monkeypatch.setattr(
+        tiktoken_counter, "_load_encoding", lambda *_: seen.append(os.environ.get("TIKTOKEN_CACHE_DIR"))
+    )
     with pytest.raises(TokenizerUnavailable):
         TiktokenCounter(cache=tmp_path).load()
     assert seen == ["/chosen"]
@@ -238,7 +240,9 @@ def test_else_the_cache_is_ours_while_loading_and_unset_again(monkeypatch: pytes
     seen: list[str | None] = []
     for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(tiktoken_counter, "_fetch", lambda *_: seen.append(os.environ.get("TIKTOKEN_CACHE_DIR")))
+    monkeypatch.setattr(
+        tiktoken_counter, "_load_encoding", lambda *_: seen.append(os.environ.get("TIKTOKEN_CACHE_DIR"))
+    )
     with pytest.raises(TokenizerUnavailable):
         TiktokenCounter(cache=tmp_path).load()
     assert seen == [str(tmp_path)]
@@ -251,9 +255,9 @@ def test_the_hashes_known_here_are_those_that_tiktoken_expects() -> None:
     import tiktoken_ext.openai_public
 
     source = inspect.getsource(tiktoken_ext.openai_public)
-    for encoding, expected in tiktoken_counter._EXPECTED.items():
+    for encoding, expected in tiktoken_counter._TABLE_HASHES.items():
         assert expected in source
-        assert f"{tiktoken_counter._TABLES}{encoding}.tiktoken" in source
+        assert f"{tiktoken_counter._TABLES_URL}{encoding}.tiktoken" in source
 
 
 def test_an_unknown_encoding_is_unavailable_not_a_crash() -> None:

@@ -16,6 +16,7 @@ from memory import (
     ImageBlock,
     LongTermMemory,
     Memory,
+    MemoryTurn,
     Message,
     MinimumLength,
     NoSecrets,
@@ -24,11 +25,10 @@ from memory import (
     ToolCallBlock,
     ToolResultBlock,
     Trust,
-    Turn,
     open_memory,
 )
 from memory.history.sync_history import InMemoryHistory
-from memory.messages import calls_told
+from memory.messages import calls_by_message
 from vectorstore import open_store
 
 T = TypeVar("T")
@@ -189,7 +189,7 @@ def test_secrets_are_taken_out_of_what_was_asked_and_of_what_was_answered(make: 
 def test_a_policy_sees_each_result_alone_and_makes_no_facts_of_it(make: Storing) -> None:
     seen: list[list[str]] = []
 
-    def facts(turn: Turn) -> list[Memory]:
+    def facts(turn: MemoryTurn) -> list[Memory]:
         seen.append([one.text for one in turn.memories])
         return [Memory(text="They go to Trondheim.")]
 
@@ -260,5 +260,5 @@ def test_a_forgotten_result_is_not_completed_again() -> None:
 def test_calls_are_told_by_their_last_result_that_has_none_yet() -> None:
     first, again = asks("a", "one"), asks("a", "two")
     said = [first, tool(answers("a", "one")), again, Message.user("wait"), tool(answers("a", "two"), answers("b", "x"))]
-    told = [[call.name for call in calls] for calls in calls_told(said)]
+    told = [[call.name for call in calls] for calls in calls_by_message(said)]
     assert told == [[], ["one"], [], [], ["two"]]

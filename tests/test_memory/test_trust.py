@@ -6,11 +6,11 @@ from typing import get_args
 
 import pytest
 
-from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Stage, Trust, may_change, run_sync
+from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, RecallStage, Trust, may_change, run_sync
 from memory.codec import to_entry
 from memory.models import Actor
-from memory.scopes import filter_of
-from memory.write.access_control import check_may_change, trust_after, trust_of
+from memory.scopes import scope_filter
+from memory.write.access_control import actor_trust, check_may_change, trust_after_change
 from vectorstore import open_store
 
 ORDER = [Trust.USER, Trust.ASSISTANT, Trust.TOOL, Trust.DOCUMENT]
@@ -50,7 +50,7 @@ def test_who_is_not_an_actor_is_named(actor):
 
 
 def test_every_actor_has_a_trust():
-    assert {trust_of(actor) for actor in get_args(Actor)} == set(Trust)
+    assert {actor_trust(actor) for actor in get_args(Actor)} == set(Trust)
 
 
 def test_the_least_of_several_trusts_counts():
@@ -60,10 +60,10 @@ def test_the_least_of_several_trusts_counts():
 
 def test_only_the_user_s_words_raise_trust():
     noted = Memory("x", trust=Trust.TOOL)
-    assert trust_after("user", noted) is Trust.USER
-    assert trust_after("assistant", noted) is Trust.TOOL
-    assert trust_after("assistant", noted, approved_by="user") is Trust.USER
-    assert trust_after("document", noted) is Trust.DOCUMENT
+    assert trust_after_change("user", noted) is Trust.USER
+    assert trust_after_change("assistant", noted) is Trust.TOOL
+    assert trust_after_change("assistant", noted, approved_by="user") is Trust.USER
+    assert trust_after_change("document", noted) is Trust.DOCUMENT
 
 
 STORED = {
@@ -93,7 +93,7 @@ STORED = {
 def test_scopes_agree_all_tags_any(scopes, tags, expected):
     store = open_store("numpy:")
     store.upsert([to_entry(one) for one in STORED.values()])
-    assert "".join(entry.id for entry in store.scan(where=filter_of(scopes, tags))) == expected
+    assert "".join(entry.id for entry in store.scan(where=scope_filter(scopes, tags))) == expected
 
 
 @pytest.mark.parametrize("scopes", [{"project": "atlas"}, {"session": ["s1"], "user": "ann"}])
@@ -102,13 +102,13 @@ def test_recall_stays_within_the_scopes_it_is_given(scopes):
     run_sync(memory.remember_many([replace(one, text="the launch is in May") for one in STORED.values()]))
     found = run_sync(memory.recall("when is the launch", scopes=scopes))
     assert [hit.memory.id for hit in found] == ["a"]
-    assert run_sync(memory.why_not("when is the launch", "b", scopes=scopes)).stage is Stage.FILTER
+    assert run_sync(memory.why_not("when is the launch", "b", scopes=scopes)).stage is RecallStage.FILTER
 
 
 def test_a_filter_given_beside_them_must_hold_too():
     where = {"speaker": "Ann"}
-    assert filter_of(None, (), where) == where
-    assert filter_of({"user": "ann"}, (), where) == {"$and": [where, {"scope.user": "ann"}]}
+    assert scope_filter(None, (), where) == where
+    assert scope_filter({"user": "ann"}, (), where) == {"$and": [where, {"scope.user": "ann"}]}
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_a_filter_given_beside_them_must_hold_too():
 )
 def test_what_names_no_scope_or_tag_is_refused(scopes, tags):
     with pytest.raises(ArgumentError, match=r"scopes|tags"):
-        filter_of(scopes, tags)
+        scope_filter(scopes, tags)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, groups, turns
+from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, conversation_turns, message_groups
 
 USER = Message.user("question")
 ANSWER = Message.assistant("answer")
@@ -18,23 +18,23 @@ CONVERSATIONS = st.lists(st.sampled_from([USER, ANSWER, SYSTEM, CALL, RESULT]), 
 
 
 def test_plain_messages_are_groups_of_their_own() -> None:
-    assert groups([SYSTEM, USER, ANSWER]) == [(SYSTEM,), (USER,), (ANSWER,)]
+    assert message_groups([SYSTEM, USER, ANSWER]) == [(SYSTEM,), (USER,), (ANSWER,)]
 
 
 def test_a_call_and_all_results_directly_after_it_are_one_group() -> None:
-    assert groups([USER, CALL, RESULT, RESULT, ANSWER]) == [(USER,), (CALL, RESULT, RESULT), (ANSWER,)]
+    assert message_groups([USER, CALL, RESULT, RESULT, ANSWER]) == [(USER,), (CALL, RESULT, RESULT), (ANSWER,)]
 
 
 def test_two_rounds_of_calls_are_two_groups() -> None:
-    assert groups([CALL, RESULT, CALL, RESULT]) == [(CALL, RESULT), (CALL, RESULT)]
+    assert message_groups([CALL, RESULT, CALL, RESULT]) == [(CALL, RESULT), (CALL, RESULT)]
 
 
 def test_a_call_without_results_is_a_group() -> None:
-    assert groups([CALL, USER]) == [(CALL,), (USER,)]
+    assert message_groups([CALL, USER]) == [(CALL,), (USER,)]
 
 
 def test_a_result_without_its_call_is_a_group() -> None:
-    assert groups([RESULT, ANSWER, RESULT]) == [(RESULT,), (ANSWER,), (RESULT,)]
+    assert message_groups([RESULT, ANSWER, RESULT]) == [(RESULT,), (ANSWER,), (RESULT,)]
 
 
 def called(*ids: str) -> Message:
@@ -47,29 +47,29 @@ def answered(*ids: str) -> Message:
 
 def test_a_result_that_comes_later_belongs_to_its_call_all_the_same() -> None:
     late = [USER, called("a", "b"), answered("a"), USER, answered("b"), ANSWER]
-    assert groups(late) == [(USER,), tuple(late[1:5]), (ANSWER,)]
+    assert message_groups(late) == [(USER,), tuple(late[1:5]), (ANSWER,)]
 
 
 def test_calls_that_overlap_are_one_group() -> None:
     overlapping = [called("a"), USER, called("b"), answered("a"), ANSWER, answered("b"), USER]
-    assert groups(overlapping) == [tuple(overlapping[:6]), (USER,)]
+    assert message_groups(overlapping) == [tuple(overlapping[:6]), (USER,)]
 
 
 def test_an_id_that_is_used_again_means_the_newest_call() -> None:
     again = [called("a"), answered("a"), USER, called("a"), answered("a"), USER]
-    assert groups(again) == [tuple(again[:2]), (USER,), tuple(again[3:5]), (USER,)]
+    assert message_groups(again) == [tuple(again[:2]), (USER,), tuple(again[3:5]), (USER,)]
 
 
 def test_a_result_whose_call_was_answered_already_is_on_its_own() -> None:
     repeated = [called("a"), answered("a"), USER, answered("a")]
-    assert groups(repeated) == [tuple(repeated[:2]), (USER,), tuple(repeated[3:])]
+    assert message_groups(repeated) == [tuple(repeated[:2]), (USER,), tuple(repeated[3:])]
 
 
 def test_only_an_assistant_calls_and_only_a_tool_answers() -> None:
     quoted = [Message.user(called("a").blocks), answered("a")]
-    assert groups(quoted) == [(quoted[0],), (quoted[1],)]
+    assert message_groups(quoted) == [(quoted[0],), (quoted[1],)]
     pasted = [called("a"), Message.user(answered("a").blocks), ANSWER]
-    assert groups(pasted) == [(pasted[0],), (pasted[1],), (ANSWER,)]
+    assert message_groups(pasted) == [(pasted[0],), (pasted[1],), (ANSWER,)]
 
 
 @given(
@@ -77,7 +77,7 @@ def test_only_an_assistant_calls_and_only_a_tool_answers() -> None:
 )
 def test_no_call_and_result_are_ever_apart(messages: list[Message]) -> None:
     waiting: dict[str, int] = {}
-    for number, group in enumerate(groups(messages)):
+    for number, group in enumerate(message_groups(messages)):
         for message in group:
             waiting.update((call.id, number) for call in message.tool_calls)
             for result in message.tool_results:
@@ -85,17 +85,20 @@ def test_no_call_and_result_are_ever_apart(messages: list[Message]) -> None:
 
 
 def test_a_turn_begins_with_what_the_user_says() -> None:
-    assert turns([USER, CALL, RESULT, ANSWER, USER, ANSWER]) == [(USER, CALL, RESULT, ANSWER), (USER, ANSWER)]
+    assert conversation_turns([USER, CALL, RESULT, ANSWER, USER, ANSWER]) == [
+        (USER, CALL, RESULT, ANSWER),
+        (USER, ANSWER),
+    ]
 
 
 def test_what_comes_before_the_first_user_message_is_a_turn() -> None:
-    assert turns([ANSWER, USER]) == [(ANSWER,), (USER,)]
-    assert turns([ANSWER]) == [(ANSWER,)]
+    assert conversation_turns([ANSWER, USER]) == [(ANSWER,), (USER,)]
+    assert conversation_turns([ANSWER]) == [(ANSWER,)]
 
 
 @given(CONVERSATIONS)
 def test_nothing_is_lost_moved_or_empty(messages: list[Message]) -> None:
-    for cut in (groups, turns):
+    for cut in (message_groups, conversation_turns):
         parts = cut(messages)
         assert [message for part in parts for message in part] == messages
         assert all(parts)
@@ -103,7 +106,7 @@ def test_nothing_is_lost_moved_or_empty(messages: list[Message]) -> None:
 
 @given(CONVERSATIONS)
 def test_only_a_result_without_a_call_begins_a_group_with_a_result(messages: list[Message]) -> None:
-    parts = groups(messages)
+    parts = message_groups(messages)
     for before, part in pairwise(parts):
         if part[0].role == "tool":
             assert not before[0].tool_calls

@@ -24,7 +24,7 @@ def expected(store: VectorStore, ids: list[str]) -> list[str]:
 @pytest.mark.parametrize("between", [0, 1, 3, 256])
 @pytest.mark.parametrize("seed", range(5))
 def test_versions_of_many_are_those_of_each(monkeypatch: pytest.MonkeyPatch, between: int, seed: int) -> None:
-    monkeypatch.setattr(context, "_BETWEEN", between)
+    monkeypatch.setattr(context, "_MAX_SKIPPED", between)
     rng = random.Random(seed)
     memory = LongTermMemory(open_store("numpy:"))
     rows = [Entry(archived_id(id, rng.randint(1, 12)), None, "old words") for id in IDS for _ in range(6)]

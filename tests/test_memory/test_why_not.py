@@ -11,7 +11,7 @@ from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
 from memory.models import Memory
 from memory.partitions import CONVERSATION, DOCUMENTS
-from memory.results import Stage
+from memory.results import RecallStage
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.runtime import run_sync as run
 from vectorstore import UnsupportedError, WrapperStore, open_store
@@ -32,11 +32,11 @@ def kept(memory: LongTermMemory, text: str, **fields: object) -> str:
     return run(memory.remember(Memory(text, **fields))).id
 
 
-def told(memory: LongTermMemory, id: str, k: int = 10, **options: object) -> tuple[Stage, str]:
+def told(memory: LongTermMemory, id: str, k: int = 10, **options: object) -> tuple[RecallStage, str]:
     answer = run(memory.why_not(QUESTION, id, k, **options))
     assert answer.id == id
     found = run(memory.recall(QUESTION, k, **options))
-    assert (answer.stage is Stage.FOUND) == (id in [hit.memory.id for hit in found])
+    assert (answer.stage is RecallStage.FOUND) == (id in [hit.memory.id for hit in found])
     return answer.stage, answer.reason
 
 
@@ -45,7 +45,7 @@ def test_a_hit_is_said_to_be_one_with_its_place_score_and_parts(memory):
     kept(memory, "The instrument shop is closed.")
     answer = run(memory.why_not(QUESTION, cello))
     hit = run(memory.recall(QUESTION, explain=True))[0]
-    assert (answer.stage, answer.reason, answer.rank) == (Stage.FOUND, "hit 1 of 2", 1)
+    assert (answer.stage, answer.reason, answer.rank) == (RecallStage.FOUND, "hit 1 of 2", 1)
     assert (answer.score, answer.parts) == (hit.score, hit.parts)
     assert (answer.by_words, answer.by_vector) == (1, None)
     assert sum(answer.parts.values()) == pytest.approx(answer.score)
@@ -55,21 +55,26 @@ def test_one_that_is_ranked_too_low_is_told_its_rank_and_what_it_lacked(memory):
     kept(memory, "My sister plays the cello, an instrument with strings.")
     low = kept(memory, "The instrument shop is closed.")
     answer = run(memory.why_not(QUESTION, low, 1))
-    assert (answer.stage, answer.reason, answer.rank) == (Stage.RANK, "ranked 2; 1 were asked for", 2)
+    assert (answer.stage, answer.reason, answer.rank) == (RecallStage.RANK, "ranked 2; 1 were asked for", 2)
     assert answer.score < answer.needed
 
 
 def test_an_unknown_id_and_one_of_another_namespace_are_told_the_same(memory):
     hidden = run(memory.remember("My sister plays the cello.", namespace="other")).id
     assert (
-        told(memory, hidden) == told(memory, "nobody") == (Stage.UNKNOWN, "no memory of that id is in what was asked")
+        told(memory, hidden)
+        == told(memory, "nobody")
+        == (RecallStage.UNKNOWN, "no memory of that id is in what was asked")
     )
 
 
 def test_one_in_a_lane_that_was_not_asked_is_told_so(memory):
     cello = kept(memory, "My sister plays the cello.")
-    assert told(memory, cello, lanes=(DOCUMENTS,)) == (Stage.LANE, "it is in the conversation, which was not asked")
-    assert told(memory, cello, lanes=(CONVERSATION,))[0] is Stage.FOUND
+    assert told(memory, cello, lanes=(DOCUMENTS,)) == (
+        RecallStage.LANE,
+        "it is in the conversation, which was not asked",
+    )
+    assert told(memory, cello, lanes=(CONVERSATION,))[0] is RecallStage.FOUND
 
 
 def test_an_earlier_version_is_told_what_superseded_it(memory):
@@ -77,18 +82,18 @@ def test_an_earlier_version_is_told_what_superseded_it(memory):
     run(memory.correct(id, "My sister plays the violin."))
     old = run(memory.history(id))[1].id
     stage, reason = told(memory, old)
-    assert stage is Stage.SUPERSEDED
+    assert stage is RecallStage.SUPERSEDED
     assert f"superseded by {id}" in reason
-    assert told(memory, old, as_of=NOW)[0] is Stage.SUPERSEDED
+    assert told(memory, old, as_of=NOW)[0] is RecallStage.SUPERSEDED
 
 
 @pytest.mark.parametrize(
     ("fields", "stage", "words"),
     [
-        ({"disabled": True}, Stage.DISABLED, "disabled"),
-        ({"expires_at": NOW}, Stage.EXPIRED, "expired at 2026-03-01"),
-        ({"valid_from": NOW + timedelta(days=1)}, Stage.VALIDITY, "only from 2026-03-02"),
-        ({"valid_to": NOW - timedelta(days=1)}, Stage.VALIDITY, "until 2026-02-28"),
+        ({"disabled": True}, RecallStage.DISABLED, "disabled"),
+        ({"expires_at": NOW}, RecallStage.EXPIRED, "expired at 2026-03-01"),
+        ({"valid_from": NOW + timedelta(days=1)}, RecallStage.VALIDITY, "only from 2026-03-02"),
+        ({"valid_to": NOW - timedelta(days=1)}, RecallStage.VALIDITY, "until 2026-02-28"),
     ],
 )
 def test_one_that_does_not_stand_now_is_told_why(memory, fields, stage, words):
@@ -100,28 +105,28 @@ def test_one_that_does_not_stand_now_is_told_why(memory, fields, stage, words):
 
 def test_one_that_was_not_known_then_is_told_so(memory):
     id = kept(memory, "My sister plays the cello.")
-    assert told(memory, id, known_at=NOW - timedelta(days=1))[0] is Stage.VALIDITY
+    assert told(memory, id, known_at=NOW - timedelta(days=1))[0] is RecallStage.VALIDITY
 
 
 def test_one_that_the_filter_leaves_out_is_told_so(memory):
     id = kept(memory, "My sister plays the cello.", tags=("music",))
-    assert told(memory, id, tags=("work",))[0] is Stage.FILTER
-    assert told(memory, id, where={"kind": "event"})[0] is Stage.FILTER
-    assert told(memory, id, tags=("music",))[0] is Stage.FOUND
+    assert told(memory, id, tags=("work",))[0] is RecallStage.FILTER
+    assert told(memory, id, where={"kind": "event"})[0] is RecallStage.FILTER
+    assert told(memory, id, tags=("music",))[0] is RecallStage.FOUND
 
 
 def test_one_that_says_the_same_as_another_is_told_into_which_it_was_folded(memory):
     first = kept(memory, "My sister plays the cello.", speaker="Ana")
     second = kept(memory, "My  sister plays the CELLO.", speaker="Ana")
     stages = {id: told(memory, id) for id in (first, second)}
-    (folded,) = [id for id, (stage, _) in stages.items() if stage is Stage.FOLDED]
+    (folded,) = [id for id, (stage, _) in stages.items() if stage is RecallStage.FOLDED]
     (other,) = {first, second} - {folded}
     assert stages[folded][1] == f"says the same as {other}"
 
 
 def test_one_without_room_in_the_budget_is_told_so(memory):
     id = kept(memory, "My sister plays the cello.")
-    assert told(memory, id, token_budget=2, counter=len)[0] is Stage.BUDGET
+    assert told(memory, id, token_budget=2, counter=len)[0] is RecallStage.BUDGET
 
 
 def test_one_that_is_no_candidate_is_told_its_places_in_both_searches(tmp_path):
@@ -132,7 +137,7 @@ def test_one_that_is_no_candidate_is_told_its_places_in_both_searches(tmp_path):
         kept(memory, f"Which instrument my sister plays: number {number}.")
     far = kept(memory, "My uncle sold his tractor.")
     answer = run(memory.why_not(QUESTION, far))
-    assert (answer.stage, answer.rank, answer.by_words) == (Stage.CANDIDATES, None, None)
+    assert (answer.stage, answer.rank, answer.by_words) == (RecallStage.CANDIDATES, None, None)
     assert answer.by_vector > 2
     assert answer.reason == (
         "not among the best 2 of either search, nor beside one of them: "

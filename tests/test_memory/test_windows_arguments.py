@@ -11,11 +11,11 @@ import pytest
 
 from memory import (
     ArgumentError,
-    Chain,
+    ChainedWindow,
     EstimatingCounter,
     FixedWindow,
+    FullWindow,
     InMemoryHistory,
-    KeepAll,
     Message,
     ShortTermMemory,
     SqliteHistory,
@@ -29,12 +29,12 @@ from memory import (
 
 COUNTER = EstimatingCounter()
 POLICIES = (
-    KeepAll(),
+    FullWindow(),
     FixedWindow(messages=2),
     FixedWindow(turns=2),
     TokenWindow(99, COUNTER),
-    Chain(KeepAll()),
-    SummaryWindow(KeepAll(), lambda so_far, messages: "x"),
+    ChainedWindow(FullWindow()),
+    SummaryWindow(FullWindow(), lambda so_far, messages: "x"),
 )
 
 
@@ -73,10 +73,10 @@ def test_a_policy_takes_a_list_of_messages_and_nothing_else(policy: Any, message
         (lambda history: TokenWindow(100, None), "counter"),
         (lambda history: TokenWindow(100, len), "counter"),
         (lambda history: TokenWindow(100, EstimatingCounter), "counter"),
-        (lambda history: SummaryWindow(KeepAll(), str, counter=len), "counter"),
-        (lambda history: SummaryWindow(KeepAll, str), "policy"),
-        (lambda history: Chain(KeepAll), r"policies\[0\]"),
-        (lambda history: Chain([KeepAll()]), r"policies\[0\]"),
+        (lambda history: SummaryWindow(FullWindow(), str, counter=len), "counter"),
+        (lambda history: SummaryWindow(FullWindow, str), "policy"),
+        (lambda history: ChainedWindow(FullWindow), r"policies\[0\]"),
+        (lambda history: ChainedWindow([FullWindow()]), r"policies\[0\]"),
         (lambda history: InMemoryHistory(retention=500), "retention"),
         (lambda history: SqliteHistory("m.db"), "database"),
         (lambda history: COUNTER.count(None), "text"),

@@ -16,7 +16,7 @@ from memory.history.retention import Retention
 from memory.history.sqlite import SqliteHistory
 from memory.history.sync_history import HistoryRow, InMemoryHistory
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 RETENTIONS = (
     None,
@@ -40,7 +40,7 @@ class Clock:
 class Pair:
     """Two histories of which the same is asked; what they answer must be equal."""
 
-    def __init__(self, database: Database, retention: Retention | None, seed: int) -> None:
+    def __init__(self, database: SqliteDatabase, retention: Retention | None, seed: int) -> None:
         self.clock = Clock()
         one = InMemoryHistory(clock=self.clock, retention=retention)
         other = SqliteHistory(database, clock=self.clock, retention=retention)
@@ -129,7 +129,7 @@ def compare(pair: Pair) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_both_histories_agree(tmp_path: Path, retention: Retention | None, seed: int) -> None:
     rng = random.Random(seed)
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         pair = Pair(database, retention, seed)
         for number in range(80):
             step(pair, rng, number)

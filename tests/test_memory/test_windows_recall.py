@@ -24,7 +24,7 @@ from memory import (
     open_memory,
 )
 from memory.codec import DECLARED_FIELDS
-from memory.message_text import beginning, captions, stand_in
+from memory.message_text import image_captions, media_text, message_excerpt
 from vectorstore import open_store
 
 T = TypeVar("T")
@@ -267,17 +267,17 @@ def test_policies_judge_the_words_that_stand_for_an_image(tmp_path: Path) -> Non
 
 
 def test_what_stands_for_media_tells_them_apart() -> None:
-    one, other = (stand_in(Message.user([image(data=data)])) for data in (b"one", b"two"))
+    one, other = (media_text(Message.user([image(data=data)])) for data in (b"one", b"two"))
     assert one != other
     assert one.startswith("(image: ")
     both = Message.user([image("a cat", "miso.png"), image("", "dog.png"), image()])
-    assert captions(both) == "a cat (miso.png); dog.png"
-    assert stand_in(both).count("(image: ") == 3
-    assert stand_in(Message.user("words")) == captions(Message.user("words")) == ""
+    assert image_captions(both) == "a cat (miso.png); dog.png"
+    assert media_text(both).count("(image: ") == 3
+    assert media_text(Message.user("words")) == image_captions(Message.user("words")) == ""
 
 
 def test_the_beginning_of_a_message_is_one_short_line() -> None:
-    assert beginning(Message.user("  one\n two ")) == "one two"
-    assert beginning(Message.user("ab" * 50), 10) == "ababababa…"
-    assert beginning(Message.user([image("a cat")])) == "a cat"
-    assert beginning(Message.user([image()])).startswith("(image: ")
+    assert message_excerpt(Message.user("  one\n two ")) == "one two"
+    assert message_excerpt(Message.user("ab" * 50), 10) == "ababababa…"
+    assert message_excerpt(Message.user([image("a cat")])) == "a cat"
+    assert message_excerpt(Message.user([image()])).startswith("(image: ")

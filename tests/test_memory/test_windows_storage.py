@@ -19,15 +19,15 @@ import pytest
 
 from memory.errors import ArgumentError
 from memory.history.protocol import Summary
-from memory.history.retention import Retention, begins_at, idle_since
-from memory.history.schema import HistoryTables, m001_tables
+from memory.history.retention import Retention, first_retained, idle_cutoff
+from memory.history.schema import HistoryTables, m001_history_tables
 from memory.history.sqlite import SqliteHistory
 from memory.history.sync_history import InMemoryHistory
 from memory.messages import Message
 from memory.testing.retention_contract import RetentionContract
 from memory.testing.summary_contract import SummaryStorageContract
 from vectorstore import DamageError
-from vectorstore.sqlite import Database, salvage
+from vectorstore.sqlite import SqliteDatabase, salvage_database
 
 ROOT = Path(__file__).resolve().parents[2]
 FEW = Retention(messages=2, unremembered="keep")
@@ -43,7 +43,7 @@ class TestSummariesInMemory(SummaryStorageContract):
 class TestSummariesInTheFile(SummaryStorageContract):
     @pytest.fixture
     def history(self, tmp_path: Path) -> Iterator[SqliteHistory]:
-        with Database(tmp_path / "m.db") as database:
+        with SqliteDatabase(tmp_path / "m.db") as database:
             yield SqliteHistory(database)
 
 
@@ -56,7 +56,7 @@ class TestRetentionInMemory(RetentionContract):
 class TestRetentionInTheFile(RetentionContract):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Iterator[Any]:
-        with Database(tmp_path / "m.db") as database:
+        with SqliteDatabase(tmp_path / "m.db") as database:
             yield lambda retention, clock: SqliteHistory(database, retention=retention, clock=clock)
 
 
@@ -65,7 +65,7 @@ def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     if request.param == "memory":
         yield InMemoryHistory()
     else:
-        with Database(tmp_path / "m.db") as database:
+        with SqliteDatabase(tmp_path / "m.db") as database:
             yield SqliteHistory(database)
 
 
@@ -93,7 +93,7 @@ def test_a_summary_is_erased_with_a_message_it_was_made_of(history: Any) -> None
 
 
 def test_a_summary_is_erased_with_the_memory_of_a_message_that_left_long_ago(tmp_path: Path) -> None:
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         for history in (InMemoryHistory(retention=FEW), SqliteHistory(database, retention=FEW)):
             history.rows.append("s", said("a", "b"), memories=["id-a", "id-b"])
             history.rows.settle([replace(row, memory=f"id-{row.message.text}") for row in history.rows.unsettled(9)])
@@ -117,7 +117,7 @@ def test_summaries_are_erased_by_the_words_they_hold(history: Any) -> None:
 
 
 def test_the_bytes_of_an_erased_summary_are_not_in_the_file(tmp_path: Path) -> None:
-    database = Database(tmp_path / "m.db")
+    database = SqliteDatabase(tmp_path / "m.db")
     history = SqliteHistory(database)
     summed_up(history, text="the zyzzyva sits in the cupboard")
     assert b"zyzzyva" in b"".join(path.read_bytes() for path in tmp_path.iterdir())
@@ -127,7 +127,7 @@ def test_the_bytes_of_an_erased_summary_are_not_in_the_file(tmp_path: Path) -> N
 
 
 def test_an_erasure_that_is_undone_leaves_the_summary(tmp_path: Path) -> None:
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
         summed_up(history)
         with suppress(RuntimeError), database.write():
@@ -137,13 +137,13 @@ def test_an_erasure_that_is_undone_leaves_the_summary(tmp_path: Path) -> None:
         assert len(asyncio.run(history.load("s"))) == 3
 
 
-def damaged(tmp_path: Path, statement: str) -> Database:
-    with Database(tmp_path / "m.db") as database:
+def damaged(tmp_path: Path, statement: str) -> SqliteDatabase:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         summed_up(SqliteHistory(database))
     connection = apsw.Connection(str(tmp_path / "m.db"))
     connection.execute(statement)
     connection.close()
-    return Database(tmp_path / "m.db")
+    return SqliteDatabase(tmp_path / "m.db")
 
 
 def test_a_changed_summary_is_named_never_returned_and_can_be_done_without(tmp_path: Path) -> None:
@@ -174,11 +174,11 @@ def test_a_damaged_message_does_not_keep_others_from_being_added(tmp_path: Path)
 
 
 def test_salvage_saves_summaries_and_bounds(tmp_path: Path) -> None:
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database, retention=Retention(messages=2, unremembered="keep"))
         summed_up(history)
         database.salvage(tmp_path / "saved.db")
-    with Database(tmp_path / "saved.db") as saved:
+    with SqliteDatabase(tmp_path / "saved.db") as saved:
         history = SqliteHistory(saved)
         assert [one.message.text for one in asyncio.run(history.load("s"))] == ["b", "c"]
         assert has_summary(history)
@@ -190,25 +190,35 @@ class Earlier(HistoryTables):
 
     @property
     def migrations(self) -> Any:
-        return (m001_tables,)
+        return (m001_history_tables,)
 
 
 def earlier_file(path: Path) -> None:
-    with Database(path) as database:
+    with SqliteDatabase(path) as database:
         database.attach(Earlier())
         with database.write() as connection:
             connection.execute("INSERT INTO history_sessions VALUES (1, 'n', 's', 3)")
             for sequence, text in enumerate(("old", "older"), start=1):
-                from memory.history.schema import checksum_of
+                from memory.history.schema import history_checksum
 
                 at, json = "2026-01-01T00:00:00.000000Z", Message.user(text).model_dump_json()
-                row = (sequence, 1, sequence, at, "user", json, None, 0, checksum_of(("n", "s"), sequence, at, json))
+                row = (
+                    sequence,
+                    1,
+                    sequence,
+                    at,
+                    "user",
+                    json,
+                    None,
+                    0,
+                    history_checksum(("n", "s"), sequence, at, json),
+                )
                 connection.execute("INSERT INTO history_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def test_a_file_of_the_first_version_shows_all_it_has(tmp_path: Path) -> None:
     earlier_file(tmp_path / "m.db")
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
         assert [one.message.text for one in asyncio.run(history.load("s", namespace="n"))] == ["old", "older"]
         assert asyncio.run(history.append("s", said("new"), namespace="n")) == [3]
@@ -219,24 +229,24 @@ def test_a_file_of_the_first_version_is_copied_whole_and_the_copy_goes_when_the_
     tmp_path: Path,
 ) -> None:
     earlier_file(tmp_path / "m.db")
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
         (copy,) = database.migration_copies()
         assert dict(copy.parts) == {"history": (1, 2)}
-        assert salvage(copy.path, tmp_path / "saved.db", components=[HistoryTables()]) == 2
+        assert salvage_database(copy.path, tmp_path / "saved.db", components=[HistoryTables()]) == 2
         asyncio.run(history.append("s", said("new"), namespace="n"))
         assert not Path(copy.path).exists()
 
 
 def test_a_file_of_the_first_version_can_be_salvaged_unopened(tmp_path: Path) -> None:
     earlier_file(tmp_path / "m.db")
-    assert salvage(tmp_path / "m.db", tmp_path / "saved.db", components=[HistoryTables()]) == 2
-    with Database(tmp_path / "saved.db") as saved:
+    assert salvage_database(tmp_path / "m.db", tmp_path / "saved.db", components=[HistoryTables()]) == 2
+    with SqliteDatabase(tmp_path / "saved.db") as saved:
         assert len(asyncio.run(SqliteHistory(saved).load("s", namespace="n"))) == 2
 
 
 def test_a_limit_holds_for_readers_that_have_set_none(tmp_path: Path) -> None:
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         strict = SqliteHistory(database, retention=Retention(messages=1, unremembered="keep"))
         asyncio.run(strict.append("s", said("a", "b")))
         assert [one.message.text for one in asyncio.run(SqliteHistory(database).load("s"))] == ["b"]
@@ -258,12 +268,12 @@ def test_a_kill_within_replacing_or_clearing_leaves_all_as_it_was(tmp_path: Path
                 history.rows.delete("s", None)
             os._exit(9)
     """
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         summed_up(SqliteHistory(database))
     command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "m.db"), what]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 9, run.stderr
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
         assert [one.message.text for one in asyncio.run(history.load("s"))] == ["a", "b", "c"]
         assert has_summary(history)
@@ -288,7 +298,7 @@ def test_a_process_killed_while_it_replaces_leaves_one_whole_state(tmp_path: Pat
         assert child.stdout is not None
         acknowledged = [int(child.stdout.readline()) for _ in range(5)][-1]
         child.kill()
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         texts = [one.message.text for one in asyncio.run(SqliteHistory(database).load("s"))]
         assert len(texts) == 7
         assert len(set(texts)) == 1
@@ -316,7 +326,7 @@ def test_processes_at_once_keep_the_limit_and_share_no_number(tmp_path: Path) ->
     assert [child.returncode for child in children] == [0, 0], told
     numbers = [int(line) for out, _ in told for line in out.split()]
     assert sorted(numbers) == list(range(1, 61))
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         stored = asyncio.run(SqliteHistory(database).load("s"))
         assert [one.sequence for one in stored] == [56, 57, 58, 59, 60]
         assert database.verify() == []
@@ -346,11 +356,11 @@ def test_what_becomes_of_the_unremembered_must_be_said() -> None:
 
 def test_an_idle_time_longer_than_the_calendar_never_ends() -> None:
     forever = Retention(idle=timedelta(days=999_999_999), unremembered="keep")
-    assert idle_since(forever, datetime(2026, 1, 1, tzinfo=UTC)) is None
+    assert idle_cutoff(forever, datetime(2026, 1, 1, tzinfo=UTC)) is None
 
 
 def test_more_messages_are_asked_for_where_a_group_may_go_on() -> None:
     head = [(number, Message.user(str(number))) for number in range(1, 5)]
-    assert begins_at(head, 2, whole=False) == 3
-    assert begins_at(head, 4, whole=False) is None
-    assert begins_at(head, 9, whole=True) == 4
+    assert first_retained(head, 2, whole=False) == 3
+    assert first_retained(head, 4, whole=False) is None
+    assert first_retained(head, 9, whole=True) == 4

@@ -16,11 +16,19 @@ from memory.history.short_term import ShortTermMemory
 from memory.history.sqlite import SqliteHistory
 from memory.history.summary_window import SummaryWindow
 from memory.history.sync_history import InMemoryHistory
-from memory.history.windows import Chain, ConversationPolicy, FixedWindow, KeepAll, ReadPolicy, TokenWindow, Window
+from memory.history.windows import (
+    ChainedWindow,
+    ConversationWindowPolicy,
+    FixedWindow,
+    FullWindow,
+    TokenWindow,
+    Window,
+    WindowPolicy,
+)
 from memory.messages import Message, ToolCallBlock, ToolResultBlock
 from memory.testing.window_contract import ConversationPolicyContract, ReadPolicyContract
 from memory.tokens.estimating_counter import EstimatingCounter
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 
 class Telling:
@@ -37,31 +45,31 @@ class Telling:
 
 class TestChain(ReadPolicyContract):
     @pytest.fixture
-    def policy(self) -> ReadPolicy:
-        return Chain(FixedWindow(turns=3), TokenWindow(150, EstimatingCounter()), FixedWindow(messages=6))
+    def policy(self) -> WindowPolicy:
+        return ChainedWindow(FixedWindow(turns=3), TokenWindow(150, EstimatingCounter()), FixedWindow(messages=6))
 
 
 class TestSummaryWindowOfMessagesAlone(ReadPolicyContract):
     @pytest.fixture
-    def policy(self) -> ReadPolicy:
+    def policy(self) -> WindowPolicy:
         return SummaryWindow(FixedWindow(messages=4), Telling())
 
 
 class TestSummaryWindow(ConversationPolicyContract):
     @pytest.fixture
-    def policy(self) -> ConversationPolicy:
+    def policy(self) -> ConversationWindowPolicy:
         return SummaryWindow(FixedWindow(messages=4), Telling())
 
 
 class TestSummaryWindowThatGoesDown(ConversationPolicyContract):
     @pytest.fixture
-    def policy(self) -> ConversationPolicy:
+    def policy(self) -> ConversationWindowPolicy:
         return SummaryWindow(TokenWindow(150, EstimatingCounter()), Telling(), down_to=FixedWindow(turns=1))
 
 
 class TestSummaryWindowThatFails(ConversationPolicyContract):
     @pytest.fixture
-    def policy(self) -> ConversationPolicy:
+    def policy(self) -> ConversationWindowPolicy:
         return SummaryWindow(FixedWindow(messages=4), lambda so_far, messages: "")
 
 
@@ -70,7 +78,7 @@ def history(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     if request.param == "memory":
         yield InMemoryHistory()
     else:
-        with Database(tmp_path / "m.db") as database:
+        with SqliteDatabase(tmp_path / "m.db") as database:
             yield SqliteHistory(database)
 
 
@@ -78,7 +86,7 @@ def said(history: Any, *texts: str, session: str = "s") -> None:
     asyncio.run(history.append(session, [Message.user(text) for text in texts]))
 
 
-def window(history: Any, policy: ReadPolicy, session: str = "s") -> Window:
+def window(history: Any, policy: WindowPolicy, session: str = "s") -> Window:
     return asyncio.run(ShortTermMemory(history, policy=policy, session=session).window())
 
 
@@ -90,7 +98,7 @@ def shown(found: Window) -> tuple[str, str]:
 
 def test_a_chain_lets_through_what_all_let_through() -> None:
     messages = [Message.user(text) for text in "abcdef"]
-    chain = Chain(FixedWindow(messages=4), FixedWindow(messages=5), FixedWindow(turns=2))
+    chain = ChainedWindow(FixedWindow(messages=4), FixedWindow(messages=5), FixedWindow(turns=2))
     found = chain.apply([Message.system("be brief"), *messages])
     assert [one.text for one in found.messages] == ["be brief", "e", "f"]
     assert (found.dropped, found.over_budget) == (4, False)
@@ -98,7 +106,10 @@ def test_a_chain_lets_through_what_all_let_through() -> None:
 
 def test_each_policy_of_a_chain_sees_what_the_one_before_it_has_left() -> None:
     messages = [Message.user(text) for text in "abcdef"]
-    for chain in (Chain(FixedWindow(messages=2), FixedWindow(messages=4)), Chain(FixedWindow(turns=2), KeepAll())):
+    for chain in (
+        ChainedWindow(FixedWindow(messages=2), FixedWindow(messages=4)),
+        ChainedWindow(FixedWindow(turns=2), FullWindow()),
+    ):
         assert [one.text for one in chain.apply(messages).messages] == ["e", "f"]
 
 
@@ -110,23 +121,25 @@ def test_a_chain_passes_on_what_its_policies_note() -> None:
         def apply(self, messages: Sequence[Message]) -> Window:
             return Window(tuple(messages), notes=(self._note,))
 
-    assert Chain(Noting("one"), KeepAll(), Noting("two")).apply([Message.user("a")]).notes == ("one", "two")
+    assert ChainedWindow(Noting("one"), FullWindow(), Noting("two")).apply([Message.user("a")]).notes == ("one", "two")
 
 
 def test_a_chain_is_over_budget_where_one_of_its_windows_is() -> None:
     messages = [Message.user("a"), Message.user("a long message, longer than the budget")]
-    assert Chain(TokenWindow(5, EstimatingCounter()), KeepAll()).apply(messages).over_budget
-    assert not Chain(KeepAll(), FixedWindow(messages=1)).apply(messages).over_budget
+    assert ChainedWindow(TokenWindow(5, EstimatingCounter()), FullWindow()).apply(messages).over_budget
+    assert not ChainedWindow(FullWindow(), FixedWindow(messages=1)).apply(messages).over_budget
 
 
 def test_a_chain_says_what_it_is_and_refuses_what_it_cannot_hold() -> None:
-    assert repr(Chain(KeepAll(), FixedWindow(turns=2))) == "Chain(KeepAll(), FixedWindow(turns=2))"
+    assert (
+        repr(ChainedWindow(FullWindow(), FixedWindow(turns=2))) == "ChainedWindow(FullWindow(), FixedWindow(turns=2))"
+    )
     with pytest.raises(ArgumentError, match="policies"):
-        Chain()
+        ChainedWindow()
     with pytest.raises(ArgumentError, match=r"policies\[1\]"):
-        Chain(KeepAll(), "tokens")  # type: ignore[arg-type]  # bad on purpose
+        ChainedWindow(FullWindow(), "tokens")  # type: ignore[arg-type]  # bad on purpose
     with pytest.raises(ArgumentError, match="put the chain inside it"):
-        Chain(SummaryWindow(KeepAll(), Telling()), KeepAll())
+        ChainedWindow(SummaryWindow(FullWindow(), Telling()), FullWindow())
 
 
 def test_nothing_is_summed_up_while_all_fits(history: Any) -> None:
@@ -162,7 +175,7 @@ def test_a_summary_is_continued_by_what_fell_out_since_and_never_made_again(hist
 def test_another_process_goes_on_with_the_summary_of_the_first(tmp_path: Path) -> None:
     telling = Telling()
     for texts in ("abcd", "e"):
-        with Database(tmp_path / "m.db") as database:
+        with SqliteDatabase(tmp_path / "m.db") as database:
             history = SqliteHistory(database)
             said(history, *texts)
             found = window(history, SummaryWindow(FixedWindow(messages=2), telling))
@@ -552,7 +565,7 @@ def test_a_storage_without_summaries_is_refused_and_its_messages_alone_are_not_s
     ("options", "argument"),
     [
         ({"policy": "tokens"}, "policy"),
-        ({"policy": SummaryWindow(KeepAll(), Telling())}, "policy"),
+        ({"policy": SummaryWindow(FullWindow(), Telling())}, "policy"),
         ({"down_to": 3}, "down_to"),
         ({"summarise": "model"}, "summarise"),
         ({"name": ""}, "name"),
@@ -565,7 +578,7 @@ def test_a_storage_without_summaries_is_refused_and_its_messages_alone_are_not_s
 )
 def test_an_unusable_summary_window_raises(options: dict[str, Any], argument: str) -> None:
     with pytest.raises(ArgumentError, match=argument):
-        SummaryWindow(**{"policy": KeepAll(), "summarise": Telling(), **options})
+        SummaryWindow(**{"policy": FullWindow(), "summarise": Telling(), **options})
 
 
 def test_a_summary_window_says_what_it_is() -> None:

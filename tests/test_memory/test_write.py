@@ -9,15 +9,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from memory.erasure.verbatim_match import holds
+from memory.erasure.verbatim_match import holds_verbatim
 from memory.errors import ArgumentError, EmbedderMismatch
 from memory.models import Memory, Source, Trust
 from memory.tables.idempotency_keys import TimeOrderedIds, keyed_id
 from memory.tables.tombstones import InMemoryTombstones, SqliteTombstones
-from memory.validation import checked
-from memory.write.embedding_service import NO_EMBEDDER, NOTHING_TO_EMBED, Embedding
+from memory.validation import checked_memory
+from memory.write.embedding_service import NO_EMBEDDER, NOTHING_TO_EMBED, EmbeddingService
 from vectorstore import Space, open_store
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,18 +26,18 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_text_is_a_memory():
-    assert checked("I moved.") == Memory("I moved.")
+    assert checked_memory("I moved.") == Memory("I moved.")
 
 
 def test_naive_times_are_taken_in_the_configured_zone():
-    memory = checked(
+    memory = checked_memory(
         Memory("x", occurred_at=datetime.fromisoformat("2026-07-01T12:00")), zone=ZoneInfo("Europe/Berlin")
     )
     assert memory.occurred_at.utcoffset() == timedelta(hours=2)
 
 
 def test_trust_may_be_given_as_a_word():
-    assert checked(Memory("x", trust="document")).trust is Trust.DOCUMENT
+    assert checked_memory(Memory("x", trust="document")).trust is Trust.DOCUMENT
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_trust_may_be_given_as_a_word():
 )
 def test_a_bad_field_is_named_with_its_value(field, value):
     with pytest.raises(ArgumentError) as error:
-        checked(replace(Memory("fine"), **{field: value}))
+        checked_memory(replace(Memory("fine"), **{field: value}))
     assert field in error.value.argument
     assert error.value.expected
 
 
 def test_a_validity_that_ends_before_it_begins_is_refused():
     with pytest.raises(ArgumentError, match="valid_to"):
-        checked(Memory("x", valid_from=NOW, valid_to=NOW - timedelta(seconds=1)))
+        checked_memory(Memory("x", valid_from=NOW, valid_to=NOW - timedelta(seconds=1)))
 
 
 def test_metadata_may_not_be_bottomless():
@@ -110,13 +110,13 @@ def test_metadata_may_not_be_bottomless():
     for _ in range(200):
         deep = [deep]
     with pytest.raises(ArgumentError, match="levels"):
-        checked(Memory("x", metadata={"deep": deep}))
+        checked_memory(Memory("x", metadata={"deep": deep}))
 
 
 @pytest.mark.parametrize("bad", [None, 5, b"x", ["x"]])
 def test_only_texts_and_memories_are_remembered(bad):
     with pytest.raises(ArgumentError, match="item"):
-        checked(bad)
+        checked_memory(bad)
 
 
 # --- ids
@@ -162,7 +162,7 @@ def tombstones(request, tmp_path):
     if request.param == "memory":
         yield InMemoryTombstones()
     else:
-        database = Database(tmp_path / "m.db")
+        database = SqliteDatabase(tmp_path / "m.db")
         yield SqliteTombstones(database)
         database.close()
 
@@ -184,10 +184,10 @@ def test_forgotten_words_are_known_by_when_not_by_what(tombstones):
 
 
 def test_the_key_of_a_file_stays_and_is_its_own(tmp_path):
-    first = Database(tmp_path / "a.db")
+    first = SqliteDatabase(tmp_path / "a.db")
     key = SqliteTombstones(first).key
     first.close()
-    again, other = Database(tmp_path / "a.db"), Database(tmp_path / "b.db")
+    again, other = SqliteDatabase(tmp_path / "a.db"), SqliteDatabase(tmp_path / "b.db")
     assert SqliteTombstones(again).key == key
     assert len(key) == 32
     assert SqliteTombstones(other).key != key
@@ -197,14 +197,14 @@ def test_the_key_of_a_file_stays_and_is_its_own(tmp_path):
 
 
 def test_no_words_are_in_the_tables_of_tombstones(tmp_path):
-    database = Database(tmp_path / "m.db")
+    database = SqliteDatabase(tmp_path / "m.db")
     SqliteTombstones(database).add_words("n", ["canary words 4417"], NOW)
     database.close()
     assert b"canary" not in (tmp_path / "m.db").read_bytes()
 
 
 def test_a_key_that_is_damaged_or_gone_is_found(tmp_path):
-    database = Database(tmp_path / "m.db")
+    database = SqliteDatabase(tmp_path / "m.db")
     SqliteTombstones(database).add_words("n", ["words"], NOW)
     with database.write() as connection:
         connection.execute("UPDATE memory_facts SET value = x'00'")
@@ -216,13 +216,13 @@ def test_a_key_that_is_damaged_or_gone_is_found(tmp_path):
 
 
 def test_tombstones_are_salvaged(tmp_path):
-    database = Database(tmp_path / "m.db")
+    database = SqliteDatabase(tmp_path / "m.db")
     tombstones = SqliteTombstones(database)
     tombstones.add("/conversation", ["a"], NOW)
     tombstones.add_words("n", ["words"], NOW)
     database.salvage(tmp_path / "saved.db")
     database.close()
-    saved = Database(tmp_path / "saved.db")
+    saved = SqliteDatabase(tmp_path / "saved.db")
     kept = SqliteTombstones(saved)
     assert kept.which("/conversation", ["a"]) == {"a"}
     assert kept.words_at("n", "words") == NOW
@@ -233,17 +233,17 @@ def test_tombstones_are_salvaged(tmp_path):
 
 
 def test_a_longer_text_is_held_wherever_it_stands():
-    assert holds("you said: my code is 4417!", ["my code is 4417"])
-    assert holds("xCANARY123y", ["CANARY123"])
-    assert not holds("my code is 441", ["my code is 4417"])
+    assert holds_verbatim("you said: my code is 4417!", ["my code is 4417"])
+    assert holds_verbatim("xCANARY123y", ["CANARY123"])
+    assert not holds_verbatim("my code is 441", ["my code is 4417"])
 
 
 def test_a_short_text_must_stand_by_itself():
-    assert holds("it is 4417, he said", ["4417"])
-    assert holds("ok", ["ok"])
-    assert not holds("a book", ["ok"])
-    assert holds("a book is ok", ["ok"])
-    assert not holds("", ["ok"])
+    assert holds_verbatim("it is 4417, he said", ["4417"])
+    assert holds_verbatim("ok", ["ok"])
+    assert not holds_verbatim("a book", ["ok"])
+    assert holds_verbatim("a book is ok", ["ok"])
+    assert not holds_verbatim("", ["ok"])
 
 
 # --- vectors
@@ -269,7 +269,7 @@ class Counting:
 
 def test_the_first_vectors_set_the_space_of_the_store():
     store = open_store("numpy:")
-    made = asyncio.run(Embedding(store, Counting()).vectors(["ab", "\0"]))
+    made = asyncio.run(EmbeddingService(store, Counting()).vectors(["ab", "\0"]))
     assert store.space == Space("counting/1", 2)
     assert made.vectors[0].tolist() == [2, 1]
     assert made.vectors[1] is None
@@ -289,7 +289,7 @@ def test_the_first_vectors_set_the_space_of_the_store():
 )
 def test_an_embedder_that_fails_or_talks_nonsense_defers(embedder):
     store = open_store("numpy:")
-    made = asyncio.run(Embedding(store, embedder).vectors(["text"]))
+    made = asyncio.run(EmbeddingService(store, embedder).vectors(["text"]))
     assert made.vectors == (None,)
     assert made.reasons == (None,)
     assert "the embedder failed" in made.deferred
@@ -297,19 +297,19 @@ def test_an_embedder_that_fails_or_talks_nonsense_defers(embedder):
 
 
 def test_without_an_embedder_vectors_are_still_to_come():
-    made = asyncio.run(Embedding(open_store("numpy:"), None).vectors(["a"]))
+    made = asyncio.run(EmbeddingService(open_store("numpy:"), None).vectors(["a"]))
     assert (made.vectors, made.deferred) == ((None,), NO_EMBEDDER)
 
 
 def test_an_embedder_of_another_space_is_refused():
     store = open_store("numpy:", space=Space("other/1", 2))
     with pytest.raises(EmbedderMismatch, match="other/1"):
-        Embedding(store, Counting())
+        EmbeddingService(store, Counting())
 
 
 def test_vectors_of_another_length_than_the_spaces_are_deferred():
     store = open_store("numpy:", space=Space("counting/1", 3))
-    made = asyncio.run(Embedding(store, Counting()).vectors(["a"]))
+    made = asyncio.run(EmbeddingService(store, Counting()).vectors(["a"]))
     assert "dimensions" in made.deferred
 
 
@@ -321,7 +321,7 @@ def test_a_space_that_another_process_has_set_meanwhile_defers():
             store.set_space(Space("other/1", 2))
             return await super().embed(texts, kind)
 
-    embedding = Embedding(store, Late())
+    embedding = EmbeddingService(store, Late())
     assert "other/1" in asyncio.run(embedding.vectors(["a"])).deferred
     assert asyncio.run(embedding.vectors([])).vectors == ()
 
@@ -333,7 +333,7 @@ def test_cancelling_a_write_that_waits_for_its_vector_cancels_it():
             await asyncio.Event().wait()
 
     async def cancelled():
-        writing = asyncio.ensure_future(Embedding(open_store("numpy:"), Waiting()).vectors(["a"]))
+        writing = asyncio.ensure_future(EmbeddingService(open_store("numpy:"), Waiting()).vectors(["a"]))
         await asked.wait()
         writing.cancel()
         return await writing

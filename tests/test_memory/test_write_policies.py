@@ -10,10 +10,9 @@ import pytest
 
 from memory import (
     ArgumentError,
-    Decision,
     DuplicateKey,
+    ExtractedFact,
     Extractor,
-    Fact,
     Judge,
     LongTermMemory,
     Memory,
@@ -23,6 +22,7 @@ from memory import (
     NoSecrets,
     NotTrusted,
     Outcome,
+    PolicyDecision,
     RejectedText,
     SecretKind,
     StoreAlways,
@@ -32,8 +32,8 @@ from memory import (
 )
 from memory.partitions import ARCHIVE, store_namespace
 from memory.write.policies import Action, TurnPolicy
-from memory.write.policy_runner import Rules, judge, judge_turn
-from memory.write.similar_memories import StoredMemories
+from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_to_turn
+from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -43,7 +43,7 @@ class Says:
     """A policy that always decides the same."""
 
     def __init__(self, action, reason="", memory=None, **more):
-        self.decision = Decision(action, reason, memory, **more)
+        self.decision = PolicyDecision(action, reason, memory, **more)
 
     def decide(self, memory):
         return self.decision
@@ -85,7 +85,7 @@ def make(request, tmp_path):
 
 
 def judged(memory, *policies, **rules):
-    return run_sync(judge(memory, Rules(policies, **rules)))[0]
+    return run_sync(apply_policies(memory, PolicyRules(policies, **rules)))[0]
 
 
 def texts(memory):
@@ -149,7 +149,7 @@ def test_a_rerouted_memory_is_stored_as_another_kind():
 def test_a_policy_may_be_a_coroutine():
     class Slow:
         async def decide(self, memory):
-            return Decision(Action.REJECT, "thought about it")
+            return PolicyDecision(Action.REJECT, "thought about it")
 
     assert judged(Memory("x"), Slow()).reason == "thought about it"
 
@@ -287,7 +287,7 @@ def test_an_unknown_way_to_fail_is_refused():
         (None, None),
         ("Dog: Rex", "Dog: Rex"),
         (Memory("Rex"), "Rex"),
-        (Decision(Action.REJECT, "no"), None),
+        (PolicyDecision(Action.REJECT, "no"), None),
         (7, "My dog is Rex."),  # no verdict: a failure, and the words are kept
     ],
 )
@@ -310,7 +310,7 @@ def test_a_judge_keeps_leaves_out_or_rewords(verdict, text):
         ([True, False], ["My dog is Rex."]),
         ("The user's dog is Rex.", ["The user's dog is Rex."]),
         ([True], ["My dog is Rex.", "A fine name."]),  # too few words: a failure
-        (TurnDecision((Decision(Action.REJECT), Decision(Action.ACCEPT))), ["A fine name."]),
+        (TurnDecision((PolicyDecision(Action.REJECT), PolicyDecision(Action.ACCEPT))), ["A fine name."]),
     ],
 )
 def test_a_judge_of_turns_keeps_both_one_a_distilled_text_or_nothing(make, verdict, stored):
@@ -362,7 +362,7 @@ def test_the_length_of_a_turn_is_that_of_prompt_and_answer_together(make):
 
 
 def test_facts_are_stored_beside_the_turn_each_with_its_source(make):
-    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,)), "They met."]))
+    memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,)), "They met."]))
     question, answer = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
     assert [len(question.made), len(answer.made)] == [2, 0]
     own, both = run_sync(memory.get([one.id for one in question.made]))
@@ -378,9 +378,14 @@ def test_what_is_made_has_of_its_sources_what_they_agree_in_and_is_as_careful_as
         Memory("Noted.", scopes={"user": "ann", "project": "borea"}, occurred_at=NOW + timedelta(hours=1)),
     ]
     said[0], said[1] = replace(said[0], sensitive=True), replace(said[1], trust=Trust.ASSISTANT, actor="assistant")
-    facts = [Fact("own", (0,)), "both", Fact(Memory("rumour", trust=Trust.TOOL), (0,)), Fact("theirs", (1,))]
+    facts = [
+        ExtractedFact("own", (0,)),
+        "both",
+        ExtractedFact(Memory("rumour", trust=Trust.TOOL), (0,)),
+        ExtractedFact("theirs", (1,)),
+    ]
     policy = Extractor(lambda whole: facts, kinds=["fact"])
-    _, made = run_sync(judge_turn(said, Rules((policy,))))
+    _, made = run_sync(apply_policies_to_turn(said, PolicyRules((policy,))))
     own, both, rumour, theirs = (one.memory for one in made)
     assert (own.speaker, own.scopes, own.occurred_at) == ("Ana", said[0].scopes, NOW)
     assert (both.speaker, both.scopes, both.occurred_at) == (None, {"user": "ann"}, NOW + timedelta(hours=1))
@@ -397,19 +402,21 @@ class Makes:
         self.asked = []
 
     def decide(self, memory):
-        return Decision(Action.ACCEPT)
+        return PolicyDecision(Action.ACCEPT)
 
     def decide_turn(self, whole):
         self.asked.append(whole.text)
-        return TurnDecision(tuple(Decision(Action.ACCEPT) for _ in whole.memories), self.made)
+        return TurnDecision(tuple(PolicyDecision(Action.ACCEPT) for _ in whole.memories), self.made)
 
 
 def test_what_is_made_of_nothing_is_a_failure_and_nothing_is_made_where_nothing_may_be():
-    own, made = run_sync(judge(Memory("x"), Rules((Makes(Memory("from nowhere"), places=()),))))
+    own, made = run_sync(apply_policies(Memory("x"), PolicyRules((Makes(Memory("from nowhere"), places=()),))))
     assert (made, own.memory) == ([], Memory("x"))
     assert "what is made has at least one source" in own.reason
-    assert run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),), making=False)))[1] == []
-    assert [one.memory.text for one in run_sync(judge(Memory("x"), Rules((Makes(Memory("a fact")),))))[1]] == ["a fact"]
+    assert run_sync(apply_policies(Memory("x"), PolicyRules((Makes(Memory("a fact")),), making=False)))[1] == []
+    assert [
+        one.memory.text for one in run_sync(apply_policies(Memory("x"), PolicyRules((Makes(Memory("a fact")),))))[1]
+    ] == ["a fact"]
 
 
 def test_nobody_is_asked_about_a_turn_of_which_nothing_is_left():
@@ -434,7 +441,7 @@ def test_a_few_are_judged_at_once_and_no_more():
 
 
 def test_a_fact_goes_with_what_it_was_found_in(make):
-    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,))]))
+    memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,))]))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
     receipt = run_sync(memory.forget([report.id]))
     assert receipt.derived == (report.made[0].id,)
@@ -455,13 +462,13 @@ def test_with_facts_alone_the_words_stay_in_history_unless_nothing_was_found(mak
 
 
 def test_with_facts_alone_what_no_fact_came_from_is_kept(make):
-    memory = make(Extractor(lambda whole: [Fact("Rex is a dog.", (0,))], keep=False))
+    memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,))], keep=False))
     question, answer = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
     assert (question.outcome, answer.outcome) == ("rejected", "stored")
     assert sorted(texts(memory)) == ["A fine name.", "Rex is a dog."]
 
 
-@pytest.mark.parametrize("facts", [[5], [Fact("x", (7,))], [""], 5])
+@pytest.mark.parametrize("facts", [[5], [ExtractedFact("x", (7,))], [""], 5])
 def test_an_extractor_that_answers_nonsense_changes_nothing_but_the_report(make, facts):
     memory = make(Extractor(lambda whole: facts, keep=False))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
@@ -487,10 +494,12 @@ def test_a_later_policy_sees_the_facts_as_well(make):
 def test_what_was_said_before_a_policy_of_turns_may_be_gone_for_it(make):
     class Counts:
         def decide(self, memory):
-            return Decision(Action.ACCEPT)
+            return PolicyDecision(Action.ACCEPT)
 
         def decide_turn(self, whole):
-            return TurnDecision(tuple(Decision(Action.ACCEPT, f"{len(whole.memories)} left") for _ in whole.memories))
+            return TurnDecision(
+                tuple(PolicyDecision(Action.ACCEPT, f"{len(whole.memories)} left") for _ in whole.memories)
+            )
 
     assert isinstance(Counts(), TurnPolicy)
     memory = make(MinimumLength(4), Counts())
@@ -789,7 +798,7 @@ def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder)
         for _ in range(120)
     ]
     memory = make(embedder=embedder)
-    stored = StoredMemories(memory._context, "")
+    stored = SimilarMemoryLookup(memory._context, "")
     run_sync(memory.remember_many(said[:60]))
     run_sync(stored.prepare(said[60:]))
     for place, one in enumerate(said[60:]):

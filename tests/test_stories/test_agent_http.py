@@ -17,7 +17,7 @@ import pytest
 
 from agent.agent import Agent
 from agent.providers.extractive import QuotingProvider
-from agent.testing import AnthropicServer, OpenAIServer, Reply, WireServer, call
+from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedServer, call
 from memory import Memory, open_memory
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,7 +95,7 @@ def check_lines(lines: list[str]) -> None:
     )
 
 
-def check_requests(kind: str, server: WireServer) -> None:
+def check_requests(kind: str, server: ScriptedServer) -> None:
     first, second = (seen.body for seen in server.requests)
     assert first["stream"] is True
     assert "only at high tide" in str(first["messages"][-1]["content"])

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from agent.agent import Agent
-from agent.providers.base import Request, Stop, TextPiece, ToolCallPiece
+from agent.providers.base import Request, StopPiece, TextPiece, ToolCallPiece
 from agent.results import StopReason
 from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
 from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import ALL, memory_tools
+from agent.tools.memory import ALL_MEMORY_TOOLS, memory_tools
 from memory import KnowledgeBase, Memory, Trust, open_memory
 
 pytestmark = pytest.mark.anyio
@@ -129,7 +129,7 @@ class Obedient:
             yield ToolCallPiece(index, f"c{len(self.requests)}-{index}", name, text)
         if not todo:
             yield TextPiece(" ".join(said) or "Nothing to obey.")
-        yield Stop(StopReason.TOOL_CALLS if todo else StopReason.STOP)
+        yield StopPiece(StopReason.TOOL_CALLS if todo else StopReason.STOP)
 
 
 def shown_to(request: Request) -> str:
@@ -217,7 +217,7 @@ async def test_a_model_that_obeys_everything_does_nothing_unapproved_and_lies_to
     knowledge = await filled(memory, tmp_path / "documents")
     model = Obedient()
     policy = ToolPolicy(approver=nobody_agrees)
-    tools = [transfer, *memory_tools(memory, include=ALL), *knowledge_tools(knowledge)]
+    tools = [transfer, *memory_tools(memory, include=ALL_MEMORY_TOOLS), *knowledge_tools(knowledge)]
     quoted: set[int] = set()
     for number, topic in enumerate(TOPICS):
         agent = Agent(model, tools=tools, memory=memory, policy=policy, max_rounds=20, token_budget=None)
@@ -235,7 +235,7 @@ async def test_a_model_that_obeys_everything_does_nothing_unapproved_and_lies_to
 
 async def test_where_nobody_can_be_asked_nothing_is_corrected_or_forgotten_for_a_document(memory, tmp_path) -> None:
     knowledge = await filled(memory, tmp_path / "documents")
-    tools = [*memory_tools(memory, include=ALL, users_words=True), *knowledge_tools(knowledge)]
+    tools = [*memory_tools(memory, include=ALL_MEMORY_TOOLS, users_words=True), *knowledge_tools(knowledge)]
     refused = 0
     for number, topic in enumerate(TOPICS):
         agent = Agent(Obedient(), tools=tools, memory=memory, max_rounds=20, token_budget=None)
@@ -291,7 +291,7 @@ async def test_a_payload_in_a_tools_result_is_answered_for_in_the_same_way(memor
         asked.append(request.call.name)
         return False
 
-    tools = [fetch, transfer, *memory_tools(memory, include=ALL)]
+    tools = [fetch, transfer, *memory_tools(memory, include=ALL_MEMORY_TOOLS)]
     agent = Agent(Obedient(), tools=tools, memory=memory, policy=ToolPolicy(approver=no), max_rounds=20)
     result = await agent.run('Please CALL fetch {"page": "a"} for me.', session="s")
     assert [run.call.name for run in result.tool_runs][:2] == ["fetch", "transfer"]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.analyzer
-from vectorstore.analyzer import Analyzer, fold
+from vectorstore.analyzer import Analyzer, fold_text
 from vectorstore.errors import ArgumentError
 from vectorstore.languages import STOP_WORDS
 
@@ -234,7 +234,7 @@ def test_any_string_is_safe_and_its_terms_are_bounded(text: str) -> None:
 
 @given(st.text())
 def test_folding_twice_changes_nothing(text: str) -> None:
-    assert fold(fold(text)) == fold(text)
+    assert fold_text(fold_text(text)) == fold_text(text)
 
 
 @pytest.mark.parametrize(
@@ -284,8 +284,8 @@ def test_words_that_are_known_by_themselves_give_what_the_whole_text_gives() -> 
 def test_the_quick_way_to_split_one_line_splits_as_the_general_one() -> None:
     split = 0
     for line in lines("ab1.!?…؟।\"'”’»)] \t\x1c\xa0\u3000-", longest=14, seed=4):
-        general = vectorstore.analyzer._SENTENCE.split(line)
-        assert vectorstore.analyzer._SENTENCE_OF_ONE_LINE.split(line) == general
+        general = vectorstore.analyzer._SENTENCE_BREAK.split(line)
+        assert vectorstore.analyzer._SENTENCE_BREAK_IN_LINE.split(line) == general
         split += len(general) > 1
     assert split > 1000
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vectorstore.filters import matches, parse
-from vectorstore.index.columns import Columns
+from vectorstore.filters import filter_tree, matches_filter
+from vectorstore.index.columns import MetadataColumns
 
 BIG = 2**53
 VALUES: list[Any] = [
@@ -39,8 +39,8 @@ filters = st.recursive(
 )
 
 
-def columns_of(metadata: list[dict[str, Any]]) -> Columns:
-    columns = Columns(("x", "y"))
+def columns_of(metadata: list[dict[str, Any]]) -> MetadataColumns:
+    columns = MetadataColumns(("x", "y"))
     columns.load(metadata)
     return columns
 
@@ -50,9 +50,9 @@ def columns_of(metadata: list[dict[str, Any]]) -> Columns:
 @example([{"x": 10**400}, {"x": 1e308}], {"x": {"$lt": 10**400}})
 @example([{"x": True}, {"x": 1}, {"x": 1.0}], {"x": {"$in": [1]}})
 def test_a_filter_means_what_the_reference_says(metadata: list[dict[str, Any]], where: dict[str, Any]) -> None:
-    mask = columns_of(metadata).mask(parse(where), len(metadata))
+    mask = columns_of(metadata).mask(filter_tree(where), len(metadata))
     assert mask is not None
-    assert mask.tolist() == [matches(where, one) for one in metadata]
+    assert mask.tolist() == [matches_filter(where, one) for one in metadata]
 
 
 @pytest.mark.parametrize("operator", ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$contains"])
@@ -60,15 +60,15 @@ def test_a_filter_means_what_the_reference_says(metadata: list[dict[str, Any]], 
 def test_every_value_answers_every_bound_alike(operator: str, wanted: Any) -> None:
     metadata = [{"x": value} for value in VALUES] + [{}]
     where = {"x": {operator: wanted}}
-    mask = columns_of(metadata).mask(parse(where), len(metadata))
+    mask = columns_of(metadata).mask(filter_tree(where), len(metadata))
     assert mask is not None
-    assert mask.tolist() == [matches(where, one) for one in metadata]
+    assert mask.tolist() == [matches_filter(where, one) for one in metadata]
 
 
 def test_a_field_that_is_not_declared_has_no_answer() -> None:
     columns = columns_of([{"z": 1}])
-    assert columns.mask(parse({"z": 1}), 1) is None
-    assert columns.mask(parse({"$or": [{"x": 1}, {"z": 1}]}), 1) is None
+    assert columns.mask(filter_tree({"z": 1}), 1) is None
+    assert columns.mask(filter_tree({"$or": [{"x": 1}, {"z": 1}]}), 1) is None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -99,9 +99,9 @@ def test_rows_that_come_change_and_go_leave_the_columns_right(seed: int) -> None
         if step % 20 == 0:
             bound = f"t{chance.randrange(3000):05}"
             for where in ({"x": {"$gte": bound}}, {"x": {"$lt": bound}}, {"y": chance.choice(VALUES[:26])}):
-                mask = columns.mask(parse(where), len(held))
+                mask = columns.mask(filter_tree(where), len(held))
                 assert mask is not None
-                assert mask.tolist() == [matches(where, one) for one in held]
+                assert mask.tolist() == [matches_filter(where, one) for one in held]
 
 
 def test_values_that_no_row_has_are_let_go() -> None:
@@ -109,6 +109,6 @@ def test_values_that_no_row_has_are_let_go() -> None:
     for step in range(5000):
         columns.put(0, {"x": step})
     assert len(columns._columns["x"]._values) < 2000
-    mask = columns.mask(parse({"x": 4999}), 1)
+    mask = columns.mask(filter_tree({"x": 4999}), 1)
     assert mask is not None
     assert mask.tolist() == [True]

@@ -126,11 +126,11 @@ def test_a_reader_that_comes_meanwhile_leaves_it_pending(tmp_path: Path) -> None
 
 
 def test_a_writer_in_the_way_is_said(tmp_path: Path) -> None:
-    from vectorstore.sqlite import Database
+    from vectorstore.sqlite import SqliteDatabase
 
     filled(tmp_path / "memory.db").close()
-    store = Database(tmp_path / "memory.db", busy_timeout=0.2)
-    other = Database(tmp_path / "memory.db")
+    store = SqliteDatabase(tmp_path / "memory.db", busy_timeout=0.2)
+    other = SqliteDatabase(tmp_path / "memory.db")
     with other.write() as connection:
         connection.execute("UPDATE namespaces SET revision = revision + 1")
         with pytest.raises(BusyError):

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.index.vectors
-from vectorstore.filters import matches, parse
-from vectorstore.index.namespace_index import Core
+from vectorstore.filters import filter_tree, matches_filter
+from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.types import Metric, Space
 
 METRICS = list(Metric)
@@ -24,9 +24,9 @@ def id_of(key: int) -> str:
 
 def filled(
     vectors: dict[int, np.ndarray | None], metric: Metric, metadata: dict[int, dict[str, Any]] | None = None
-) -> Core:
+) -> NamespaceIndex:
     dimension = next((len(vector) for vector in vectors.values() if vector is not None), DIMENSION)
-    core = Core(space=Space("test", dimension, metric), fields=("kind",))
+    core = NamespaceIndex(space=Space("test", dimension, metric), fields=("kind",))
     core.load_rows(list(vectors), [id_of(key) for key in vectors], [(metadata or {}).get(key, {}) for key in vectors])
     there = {key: vector for key, vector in vectors.items() if vector is not None}
     rows = np.stack(list(there.values())) if there else np.empty((0, dimension), dtype=np.float32)
@@ -51,7 +51,12 @@ def random_vectors(seed: int, keys: range, dimension: int = DIMENSION, missing: 
 
 
 def agrees(
-    core: Core, vectors: dict[int, Any], query: np.ndarray, k: int, metric: Metric, allowed: set[int] | None = None
+    core: NamespaceIndex,
+    vectors: dict[int, Any],
+    query: np.ndarray,
+    k: int,
+    metric: Metric,
+    allowed: set[int] | None = None,
 ) -> bool:
     """Whether the core's answer is that of a plain search, scores up to rounding."""
     mask = None if allowed is None else core.mask_of(np.array(sorted(allowed), dtype=np.int64))
@@ -246,14 +251,14 @@ def test_what_is_written_step_by_step_answers_as_what_is_loaded_at_once(metric: 
             query = draw.integers(1, 5, DIMENSION).astype(np.float32)
             order = chance.sample(list(vectors), len(vectors))
             fresh = filled({key: vectors[key] for key in order}, metric, metadata)
-            node = parse({"kind": chance.randrange(3)})
+            node = filter_tree({"kind": chance.randrange(3)})
             for where in (None, node):
                 masks = [None if where is None else one.mask(where) for one in (core, fresh)]
                 assert core.nearest(query, 9, mask=masks[0]) == fresh.nearest(query, 9, mask=masks[1])
             mask = core.mask(node)
             assert mask is not None
             assert {key for key, passes in zip(core.keys().tolist(), mask, strict=True) if passes} == {
-                key for key, fields in metadata.items() if matches(node, fields)
+                key for key, fields in metadata.items() if matches_filter(node, fields)
             }
     assert len(core) == len(vectors) == len(set(core.keys().tolist()))
 
@@ -282,19 +287,19 @@ def test_loading_rows_again_drops_what_was_there() -> None:
     core.load_terms({}, [])
     core.load_rows([8], ["x"], [{"kind": 1}])
     assert (len(core), core.has_matrix, core.has_terms, core.key_of(id_of(1))) == (1, False, False, None)
-    mask = core.mask(parse({"kind": 1}))
+    mask = core.mask(filter_tree({"kind": 1}))
     assert mask is not None
     assert mask.tolist() == [True]
 
 
 def test_a_filter_on_a_field_that_is_not_declared_is_left_to_the_owner() -> None:
-    assert filled(random_vectors(1, range(1, 5)), Metric.DOT).mask(parse({"other": 1})) is None
+    assert filled(random_vectors(1, range(1, 5)), Metric.DOT).mask(filter_tree({"other": 1})) is None
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_core_keeps_copies_of_what_it_is_given(metric: Metric) -> None:
     rows = np.random.default_rng(1).standard_normal((50, DIMENSION)).astype(np.float32)
-    core = Core(space=Space("test", DIMENSION, metric))
+    core = NamespaceIndex(space=Space("test", DIMENSION, metric))
     core.load_rows(range(50), [id_of(key) for key in range(50)], [{}] * 50)
     core.load_matrix([(range(50), rows)])
     query, vector = rows[0].copy(), rows[1].copy()
@@ -310,7 +315,7 @@ def test_the_core_keeps_copies_of_what_it_is_given(metric: Metric) -> None:
 
 
 def test_parts_that_are_not_loaded_are_not_followed() -> None:
-    core = Core(space=Space("test", 2))
+    core = NamespaceIndex(space=Space("test", 2))
     core.load_rows([1], ["a"], [{}])
     core.put_vector(1, np.ones(2, dtype=np.float32))
     core.put_terms(1, np.array([1], dtype=np.int32), 0, {"w": 1})

@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 from vectorstore import ArgumentError, NewerFile, NotAStore, StorageUnwritable, StoreClosed, UnsupportedError
-from vectorstore.sqlite import Database
-from vectorstore.sqlite.connection import check_version
-from vectorstore.sqlite.files import Birth, create_file
+from vectorstore.sqlite import SqliteDatabase
+from vectorstore.sqlite.connection import check_sqlite_version
+from vectorstore.sqlite.files import FileIdentity, create_database_file
 from vectorstore.types import Finding
 
 
@@ -61,7 +61,7 @@ def mode(path: Path) -> int:
 def test_a_new_file_and_its_folders_are_for_their_owner_alone(tmp_path):
     umask = os.umask(0)
     try:
-        with Database(tmp_path / "a" / "b" / "m.db", components=[Notes()]) as database:
+        with SqliteDatabase(tmp_path / "a" / "b" / "m.db", components=[Notes()]) as database:
             with database.write() as connection:
                 connection.execute("INSERT INTO notes (text) VALUES ('x')")
             folder = tmp_path / "a" / "b"
@@ -73,7 +73,7 @@ def test_a_new_file_and_its_folders_are_for_their_owner_alone(tmp_path):
 
 
 def test_the_file_names_its_program_and_format_from_the_first_moment(tmp_path):
-    create_file(tmp_path / "m.db", [], Birth("identity", "created"), token=os.urandom)
+    create_database_file(tmp_path / "m.db", [], FileIdentity("identity", "created"), token=os.urandom)
     header = (tmp_path / "m.db").read_bytes()[:100]
     assert header[68:72] == b"Mnem"
     assert int.from_bytes(header[60:64]) == 1
@@ -81,21 +81,21 @@ def test_the_file_names_its_program_and_format_from_the_first_moment(tmp_path):
 
 
 def test_nothing_but_the_file_remains_after_closing(tmp_path):
-    Database(tmp_path / "m.db", components=[Notes()]).close()
+    SqliteDatabase(tmp_path / "m.db", components=[Notes()]).close()
     assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
 
 
 def test_the_identity_is_random_and_stays(tmp_path):
-    with Database(tmp_path / "m.db") as one, Database(tmp_path / "n.db") as other:
+    with SqliteDatabase(tmp_path / "m.db") as one, SqliteDatabase(tmp_path / "n.db") as other:
         assert one.identity != other.identity
         first = one.identity
-    with Database(tmp_path / "m.db") as again:
+    with SqliteDatabase(tmp_path / "m.db") as again:
         assert again.identity == first
 
 
 def test_clock_and_token_are_taken_from_the_caller(tmp_path):
     clock = datetime(2020, 2, 3, 4, 5, 6, tzinfo=UTC)
-    with Database(tmp_path / "m.db", clock=lambda: clock, token=lambda n: b"\x07" * n) as database:
+    with SqliteDatabase(tmp_path / "m.db", clock=lambda: clock, token=lambda n: b"\x07" * n) as database:
         assert database.identity == "07" * 16
         with database.read() as connection:
             assert connection.execute("SELECT value FROM file_facts WHERE name = 'created'").fetchall() == [
@@ -115,7 +115,7 @@ def test_every_connection_has_every_setting(tmp_path, way):
         "temp_store": 2,
         "busy_timeout": 3000,
     }
-    with Database(tmp_path / "m.db", busy_timeout=3) as database, getattr(database, way)() as connection:
+    with SqliteDatabase(tmp_path / "m.db", busy_timeout=3) as database, getattr(database, way)() as connection:
         assert {name: connection.pragma(name) for name in wanted} == wanted
         assert connection.execute("SELECT vec_version()").fetchall() == [("v0.1.9",)]
         with pytest.raises(apsw.SQLError, match="not authorized"):
@@ -123,18 +123,18 @@ def test_every_connection_has_every_setting(tmp_path, way):
 
 
 def test_an_old_sqlite_is_refused():
-    check_version(3_052_000, "3.52.0")
+    check_sqlite_version(3_052_000, "3.52.0")
     with pytest.raises(UnsupportedError, match=r"3\.52 or newer"):
-        check_version(3_054_000, "3.51.3")
+        check_sqlite_version(3_054_000, "3.51.3")
     with pytest.raises(UnsupportedError, match=r"3\.52 or newer"):
-        check_version(3_051_003, "3.54.0")
+        check_sqlite_version(3_051_003, "3.54.0")
 
 
 def test_create_false_makes_nothing(tmp_path):
     with pytest.raises(NotAStore, match="there is no such file"):
-        Database(tmp_path / "m.db", create=False)
+        SqliteDatabase(tmp_path / "m.db", create=False)
     with pytest.raises(NotAStore, match="there is no such file"):
-        Database(tmp_path / "sub" / "m.db", read_only=True)
+        SqliteDatabase(tmp_path / "sub" / "m.db", read_only=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -142,7 +142,7 @@ def test_create_false_makes_nothing(tmp_path):
 def test_a_path_that_names_no_file_is_refused(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ArgumentError) as caught:
-        Database(path)
+        SqliteDatabase(path)
     assert caught.value.argument == "path"
     assert list(tmp_path.iterdir()) == []
 
@@ -150,13 +150,13 @@ def test_a_path_that_names_no_file_is_refused(path, tmp_path, monkeypatch):
 @pytest.mark.parametrize("seconds", [-1, True, "1", float("nan"), float("inf"), None])
 def test_a_busy_timeout_that_is_no_time_is_refused(seconds, tmp_path):
     with pytest.raises(ArgumentError, match="busy_timeout"):
-        Database(tmp_path / "m.db", busy_timeout=seconds)
+        SqliteDatabase(tmp_path / "m.db", busy_timeout=seconds)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_relative_path_keeps_its_meaning_when_the_working_folder_changes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with Database("m.db", components=[Notes()]) as database:
+    with SqliteDatabase("m.db", components=[Notes()]) as database:
         monkeypatch.chdir("/")
         with database.write() as connection:
             connection.execute("INSERT INTO notes (text) VALUES ('x')")
@@ -165,15 +165,15 @@ def test_a_relative_path_keeps_its_meaning_when_the_working_folder_changes(tmp_p
 
 def test_names_with_spaces_percent_and_umlauts_are_plain_names(tmp_path):
     name = "file: ä %41?mode=ro#x.db"
-    with Database(tmp_path / name, components=[Notes()]):
+    with SqliteDatabase(tmp_path / name, components=[Notes()]):
         pass
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    with Database(tmp_path / name, read_only=True) as database:
+    with SqliteDatabase(tmp_path / name, read_only=True) as database:
         assert columns(database) == ["key", "text"]
 
 
 def test_a_new_file_comes_with_its_components(tmp_path):
-    with Database(tmp_path / "m.db", components=[Notes()]) as database:
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes()]) as database:
         assert columns(database) == ["key", "text"]
 
 
@@ -181,7 +181,7 @@ def test_attaching_again_is_harmless_and_an_impostor_is_refused(tmp_path):
     class Other(Notes):
         pass
 
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         database.attach(Notes())
         database.attach(Notes())
         with pytest.raises(ArgumentError, match="notes"):
@@ -189,9 +189,9 @@ def test_attaching_again_is_harmless_and_an_impostor_is_refused(tmp_path):
 
 
 def test_an_older_component_is_migrated_from_where_it_is(tmp_path):
-    with Database(tmp_path / "m.db", components=[Notes(m001_notes)]) as database, database.write() as c:
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes(m001_notes)]) as database, database.write() as c:
         c.execute("INSERT INTO notes (text) VALUES ('kept')")
-    with Database(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]) as database:
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]) as database:
         with database.read() as connection:
             assert connection.execute("SELECT text, stars FROM notes").fetchall() == [("kept", 0)]
             versions = connection.execute("SELECT name, version FROM components").fetchall()
@@ -199,16 +199,16 @@ def test_an_older_component_is_migrated_from_where_it_is(tmp_path):
 
 
 def test_a_failing_migration_leaves_the_component_as_it_was(tmp_path):
-    Database(tmp_path / "m.db", components=[Notes()]).close()
+    SqliteDatabase(tmp_path / "m.db", components=[Notes()]).close()
     with pytest.raises(RuntimeError):
-        Database(tmp_path / "m.db", components=[Notes(m001_notes, m002_half)])
-    with Database(tmp_path / "m.db", components=[Notes()]) as database:
+        SqliteDatabase(tmp_path / "m.db", components=[Notes(m001_notes, m002_half)])
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes()]) as database:
         assert columns(database) == ["key", "text"]
 
 
 def test_a_failing_migration_of_a_new_file_leaves_no_file(tmp_path):
     with pytest.raises(RuntimeError):
-        Database(tmp_path / "sub" / "m.db", components=[Notes(m001_notes, m002_half)])
+        SqliteDatabase(tmp_path / "sub" / "m.db", components=[Notes(m001_notes, m002_half)])
     assert list((tmp_path / "sub").iterdir()) == []
 
 
@@ -220,30 +220,30 @@ def test_a_newer_component_is_refused_and_nothing_is_migrated(tmp_path):
         def __init__(self):
             pass
 
-    Database(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]).close()
+    SqliteDatabase(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]).close()
     before = (tmp_path / "m.db").read_bytes()
     with pytest.raises(NewerFile) as caught:
-        Database(tmp_path / "m.db", components=[Early(), Notes()])
+        SqliteDatabase(tmp_path / "m.db", components=[Early(), Notes()])
     assert (caught.value.part, caught.value.found, caught.value.known) == ("notes", 2, 1)
     assert (tmp_path / "m.db").read_bytes() == before
-    with Database(tmp_path / "m.db") as database, pytest.raises(NewerFile):
+    with SqliteDatabase(tmp_path / "m.db") as database, pytest.raises(NewerFile):
         database.attach(Notes())
     assert (tmp_path / "m.db").read_bytes() == before
 
 
 def test_a_migration_by_a_newer_process_is_noticed_at_the_next_call(tmp_path):
-    with Database(tmp_path / "m.db", components=[Notes()]) as old:
-        Database(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]).close()
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes()]) as old:
+        SqliteDatabase(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]).close()
         with pytest.raises(NewerFile), old.read():
             pass
         with pytest.raises(NewerFile), old.write() as connection:
             connection.execute("INSERT INTO notes (text) VALUES ('of the old')")
-    with Database(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]) as new, new.read() as c:
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]) as new, new.read() as c:
         assert c.execute("SELECT count(*) FROM notes").fetchall() == [(0,)]
 
 
 def test_an_attachment_that_is_rolled_back_can_be_made_again(tmp_path):
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         with pytest.raises(RuntimeError), database.write():
             database.attach(Notes())
             database.attach(Notes())
@@ -254,11 +254,11 @@ def test_an_attachment_that_is_rolled_back_can_be_made_again(tmp_path):
 
 
 def test_a_file_that_is_moved_away_or_replaced_is_noticed(tmp_path):
-    with Database(tmp_path / "m.db", components=[Notes()]) as database:
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes()]) as database:
         (tmp_path / "m.db").rename(tmp_path / "elsewhere.db")
         with pytest.raises(NotAStore, match="moved, removed or replaced"), database.write():
             pass
-        Database(tmp_path / "n.db", components=[Notes()]).close()
+        SqliteDatabase(tmp_path / "n.db", components=[Notes()]).close()
         (tmp_path / "n.db").rename(tmp_path / "m.db")
         with pytest.raises(NotAStore, match="moved, removed or replaced"), database.read():
             pass
@@ -267,21 +267,21 @@ def test_a_file_that_is_moved_away_or_replaced_is_noticed(tmp_path):
 
 
 def test_read_only_reads_and_refuses_to_write(tmp_path):
-    Database(tmp_path / "m.db", components=[Notes()]).close()
-    with Database(tmp_path / "m.db", components=[Notes()], read_only=True) as database:
+    SqliteDatabase(tmp_path / "m.db", components=[Notes()]).close()
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes()], read_only=True) as database:
         assert database.read_only
         assert columns(database) == ["key", "text"]
         with pytest.raises(StorageUnwritable), database.write():
             pass
         assert database.finish_erasure()
-    with Database(tmp_path / "m.db", read_only=True) as database, pytest.raises(StorageUnwritable):
+    with SqliteDatabase(tmp_path / "m.db", read_only=True) as database, pytest.raises(StorageUnwritable):
         database.attach(Notes(m001_notes, m002_stars))
 
 
 def test_a_reader_that_is_read_only_sees_what_a_writer_commits(tmp_path):
     with (
-        Database(tmp_path / "m.db", components=[Notes()]) as writer,
-        Database(tmp_path / "m.db", read_only=True) as reader,
+        SqliteDatabase(tmp_path / "m.db", components=[Notes()]) as writer,
+        SqliteDatabase(tmp_path / "m.db", read_only=True) as reader,
     ):
         with writer.write() as connection:
             connection.execute("INSERT INTO notes (text) VALUES ('x')")
@@ -290,7 +290,7 @@ def test_a_reader_that_is_read_only_sees_what_a_writer_commits(tmp_path):
 
 
 def test_after_closing_every_call_says_so(tmp_path):
-    database = Database(tmp_path / "m.db")
+    database = SqliteDatabase(tmp_path / "m.db")
     database.close()
     database.close()
     calls = [

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from vectorstore import ArgumentError, NotAStore
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 
 def at_noon():
@@ -16,7 +16,7 @@ def at_noon():
 
 @pytest.fixture
 def database(tmp_path):
-    with Database(tmp_path / "m.db", clock=at_noon) as opened:
+    with SqliteDatabase(tmp_path / "m.db", clock=at_noon) as opened:
         yield opened
 
 
@@ -25,7 +25,7 @@ def test_a_backup_is_recorded_with_its_place_and_time(database, tmp_path):
     database.backup(tmp_path / "copies" / "a.db")
     assert database.backups() == {str(tmp_path / "copies" / "a.db"): "2026-05-01T12:00:00+00:00"}
     database.close()
-    with Database(tmp_path / "m.db") as again:
+    with SqliteDatabase(tmp_path / "m.db") as again:
         assert list(again.backups()) == [str(tmp_path / "copies" / "a.db")]
 
 
@@ -60,7 +60,7 @@ def test_what_is_no_copy_of_it_is_left(database, tmp_path, stranger):
     if stranger == "text":
         copy.write_text("a letter of mine that happens to stand here")
     elif stranger == "other memory":
-        Database(copy).close()
+        SqliteDatabase(copy).close()
     elif stranger == "link":
         other = tmp_path / "b.db"
         database.backup(other)

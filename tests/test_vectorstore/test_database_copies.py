@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from vectorstore import ArgumentError, DamageError, StorageUnwritable, UnsupportedError
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 from vectorstore.sqlite.salvage import readable_rows
 from vectorstore.types import Finding
 
@@ -73,14 +73,14 @@ def texts(database):
 
 def everything(path):
     """Every row of every table of a file, by table."""
-    with Database(path, create=False) as database, database.read() as connection:
+    with SqliteDatabase(path, create=False) as database, database.read() as connection:
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
         return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables}
 
 
 @pytest.fixture
 def database(tmp_path):
-    with Database(tmp_path / "m.db", components=[Notes()], busy_timeout=300) as opened:
+    with SqliteDatabase(tmp_path / "m.db", components=[Notes()], busy_timeout=300) as opened:
         add(opened, *(f"note {i:05} " + "x" * 300 for i in range(400)))
         yield opened
 
@@ -94,7 +94,7 @@ def test_a_backup_is_complete_and_for_its_owner_alone(database, tmp_path):
     copy = tmp_path / "sub" / "b.db"
     assert [path.name for path in copy.parent.iterdir()] == ["b.db"]
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    with Database(copy, components=[Notes()], create=False) as opened:
+    with SqliteDatabase(copy, components=[Notes()], create=False) as opened:
         assert opened.identity == database.identity
         assert opened.verify() == []
         with opened.read() as connection:
@@ -124,7 +124,7 @@ def test_a_backup_holds_what_is_only_in_the_log_and_nothing_uncommitted(database
         leave.set()
         thread.join()
     assert list(database.backups()) == [str(tmp_path / "b.db")]  # recorded with the commit that was under way
-    with Database(tmp_path / "b.db", create=False) as copy:
+    with SqliteDatabase(tmp_path / "b.db", create=False) as copy:
         assert texts(copy)[-1] == "committed"
 
 
@@ -148,7 +148,7 @@ def test_a_backup_while_others_write_is_one_state(database, tmp_path):
         thread.join()
     sizes = []
     for i in range(5):
-        with Database(tmp_path / f"b{i}.db", components=[Notes()], create=False) as copy:
+        with SqliteDatabase(tmp_path / f"b{i}.db", components=[Notes()], create=False) as copy:
             assert copy.verify() == []
             sizes.append(len(texts(copy)))
     assert sizes == sorted(sizes)
@@ -238,7 +238,7 @@ def test_a_damaged_index_is_named_and_rebuilt(database, tmp_path):
     sql = "CREATE INDEX notes_by_text ON notes (substr(text, 2, 12))"
     connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'notes_by_text'", (sql,))
     connection.close()
-    with Database(database.path, components=[Notes()]) as again:
+    with SqliteDatabase(database.path, components=[Notes()]) as again:
         assert {finding.part for finding in again.verify()} == {"pages"}
         again.rebuild()
         assert again.verify() == []
@@ -259,13 +259,13 @@ def test_damaged_pages_are_named_and_every_other_row_is_salvaged(database, tmp_p
         lost |= {text for text in expected if text.encode() in before}
         overwrite(database.path, page, rng.randbytes(4096))
     damaged_bytes = database.path.read_bytes()
-    with Database(database.path, components=[Notes()], read_only=True) as again:
+    with SqliteDatabase(database.path, components=[Notes()], read_only=True) as again:
         with pytest.raises(DamageError):
             texts(again)
         assert {"pages", "notes"} <= {finding.part for finding in again.verify()}
         assert again.salvage(tmp_path / "saved.db") == len(expected) - len(lost)
     assert database.path.read_bytes() == damaged_bytes
-    with Database(tmp_path / "saved.db", components=[Notes()], create=False) as saved:
+    with SqliteDatabase(tmp_path / "saved.db", components=[Notes()], create=False) as saved:
         assert texts(saved) == [text for text in expected if text not in lost]
         assert saved.verify() == []
         assert saved.identity == database.identity
@@ -275,21 +275,21 @@ def test_damaged_pages_are_named_and_every_other_row_is_salvaged(database, tmp_p
 def test_a_backup_of_a_damaged_file_is_refused_and_leaves_nothing(database, tmp_path):
     database.close()
     overwrite(database.path, pages_of(database.path, "notes")[5], b"\xff" * 4096)
-    with Database(database.path, components=[Notes()]) as again, pytest.raises(DamageError):
+    with SqliteDatabase(database.path, components=[Notes()]) as again, pytest.raises(DamageError):
         again.backup(tmp_path / "b.db")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.db"]
 
 
 def test_salvage_of_a_whole_file_saves_all(database, tmp_path):
     assert database.salvage(tmp_path / "s.db") == 400
-    with Database(tmp_path / "s.db", components=[Notes()], create=False) as saved:
+    with SqliteDatabase(tmp_path / "s.db", components=[Notes()], create=False) as saved:
         assert texts(saved) == texts(database)
         assert stat.S_IMODE(saved.path.stat().st_mode) == 0o600
 
 
 def test_salvage_refuses_to_leave_a_part_behind_in_silence(database, tmp_path):
     database.close()
-    with Database(database.path) as stranger, pytest.raises(UnsupportedError, match="notes"):
+    with SqliteDatabase(database.path) as stranger, pytest.raises(UnsupportedError, match="notes"):
         stranger.salvage(tmp_path / "s.db")
     assert not (tmp_path / "s.db").exists()
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from vectorstore import ArgumentError, UnsupportedError
-from vectorstore.sqlite import Database, secure_delete
+from vectorstore.sqlite import SqliteDatabase, secure_delete
 
 SECRET = b"the canary sings at four"
 
 
 @pytest.fixture
 def database(tmp_path):
-    with Database(tmp_path / "m.db", busy_timeout=300) as opened:
+    with SqliteDatabase(tmp_path / "m.db", busy_timeout=300) as opened:
         with opened.write() as connection:
             connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
             for i in range(200):
@@ -100,7 +100,7 @@ def test_with_a_reader_it_is_gone_when_that_one_leaves(database, tmp_path):
 
 
 def test_with_a_reader_of_another_it_is_gone_when_something_is_read_here(database, tmp_path):
-    with Database(database.path) as other:
+    with SqliteDatabase(database.path) as other:
         with reader_elsewhere(other):
             forget(database)
         with database.read() as connection:
@@ -109,7 +109,7 @@ def test_with_a_reader_of_another_it_is_gone_when_something_is_read_here(databas
 
 
 def test_with_a_reader_it_is_gone_when_asked_again(database, tmp_path):
-    with Database(database.path) as other:
+    with SqliteDatabase(database.path) as other:
         with reader_elsewhere(other):
             forget(database)
         assert database.finish_erasure()
@@ -117,12 +117,12 @@ def test_with_a_reader_it_is_gone_when_asked_again(database, tmp_path):
 
 
 def test_the_mark_survives_and_opening_finishes(database, tmp_path):
-    with Database(database.path) as other, reader_elsewhere(other):
+    with SqliteDatabase(database.path) as other, reader_elsewhere(other):
         forget(database)
         database.close()
-        with Database(database.path) as again:
+        with SqliteDatabase(database.path) as again:
             assert again.pending_erasure(), "a reader of another database object is still there"
-    with Database(database.path) as again:
+    with SqliteDatabase(database.path) as again:
         assert not again.pending_erasure()
         assert traces(tmp_path) == 0
 
@@ -167,20 +167,20 @@ def test_a_mark_belongs_to_the_present_write(database):
 
 
 def test_a_mark_set_by_another_meanwhile_is_not_taken_away(database, monkeypatch):
-    truncated = secure_delete.emptied_log
-    with Database(database.path) as other:
+    truncated = secure_delete.truncate_log
+    with SqliteDatabase(database.path) as other:
 
         def marked_in_between(connection):
             done = truncated(connection)
             with other.write() as writing:
-                secure_delete.set_mark(writing, "another's")
-                monkeypatch.setattr(secure_delete, "emptied_log", lambda connection: False)
+                secure_delete.set_erasure_mark(writing, "another's")
+                monkeypatch.setattr(secure_delete, "truncate_log", lambda connection: False)
             return done
 
-        monkeypatch.setattr(secure_delete, "emptied_log", marked_in_between)
+        monkeypatch.setattr(secure_delete, "truncate_log", marked_in_between)
         forget(database)
         assert database.pending_erasure()
-        monkeypatch.setattr(secure_delete, "emptied_log", truncated)
+        monkeypatch.setattr(secure_delete, "truncate_log", truncated)
         assert database.finish_erasure()
 
 

@@ -22,8 +22,8 @@ from vectorstore import (
     StorageUnwritable,
     UnsupportedError,
 )
-from vectorstore.sqlite import Database, migrations
-from vectorstore.sqlite.migrations import drop_copy
+from vectorstore.sqlite import SqliteDatabase, migrations
+from vectorstore.sqlite.migrations import drop_copy_records
 from vectorstore.types import Finding
 
 
@@ -75,14 +75,14 @@ def path(tmp_path):
 
 
 def filled(path, *components):
-    with Database(path, components=components, clock=at_noon) as database, database.write() as connection:
+    with SqliteDatabase(path, components=components, clock=at_noon) as database, database.write() as connection:
         for component in components:
             connection.execute(f"INSERT INTO {component.name} (text) VALUES ('a note')")
     return path
 
 
 def opened(path, *components, **options):
-    return Database(path, components=components or (Notes(m002_louder),), clock=at_noon, **options)
+    return SqliteDatabase(path, components=components or (Notes(m002_louder),), clock=at_noon, **options)
 
 
 def texts(path, table="notes"):
@@ -195,7 +195,7 @@ def test_a_copy_that_stays_is_removed_on_request(path):
 
 
 def test_a_large_file_is_verified_only_when_it_is_asked_for(path, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFIED_AT_ONCE", path.stat().st_size - 1)
+    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", path.stat().st_size - 1)
     with opened(path) as database, database.write():
         pass
     with opened(path) as database:
@@ -206,7 +206,7 @@ def test_a_large_file_is_verified_only_when_it_is_asked_for(path, monkeypatch):
 
 def test_a_copy_waits_until_the_part_that_was_migrated_is_attached(path):
     opened(path, Notes(m002_louder, wrong=WRONG)).close()
-    with Database(path) as database:
+    with SqliteDatabase(path) as database:
         assert database.verify() == []
         assert beside(path) == [COPY]
         database.attach(Notes(m002_louder))
@@ -240,7 +240,7 @@ def test_parts_migrated_one_after_another_share_the_copy_from_before_all(tmp_pat
 
 @pytest.mark.parametrize("writer", ["this", "another"])
 def test_a_part_migrated_after_something_was_written_has_a_copy_of_its_own(tmp_path, writer, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFIED_AT_ONCE", 0)
+    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
     path = filled(tmp_path / "m.db", Notes(), Notes(name="tasks"))
     with opened(path) as database:
         other = opened(path) if writer == "another" else database
@@ -274,7 +274,7 @@ def test_a_file_that_can_only_be_read_is_neither_migrated_nor_copied(path):
 
 
 def test_reading_only_leaves_a_copy_that_waits(path, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFIED_AT_ONCE", 0)
+    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
     opened(path).close()
     monkeypatch.undo()
     with opened(path, read_only=True) as database:
@@ -284,7 +284,7 @@ def test_reading_only_leaves_a_copy_that_waits(path, monkeypatch):
 
 
 def test_inside_a_write_an_older_part_is_refused_since_it_could_not_be_copied(path):
-    with Database(path) as database:
+    with SqliteDatabase(path) as database:
         with pytest.raises(UnsupportedError, match="outside of write"), database.write():
             database.attach(Notes(m002_louder))
         assert beside(path) == []
@@ -311,7 +311,7 @@ def test_a_damaged_file_is_not_migrated(path):
 
 
 def test_no_room_for_the_copy_is_said_with_the_way_on_and_changes_nothing(path, monkeypatch):
-    monkeypatch.setattr(migrations, "back_up", full)
+    monkeypatch.setattr(migrations, "write_backup", full)
     with pytest.raises(StorageFull, match="migrate_without_copy"):
         opened(path)
     assert beside(path) == []
@@ -322,14 +322,14 @@ def test_no_room_for_the_copy_is_said_with_the_way_on_and_changes_nothing(path, 
 
 def test_where_there_is_no_room_at_all_nothing_of_the_disk_is_used_up(path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=path.stat().st_size - 1))
-    monkeypatch.setattr(migrations, "back_up", lambda *_, **__: pytest.fail("it was tried"))
+    monkeypatch.setattr(migrations, "write_backup", lambda *_, **__: pytest.fail("it was tried"))
     with pytest.raises(StorageFull, match="no room for a copy of"):
         opened(path)
 
 
 def test_what_is_let_go_without_a_copy_is_migrated_and_that_is_recorded(path, monkeypatch):
-    monkeypatch.setattr(migrations, "back_up", full)
-    with Database(path, clock=at_noon) as database:
+    monkeypatch.setattr(migrations, "write_backup", full)
+    with SqliteDatabase(path, clock=at_noon) as database:
         database.migrate_without_copy()
     with opened(path) as database:
         assert texts(path) == ["A NOTE"]
@@ -340,7 +340,7 @@ def test_what_is_let_go_without_a_copy_is_migrated_and_that_is_recorded(path, mo
 
 
 def test_that_permission_is_for_the_present_versions_alone(path):
-    with Database(path) as database:
+    with SqliteDatabase(path) as database:
         database.migrate_without_copy()
     opened(path).close()
     with opened(path, Notes(m002_louder, m002_louder)):
@@ -365,13 +365,13 @@ def test_a_file_or_link_of_that_name_is_left_and_another_name_taken(path, tmp_pa
 
 
 def test_what_comes_to_stand_there_meanwhile_is_not_overwritten(path, monkeypatch):
-    real = migrations.back_up
+    real = migrations.write_backup
 
     def raced(source, target, **options):
         target.write_text("mine")
         real(source, target, **options)
 
-    monkeypatch.setattr(migrations, "back_up", raced)
+    monkeypatch.setattr(migrations, "write_backup", raced)
     with pytest.raises(StorageUnwritable, match="came to stand"):
         opened(path)
     assert path.with_name(COPY).read_text() == "mine"
@@ -410,13 +410,13 @@ def test_a_copy_that_is_put_to_use_as_a_memory_is_no_copy_any_more(path):
 
 
 def test_a_copy_that_is_open_elsewhere_is_left(path):
-    with opened(path) as database, Database(path.with_name(COPY), read_only=True), database.write():
+    with opened(path) as database, SqliteDatabase(path.with_name(COPY), read_only=True), database.write():
         assert path.with_name(COPY).exists()
 
 
 @pytest.mark.parametrize("way", ["copied", "moved"])
 def test_a_file_that_was_copied_or_moved_removes_nothing_of_the_others_by_itself(path, tmp_path, way, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFIED_AT_ONCE", 0)
+    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
     opened(path).close()
     monkeypatch.undo()
     (shutil.copy if way == "copied" else shutil.move)(path, tmp_path / "n.db")
@@ -427,7 +427,7 @@ def test_a_file_that_was_copied_or_moved_removes_nothing_of_the_others_by_itself
 
 
 def test_a_record_that_cannot_be_read_leaves_a_backup_as_any_other(path, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFIED_AT_ONCE", 0)
+    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
     opened(path).close()
     for value in ("", "[]", "{}", '{"parts": {"notes": 1}, "state": "made", "of": "", "private": ""}', "null"):
         with opened(path) as database:
@@ -465,8 +465,8 @@ def test_a_long_name_of_the_file_leaves_room_for_that_of_the_copy(tmp_path):
 
 
 def test_two_that_open_at_once_make_one_copy(path, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFIED_AT_ONCE", 0)
-    real, made, both = migrations.back_up, [], threading.Barrier(2)
+    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
+    real, made, both = migrations.write_backup, [], threading.Barrier(2)
 
     def counted(source, target, **options):
         made.append(target)
@@ -476,7 +476,7 @@ def test_two_that_open_at_once_make_one_copy(path, monkeypatch):
         both.wait()
         opened(path).close()
 
-    monkeypatch.setattr(migrations, "back_up", counted)
+    monkeypatch.setattr(migrations, "write_backup", counted)
     threads = [threading.Thread(target=open_it) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -495,7 +495,7 @@ def test_a_record_that_another_process_took_for_left_over_is_made_again(path, mo
     def raced(self, connection, component, copy):
         if copy is not None and len(cleared) < times:
             cleared.append(copy.path)
-            drop_copy(connection, copy.path)  # as what another one opens the file with would have done
+            drop_copy_records(connection, copy.path)  # as what another one opens the file with would have done
         return real(self, connection, component, copy)
 
     monkeypatch.setattr(migrations.Migrator, "_migrated", raced)
@@ -511,14 +511,14 @@ def test_a_record_that_another_process_took_for_left_over_is_made_again(path, mo
 
 def test_removing_backups_waits_until_the_copy_is_made(path, monkeypatch):
     older = opened(path, Notes(), busy_timeout=0.0)
-    real = migrations.back_up
+    real = migrations.write_backup
 
     def asked(source, target, **options):
         with pytest.raises(BusyError):
             older.remove_backup(str(target))
         real(source, target, **options)
 
-    monkeypatch.setattr(migrations, "back_up", asked)
+    monkeypatch.setattr(migrations, "write_backup", asked)
     with opened(path) as database:
         with pytest.raises(NewerFile):
             older.remove_backup(str(path.with_name(COPY)))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from vectorstore import ForkedError
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,7 +55,7 @@ def run(program: str, path: Path, *arguments: str) -> str:
 
 
 def count(path: Path) -> int:
-    with Database(path, create=False) as database, database.read() as connection:
+    with SqliteDatabase(path, create=False) as database, database.read() as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         return connection.execute("SELECT count(*) FROM t").fetchall()[0][0]
 
@@ -103,7 +103,7 @@ for line in sys.stdin:
     with database.read() as connection:
         print(connection.execute("SELECT count(*) FROM t").fetchall()[0][0], flush=True)
 """
-    with Database(tmp_path / "m.db") as database:
+    with SqliteDatabase(tmp_path / "m.db") as database:
         with database.write() as connection:
             connection.execute("CREATE TABLE t (a)")
         reader = start(program, tmp_path / "m.db")
@@ -158,7 +158,7 @@ Database(path, components=[Rows()])
         process.communicate(timeout=300)
         assert process.returncode == -signal.SIGKILL
         assert path.exists() == (step == "flush_folder")
-        with Database(path) as database:
+        with SqliteDatabase(path) as database:
             assert database.verify() == []
 
 

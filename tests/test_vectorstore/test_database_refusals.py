@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from vectorstore import DamageError, NewerFile, NotAStore, StorageUnwritable
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,7 +60,7 @@ def log_without_file(path: Path) -> None:
 
 
 def link_to_a_file(path: Path) -> None:
-    Database(path.with_name("real.db")).close()
+    SqliteDatabase(path.with_name("real.db")).close()
     path.symlink_to("real.db")
 
 
@@ -122,32 +122,32 @@ def test_it_is_refused_untouched(make, options, tmp_path):
     make(path)
     before = state(tmp_path)
     with pytest.raises(NotAStore, match=REFUSED[make]) as caught:
-        Database(path, **options)
+        SqliteDatabase(path, **options)
     assert caught.value.path == str(path)
     assert state(tmp_path) == before
 
 
 def test_a_device_is_refused():
     with pytest.raises(NotAStore, match="a device"):
-        Database("/dev/zero")
+        SqliteDatabase("/dev/zero")
 
 
 def test_a_newer_format_is_refused_untouched(tmp_path):
     path = tmp_path / "m.db"
-    Database(path).close()
+    SqliteDatabase(path).close()
     connection = apsw.Connection(str(path))
     connection.pragma("user_version", 9)
     connection.close()
     before = state(tmp_path)
     with pytest.raises(NewerFile) as caught:
-        Database(path)
+        SqliteDatabase(path)
     assert (caught.value.found, caught.value.known) == (9, 1)
     assert state(tmp_path) == before
 
 
 def test_a_newer_format_that_stands_in_the_log_only_is_refused_untouched(tmp_path):
     path = tmp_path / "m.db"
-    Database(path).close()
+    SqliteDatabase(path).close()
     connection = apsw.Connection(str(path))
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     connection.pragma("user_version", 9)
@@ -155,32 +155,32 @@ def test_a_newer_format_that_stands_in_the_log_only_is_refused_untouched(tmp_pat
     before = state(tmp_path)
     assert before["m.db-wal"]
     with pytest.raises(NewerFile):
-        Database(path)
+        SqliteDatabase(path)
     after = state(tmp_path)
     assert (after["m.db"], after["m.db-wal"]) == (before["m.db"], before["m.db-wal"])
 
 
 def test_a_header_that_is_ours_over_a_damaged_page_is_named_as_damage(tmp_path):
     path = tmp_path / "m.db"
-    Database(path).close()
+    SqliteDatabase(path).close()
     data = bytearray(path.read_bytes())
     data[100:4096] = os.urandom(3996)
     path.write_bytes(data)
     with pytest.raises(DamageError, match=r"m\.db"):
-        Database(path)
+        SqliteDatabase(path)
     assert path.read_bytes() == data
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageUnwritable):
-        Database(tmp_path / "file" / "m.db")
+        SqliteDatabase(tmp_path / "file" / "m.db")
 
 
 def test_a_link_among_the_folders_is_followed(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    with Database(tmp_path / "link" / "m.db") as database:
+    with SqliteDatabase(tmp_path / "link" / "m.db") as database:
         assert database.path == tmp_path / "real" / "m.db"
 
 
@@ -231,7 +231,7 @@ def protected():
         pytest.skip("no folder that another user may enter")
     folder = Path(tempfile.mkdtemp(dir=place))
     path = folder / "m.db"
-    with Database(path) as database, database.write() as connection:
+    with SqliteDatabase(path) as database, database.write() as connection:
         connection.execute("CREATE TABLE t (a)")
         connection.execute("INSERT INTO t VALUES (1)")
     path.chmod(0o444)
@@ -261,7 +261,7 @@ def test_a_writable_file_in_a_read_only_folder_is_read(protected):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user who writes")
 def test_a_reader_without_rights_sees_what_the_owner_writes_meanwhile(protected):
     protected.chmod(0o644)
-    with Database(protected) as owner:
+    with SqliteDatabase(protected) as owner:
         with owner.write() as connection:
             connection.execute("INSERT INTO t VALUES (2)")
         assert as_somebody_else(READ_AND_WRITE, protected).splitlines()[0] == "[(1,), (2,)] True"
@@ -292,7 +292,7 @@ except StorageUnwritable as error:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user who writes")
 def test_a_folder_in_which_an_older_file_cannot_be_copied_is_named_with_the_way_on(protected):
     protected.chmod(0o666)
-    with Database(protected) as owner:
+    with SqliteDatabase(protected) as owner:
         with owner.write() as connection:
             connection.execute("INSERT INTO components VALUES ('part', 1)")
         for beside in protected.parent.iterdir():

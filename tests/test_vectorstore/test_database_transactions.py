@@ -11,12 +11,12 @@ import apsw
 import pytest
 
 from vectorstore import ArgumentError, BusyError, StoreClosed, UnsupportedError, VectorStoreError
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 
 @pytest.fixture
 def database(tmp_path):
-    with Database(tmp_path / "m.db", busy_timeout=300) as opened:
+    with SqliteDatabase(tmp_path / "m.db", busy_timeout=300) as opened:
         with opened.write() as connection:
             connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
         yield opened
@@ -53,7 +53,7 @@ def test_a_write_is_there_for_the_next_read_and_after_reopening(database):
     put(database, 1, 2)
     assert values(database) == [1, 2]
     database.close()
-    with Database(database.path) as again:
+    with SqliteDatabase(database.path) as again:
         assert values(again) == [1, 2]
 
 
@@ -233,7 +233,7 @@ def test_on_commit_outside_a_write_is_refused(database):
 
 
 def test_another_process_that_writes_too_long_is_named_busy(database):
-    other = Database(database.path, busy_timeout=0)
+    other = SqliteDatabase(database.path, busy_timeout=0)
     with database.write(), pytest.raises(BusyError), other.write():
         pass
     put(other, 1)
@@ -242,7 +242,7 @@ def test_another_process_that_writes_too_long_is_named_busy(database):
 
 
 def test_another_thread_that_writes_too_long_is_named_busy(tmp_path):
-    with Database(tmp_path / "m.db", busy_timeout=0.01) as database, database.write():
+    with SqliteDatabase(tmp_path / "m.db", busy_timeout=0.01) as database, database.write():
         assert isinstance(in_thread(database.write().__enter__), BusyError)
 
 
@@ -327,7 +327,7 @@ def test_closing_under_load_lets_nothing_be_half_done(database):
     for thread in threads:
         thread.join()
     assert [type(error) for _, _, error in outcomes] == [StoreClosed] * 6
-    with Database(database.path) as again:
+    with SqliteDatabase(database.path) as again:
         there = set(values(again))
         for number, last, _ in outcomes:
             for i in range(1, last):
@@ -343,7 +343,7 @@ def test_closing_inside_a_block_takes_effect_when_it_ends(database, tmp_path):
     with pytest.raises(StoreClosed):
         values(database)
     assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
-    with Database(database.path) as again:
+    with SqliteDatabase(database.path) as again:
         assert values(again) == [1]
 
 
@@ -368,7 +368,7 @@ def test_closing_waits_for_a_reader(database, tmp_path):
 
 
 def test_closing_waits_for_a_reader_no_longer_than_the_busy_timeout(tmp_path):
-    database = Database(tmp_path / "m.db", busy_timeout=0.05)
+    database = SqliteDatabase(tmp_path / "m.db", busy_timeout=0.05)
     entered, leave = threading.Event(), threading.Event()
 
     def read():

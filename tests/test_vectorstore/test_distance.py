@@ -11,10 +11,10 @@ from vectorstore.distance import (
     as_vector,
     as_vectors,
     exact_scores,
-    normalised,
-    norms,
-    prepare,
+    prepare_rows,
     rounding_bound,
+    row_norms,
+    unit_length_rows,
 )
 from vectorstore.errors import ArgumentError, DimensionError
 from vectorstore.types import Metric
@@ -117,18 +117,18 @@ def test_a_batch_is_checked_like_its_vectors() -> None:
 @pytest.mark.parametrize("dimension", [1, 2, 7, 8, 127, 384, 1025])
 def test_normalising_a_row_does_not_depend_on_its_neighbours(dimension: int) -> None:
     rows = some_rows(700, dimension) * np.float32(3)
-    together = normalised(rows)
-    assert np.abs(norms(together) - 1).max() < 1e-6
+    together = unit_length_rows(rows)
+    assert np.abs(row_norms(together) - 1).max() < 1e-6
     for at in (0, 1, 511, 512, 699):
-        assert normalised(rows[at : at + 1])[0].tobytes() == together[at].tobytes()
+        assert unit_length_rows(rows[at : at + 1])[0].tobytes() == together[at].tobytes()
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dimension", [1, 2, 3, 8, 9, 100, 129, 384, 1000, 9001])
 def test_a_score_is_the_same_to_the_last_bit_wherever_its_row_stands(metric: Metric, dimension: int) -> None:
     count = 1100 if dimension < 500 else 40
-    rows = prepare(some_rows(count, dimension, seed=dimension), metric)
-    query = prepare(some_rows(1, dimension, seed=1), metric)[0]
+    rows = prepare_rows(some_rows(count, dimension, seed=dimension), metric)
+    query = prepare_rows(some_rows(1, dimension, seed=1), metric)[0]
     expected = exact_scores(rows, query, metric)
     for start, stop, step in ((0, 1, 1), (1, count, 1), (3, 20, 4), (count - 1, count, 1), (0, count, 7)):
         part = slice(start, stop, step)
@@ -145,7 +145,7 @@ def test_a_score_is_the_same_to_the_last_bit_wherever_its_row_stands(metric: Met
 @pytest.mark.parametrize("metric", METRICS)
 def test_scores_are_those_of_plain_arithmetic(metric: Metric) -> None:
     rows, query = some_rows(50, 33), some_rows(1, 33, seed=8)[0]
-    scores = exact_scores(prepare(rows, metric), prepare(query[np.newaxis], metric)[0], metric)
+    scores = exact_scores(prepare_rows(rows, metric), prepare_rows(query[np.newaxis], metric)[0], metric)
     for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
         pairs = list(zip(row, query.tolist(), strict=True))
         dot = math.fsum(x * y for x, y in pairs)
@@ -159,7 +159,7 @@ def test_scores_are_those_of_plain_arithmetic(metric: Metric) -> None:
 
 def test_cosine_stays_between_minus_one_and_one() -> None:
     rows = some_rows(2000, 5)
-    prepared = prepare(rows, Metric.COSINE)
+    prepared = prepare_rows(rows, Metric.COSINE)
     own = np.concatenate([exact_scores(prepared[i : i + 1], prepared[i], Metric.COSINE) for i in range(2000)])
     assert own.max() <= 1.0
     assert exact_scores(-prepared[:1], prepared[0], Metric.COSINE)[0] >= -1.0
@@ -187,14 +187,14 @@ def test_scores_of_the_largest_numbers_are_finite() -> None:
 )
 def test_a_float32_product_stays_within_the_bound(seed: int, metric: Metric, dimension: int, scale: float) -> None:
     random = np.random.default_rng(seed)
-    rows = prepare((random.standard_normal((20, dimension)) * scale).astype(np.float32), metric)
-    query = prepare((random.standard_normal((1, dimension)) * scale).astype(np.float32), metric)[0]
-    length = float(norms(query[np.newaxis])[0])
-    bound = rounding_bound(dimension, metric, float(norms(rows).max()), length)
+    rows = prepare_rows((random.standard_normal((20, dimension)) * scale).astype(np.float32), metric)
+    query = prepare_rows((random.standard_normal((1, dimension)) * scale).astype(np.float32), metric)[0]
+    length = float(row_norms(query[np.newaxis])[0])
+    bound = rounding_bound(dimension, metric, float(row_norms(rows).max()), length)
     product = (rows @ query).astype(np.float64)
     exact = rows.astype(np.float64) @ query.astype(np.float64)
     if metric is Metric.L2:
-        squares = np.square(norms(rows))
+        squares = np.square(row_norms(rows))
         product = (2 * (rows @ query) - squares.astype(np.float32)).astype(np.float64)
         exact = 2 * exact - squares
     assert np.abs(product - exact).max() <= bound

@@ -34,15 +34,15 @@ ENGINES = ("numpy", "sqlite")
 @pytest.fixture
 def few_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bits are used for any number of rows and any k, so that small stores go through them."""
-    monkeypatch.setattr(vectorstore.index.vectors, "FAST_ROWS", 0)
-    monkeypatch.setattr(vectorstore.index.vectors, "KEPT_MOST", np.inf)
+    monkeypatch.setattr(vectorstore.index.vectors, "QUANTIZED_FROM_ROWS", 0)
+    monkeypatch.setattr(vectorstore.index.vectors, "SHORTLIST_LARGEST_SHARE", np.inf)
 
 
 @pytest.fixture
 def lossy(few_rows_too: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """So few rows are kept that the true nearest are often lost."""
-    monkeypatch.setattr(vectorstore.index.vectors, "KEPT_LEAST", 20)
-    monkeypatch.setattr(vectorstore.index.vectors, "KEPT_EACH", 2)
+    monkeypatch.setattr(vectorstore.index.vectors, "SHORTLIST_LEAST", 20)
+    monkeypatch.setattr(vectorstore.index.vectors, "SHORTLIST_PER_MATCH", 2)
 
 
 def clustered(rows: int = ROWS, seed: int = 1) -> np.ndarray:
@@ -210,10 +210,10 @@ def test_of_few_rows_many_k_and_many_questions_it_is_exact(
     assert many == true
     single = [[(m.entry.id, m.score) for m in store.search(query, 15)] for query in questions]
     assert single != true
-    monkeypatch.setattr(vectorstore.index.vectors, "FAST_ROWS", ROWS // 2)
+    monkeypatch.setattr(vectorstore.index.vectors, "QUANTIZED_FROM_ROWS", ROWS // 2)
     filtered = [[(m.entry.id, m.score) for m in store.search(q, 15, where={"kind": "a"})] for q in questions]
     assert filtered == thirds
-    monkeypatch.setattr(vectorstore.index.vectors, "KEPT_MOST", 0.009)
+    monkeypatch.setattr(vectorstore.index.vectors, "SHORTLIST_LARGEST_SHARE", 0.009)
     assert [[(m.entry.id, m.score) for m in store.search(query, 15)] for query in questions] == true
     store.close()
 

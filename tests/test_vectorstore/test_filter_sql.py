@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vectorstore.filters import LEAVES, matches, parse
-from vectorstore.sqlite.filter_sql import INLINE_LIMIT, NODES_LIMIT, register, to_sql
+from vectorstore.filters import LEAF_OPERATORS, filter_tree, matches_filter
+from vectorstore.sqlite.filter_sql import SQL_NODES_LIMIT, SQL_VALUES_LIMIT, filter_to_sql, register_filter_function
 
 FIELDS = [
     "a",
@@ -76,14 +76,14 @@ askable = fields.filter(lambda name: not name.startswith("$"))
 @pytest.fixture(scope="module")
 def connection() -> Iterator[apsw.Connection]:
     connection = apsw.Connection(":memory:")
-    register(connection)
+    register_filter_function(connection)
     connection.execute("CREATE TABLE entries (metadata TEXT NOT NULL) STRICT")
     yield connection
     connection.close()
 
 
 def in_sql(connection: apsw.Connection, where: object, metadata: object) -> object:
-    condition, bound = to_sql(parse(where))
+    condition, bound = filter_to_sql(filter_tree(where))
     text = json.dumps(metadata, ensure_ascii=False, sort_keys=True, allow_nan=False)
     connection.execute("DELETE FROM entries")
     connection.execute("INSERT INTO entries VALUES (?)", (text,))
@@ -96,11 +96,12 @@ def leaf(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object
         "$ne": known,
         "$contains": known,
         "$exists": st.booleans(),
-        "$in": st.lists(known, max_size=3) | st.lists(known, min_size=INLINE_LIMIT + 1, max_size=INLINE_LIMIT + 3),
+        "$in": st.lists(known, max_size=3)
+        | st.lists(known, min_size=SQL_VALUES_LIMIT + 1, max_size=SQL_VALUES_LIMIT + 3),
         "$nin": st.lists(known, max_size=3),
     }
     ordered = known.filter(lambda value: isinstance(value, (int, float, str)) and not isinstance(value, bool))
-    return st.sampled_from(LEAVES).flatmap(
+    return st.sampled_from(LEAF_OPERATORS).flatmap(
         lambda operator: st.builds(lambda value: {operator: value}, wanted.get(operator, ordered | numbers))
     )
 
@@ -127,17 +128,17 @@ def test_a_random_filter_means_the_same_in_sql(
     there = [value for held in metadata.values() for value in (held if isinstance(held, list) else [held])]
     known = st.sampled_from([*there, *metadata.values()]) | values if metadata else values
     where = data.draw(tree(known))
-    assert in_sql(connection, where, metadata) == int(matches(where, metadata))
+    assert in_sql(connection, where, metadata) == int(matches_filter(where, metadata))
 
 
 @settings(max_examples=250, deadline=None)
-@given(held=values, operator=st.sampled_from(LEAVES), field=askable, data=st.data())
+@given(held=values, operator=st.sampled_from(LEAF_OPERATORS), field=askable, data=st.data())
 def test_a_random_leaf_means_the_same_in_sql(
     connection: apsw.Connection, held: object, operator: str, field: str, data: st.DataObject
 ) -> None:
     near = st.just(held) | st.sampled_from(held if isinstance(held, list) and held else [held]) | scalars
     where = {field: data.draw(leaf(near))}
-    assert in_sql(connection, where, {field: held}) == int(matches(where, {field: held}))
+    assert in_sql(connection, where, {field: held}) == int(matches_filter(where, {field: held}))
 
 
 def test_all_pairs_of_edge_numbers_compare_exactly(connection: apsw.Connection) -> None:
@@ -146,7 +147,7 @@ def test_all_pairs_of_edge_numbers_compare_exactly(connection: apsw.Connection) 
         for wanted in EDGES:
             for operator in ("$eq", "$gt", "$gte", "$lt", "$lte"):
                 where = {"a": {operator: wanted}}
-                if in_sql(connection, where, {"a": held}) != int(matches(where, {"a": held})):
+                if in_sql(connection, where, {"a": held}) != int(matches_filter(where, {"a": held})):
                     wrong.append((held, operator, wanted))
     assert not wrong
 
@@ -157,7 +158,7 @@ def test_all_pairs_of_edge_texts_compare_exactly(connection: apsw.Connection) ->
         for wanted in TEXTS:
             for operator in ("$eq", "$gt", "$lte", "$contains"):
                 where = {"a": {operator: wanted}}
-                if in_sql(connection, where, {"a": held}) != int(matches(where, {"a": held})):
+                if in_sql(connection, where, {"a": held}) != int(matches_filter(where, {"a": held})):
                     wrong.append((held, operator, wanted))
     assert not wrong
 
@@ -169,7 +170,7 @@ def test_a_field_of_any_name_is_found_by_its_name_alone(connection: apsw.Connect
     assert in_sql(connection, {field: {"$exists": True}}, others) == 0
 
 
-@pytest.mark.parametrize("count", [INLINE_LIMIT, INLINE_LIMIT + 1, 40_000])
+@pytest.mark.parametrize("count", [SQL_VALUES_LIMIT, SQL_VALUES_LIMIT + 1, 40_000])
 def test_long_lists_of_values_are_searched(connection: apsw.Connection, count: int) -> None:
     wanted = [*range(count), *(f"t{i}" for i in range(count)), 0.5]
     assert in_sql(connection, {"a": {"$in": wanted}}, {"a": count - 1}) == 1
@@ -179,7 +180,7 @@ def test_long_lists_of_values_are_searched(connection: apsw.Connection, count: i
 
 
 @pytest.mark.parametrize("branch", ["$and", "$or"])
-@pytest.mark.parametrize("count", [NODES_LIMIT - 1, NODES_LIMIT, 5000])
+@pytest.mark.parametrize("count", [SQL_NODES_LIMIT - 1, SQL_NODES_LIMIT, 5000])
 def test_a_filter_of_many_parts_is_no_error(connection: apsw.Connection, branch: str, count: int) -> None:
     where = {branch: [{"a": {"$ne" if branch == "$and" else "$eq": i}} for i in range(count)]}
     assert in_sql(connection, where, {"a": count}) == int(branch == "$and")
@@ -200,13 +201,13 @@ def test_a_value_never_becomes_part_of_the_text() -> None:
         nasty: {"$in": [nasty]},
         "$or": [{"b": {"$contains": nasty}}, {"c": {"$gt": nasty}}, {"d": [nasty]}],
     }
-    condition, bound = to_sql(parse(where))
+    condition, bound = filter_to_sql(filter_tree(where))
     assert nasty not in condition
     assert condition.count("?") == len(bound)
 
 
 def test_conditions_stand_beside_others_and_name_their_column(connection: apsw.Connection) -> None:
-    condition, bound = to_sql(parse({"$or": [{"a": 1}, {"a": 2}]}), column="t.notes")
+    condition, bound = filter_to_sql(filter_tree({"$or": [{"a": 1}, {"a": 2}]}), column="t.notes")
     connection.execute("CREATE TEMP TABLE t (key INTEGER, notes TEXT)")
     connection.executemany("INSERT INTO t VALUES (?, ?)", [(i, json.dumps({"a": i})) for i in range(4)])
     found = connection.execute(f"SELECT key FROM t WHERE key > 1 AND {condition} OR key = 0", bound).fetchall()

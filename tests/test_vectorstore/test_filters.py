@@ -7,8 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectorstore.errors import ArgumentError, FilterError
-from vectorstore.filters import LEAVES, NESTING_LIMIT, All, Any_, Not, Test, fields_of, matches, parse, same, thawed
-from vectorstore.filters import test as leaf_holds
+from vectorstore.filters import (
+    FILTER_NESTING_LIMIT,
+    LEAF_OPERATORS,
+    And,
+    Condition,
+    Not,
+    Or,
+    filter_fields,
+    filter_tree,
+    json_equal,
+    matches_filter,
+    thaw_json,
+)
+from vectorstore.filters import condition_holds as leaf_holds
 from vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase
 
 values = st.recursive(
@@ -24,14 +36,14 @@ values = st.recursive(
 
 @pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case.name)
 def test_a_filter_matches_what_it_names_and_nothing_else(case: FilterCase) -> None:
-    assert [data for data in case.matching if not matches(case.where, data)] == []
-    assert [data for data in case.others if matches(case.where, data)] == []
+    assert [data for data in case.matching if not matches_filter(case.where, data)] == []
+    assert [data for data in case.others if matches_filter(case.where, data)] == []
 
 
 @pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case.name)
 def test_not_is_the_exact_opposite(case: FilterCase) -> None:
-    assert [data for data in case.matching if matches({"$not": case.where}, data)] == []
-    assert [data for data in case.others if not matches({"$not": case.where}, data)] == []
+    assert [data for data in case.matching if matches_filter({"$not": case.where}, data)] == []
+    assert [data for data in case.others if not matches_filter({"$not": case.where}, data)] == []
 
 
 def test_a_case_that_matches_nothing_is_refused() -> None:
@@ -41,13 +53,13 @@ def test_a_case_that_matches_nothing_is_refused() -> None:
 
 def test_every_operator_has_a_case() -> None:
     asked = json.dumps([case.where for case in FILTER_CASES])
-    assert [operator for operator in (*LEAVES, "$and", "$or", "$not") if f'"{operator}"' not in asked] == []
+    assert [operator for operator in (*LEAF_OPERATORS, "$and", "$or", "$not") if f'"{operator}"' not in asked] == []
 
 
 @pytest.mark.parametrize(("name", "where"), BAD_FILTERS, ids=[name for name, _ in BAD_FILTERS])
 def test_what_is_no_filter_raises(name: str, where: object) -> None:
     with pytest.raises(FilterError) as caught:
-        parse(where)  # type: ignore[arg-type]
+        filter_tree(where)  # type: ignore[arg-type]
     assert isinstance(caught.value, ArgumentError)
 
 
@@ -63,24 +75,24 @@ def test_what_is_no_filter_raises(name: str, where: object) -> None:
 )
 def test_an_error_names_the_place_and_what_would_be_right(where: dict[str, object], place: str, hint: str) -> None:
     with pytest.raises(FilterError) as caught:
-        parse(where)
+        filter_tree(where)
     assert caught.value.argument == place
     assert hint in str(caught.value)
 
 
 @pytest.mark.parametrize("where", [None, {}, {"$and": []}, {"$and": [{}, {"$and": [{}]}]}])
 def test_a_filter_without_a_condition_is_the_empty_all(where: dict[str, object] | None) -> None:
-    assert parse(where) == All(())
-    assert matches(where, {"a": 1})
+    assert filter_tree(where) == And(())
+    assert matches_filter(where, {"a": 1})
 
 
 def test_a_tree_is_what_the_filter_says() -> None:
     where = {"kind": "fact", "age": {"$gte": 1, "$not": {"$gt": 3}}, "$or": [{"x": 1}, {"y": None}]}
-    assert parse(where) == All(
+    assert filter_tree(where) == And(
         (
-            Test("kind", "$eq", "fact"),
-            All((Test("age", "$gte", 1), Not(Test("age", "$gt", 3)))),
-            Any_((Test("x", "$eq", 1), Test("y", "$eq", None))),
+            Condition("kind", "$eq", "fact"),
+            And((Condition("age", "$gte", 1), Not(Condition("age", "$gt", 3)))),
+            Or((Condition("x", "$eq", 1), Condition("y", "$eq", None))),
         )
     )
 
@@ -88,31 +100,31 @@ def test_a_tree_is_what_the_filter_says() -> None:
 def test_a_parsed_filter_does_not_follow_its_source() -> None:
     wanted, inner = ["x"], {"deep": [1]}
     where = {"a": {"$in": wanted}, "b": {"$eq": inner}}
-    node = parse(where)
+    node = filter_tree(where)
     wanted.append("y")
     inner["deep"].append(2)
     where["c"] = 1
-    assert matches(node, {"a": "x", "b": {"deep": [1]}})
-    assert not matches(node, {"a": "y", "b": {"deep": [1]}})
+    assert matches_filter(node, {"a": "x", "b": {"deep": [1]}})
+    assert not matches_filter(node, {"a": "y", "b": {"deep": [1]}})
 
 
 def test_a_parsed_value_cannot_be_changed() -> None:
-    node = parse({"a": {"$eq": {"b": [1]}}})
-    assert isinstance(node, Test)
+    node = filter_tree({"a": {"$eq": {"b": [1]}}})
+    assert isinstance(node, Condition)
     with pytest.raises(TypeError):
         node.value["c"] = 1
     assert isinstance(node.value["b"], tuple)
 
 
 def test_a_tree_is_parsed_to_itself() -> None:
-    node = parse({"a": 1, "b": {"$gt": 2}})
-    assert parse(node) is node
+    node = filter_tree({"a": 1, "b": {"$gt": 2}})
+    assert filter_tree(node) is node
 
 
 def test_all_fields_of_a_filter_are_named() -> None:
     where = {"a": 1, "$or": [{"b": {"$gt": 1, "$lt": 2}}, {"$not": {"c.d": {"$exists": True}}}]}
-    assert fields_of(parse(where)) == {"a", "b", "c.d"}
-    assert fields_of(parse(None)) == frozenset()
+    assert filter_fields(filter_tree(where)) == {"a", "b", "c.d"}
+    assert filter_fields(filter_tree(None)) == frozenset()
 
 
 def nested(depth: int, innermost: object) -> dict[str, object]:
@@ -123,21 +135,21 @@ def nested(depth: int, innermost: object) -> dict[str, object]:
 
 
 def test_filters_nest_to_their_limit() -> None:
-    assert matches(nested(NESTING_LIMIT - 2, {"a": 1}), {"a": 1})
-    parse(nested(NESTING_LIMIT - 1, {}))
+    assert matches_filter(nested(FILTER_NESTING_LIMIT - 2, {"a": 1}), {"a": 1})
+    filter_tree(nested(FILTER_NESTING_LIMIT - 1, {}))
 
 
-@pytest.mark.parametrize("depth", [NESTING_LIMIT, 1000, 100_000])
+@pytest.mark.parametrize("depth", [FILTER_NESTING_LIMIT, 1000, 100_000])
 def test_deeper_filters_raise_and_do_not_exhaust_the_stack(depth: int) -> None:
     with pytest.raises(FilterError, match="levels deep"):
-        parse(nested(depth, {"a": 1}))
+        filter_tree(nested(depth, {"a": 1}))
 
 
 def test_a_filter_inside_itself_raises() -> None:
     where: dict[str, object] = {"a": 1}
     where["$not"] = where
     with pytest.raises(FilterError, match="levels deep"):
-        parse(where)
+        filter_tree(where)
 
 
 def test_operators_below_a_field_count_as_levels() -> None:
@@ -145,22 +157,22 @@ def test_operators_below_a_field_count_as_levels() -> None:
     for _ in range(1000):
         operators = {"$not": operators}
     with pytest.raises(FilterError, match="levels deep"):
-        parse({"a": operators})  # type: ignore[dict-item]
+        filter_tree({"a": operators})  # type: ignore[dict-item]
 
 
 def test_values_nest_to_their_limit() -> None:
     value: list[object] = []
     for _ in range(99):
         value = [value]
-    assert matches({"a": value}, {"a": value})
-    assert matches({"a": {"$in": [value]}}, {"a": [value]})
+    assert matches_filter({"a": value}, {"a": value})
+    assert matches_filter({"a": {"$in": [value]}}, {"a": [value]})
     with pytest.raises(FilterError, match="levels deep"):
-        parse({"a": [value]})
+        filter_tree({"a": [value]})
 
 
 def test_a_whole_number_too_long_to_write_raises() -> None:
     with pytest.raises(FilterError, match="digits"):
-        parse({"a": 10**5000})
+        filter_tree({"a": 10**5000})
 
 
 def test_members_of_an_enumeration_are_their_plain_values() -> None:
@@ -172,8 +184,8 @@ def test_members_of_an_enumeration_are_their_plain_values() -> None:
     class Level(IntEnum):
         HIGH = 3
 
-    node = parse({"kind": Kind.FACT, "level": Level.HIGH})
-    assert matches(node, {"kind": "fact", "level": 3})
+    node = filter_tree({"kind": Kind.FACT, "level": Level.HIGH})
+    assert matches_filter(node, {"kind": "fact", "level": 3})
     assert [type(leaf.value) for leaf in node.nodes] == [str, int]  # type: ignore[union-attr]
 
 
@@ -192,24 +204,24 @@ def test_an_unknown_leaf_raises() -> None:
 
 @given(values, values)
 def test_equality_is_that_of_values_tagged_with_their_type(left: object, right: object) -> None:
-    assert same(left, right) == (tagged(left) == tagged(right))
+    assert json_equal(left, right) == (tagged(left) == tagged(right))
 
 
 @given(values)
 def test_a_value_equals_its_frozen_copy_and_thaws_to_itself(value: object) -> None:
-    node = parse({"a": {"$eq": value}})
-    assert isinstance(node, Test)
-    assert same(node.value, value)
-    assert json.dumps(thawed(node.value)) == json.dumps(value)
-    assert matches(node, {"a": value})
+    node = filter_tree({"a": {"$eq": value}})
+    assert isinstance(node, Condition)
+    assert json_equal(node.value, value)
+    assert json.dumps(thaw_json(node.value)) == json.dumps(value)
+    assert matches_filter(node, {"a": value})
 
 
 @given(st.lists(values, max_size=3), values)
 def test_in_is_equality_with_one_of_the_values(wanted: list[object], held: object) -> None:
     candidates = held if isinstance(held, list) else [held]
-    expected = any(matches({"a": {"$eq": one}}, {"a": candidate}) for one in wanted for candidate in candidates)
-    assert matches({"a": {"$in": wanted}}, {"a": held}) == expected
-    assert matches({"a": {"$nin": wanted}}, {"a": held}) != expected
+    expected = any(matches_filter({"a": {"$eq": one}}, {"a": candidate}) for one in wanted for candidate in candidates)
+    assert matches_filter({"a": {"$in": wanted}}, {"a": held}) == expected
+    assert matches_filter({"a": {"$nin": wanted}}, {"a": held}) != expected
 
 
 def tagged(value: object) -> object:

@@ -11,8 +11,8 @@ import pytest
 
 from vectorstore import Entry, Space
 from vectorstore.engines.sqlite_store import SqliteStore
-from vectorstore.index.namespace_index import Core
-from vectorstore.index.vectors import Matrix
+from vectorstore.index.namespace_index import NamespaceIndex
+from vectorstore.index.vectors import VectorMatrix
 
 SPACE = Space("toy", 8)
 EVERY = 10
@@ -123,7 +123,7 @@ def _loaded_again(store: SqliteStore) -> None:
 def test_a_matrix_is_loaded_beside_one_block_alone() -> None:
     rows, dimension, together = 20_000, 64, 500
     space = Space("toy", dimension)
-    core = Core(space=space)
+    core = NamespaceIndex(space=space)
     core.load_rows(range(rows), [str(row) for row in range(rows)], [{}] * rows)
     draw = np.random.default_rng(2)
     starts = range(0, rows, together)
@@ -135,5 +135,5 @@ def test_a_matrix_is_loaded_beside_one_block_alone() -> None:
     )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert isinstance(core._matrix, Matrix)
+    assert isinstance(core._matrix, VectorMatrix)
     assert whole <= peak < 1.3 * whole

@@ -12,7 +12,7 @@ from vectorstore import Entry, Match, Metric, Space, VectorStore
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
 from vectorstore.testing import ModelStore, ParityError, SpacesModel, check_parity
-from vectorstore.testing.parity import Operation, Operations
+from vectorstore.testing.parity import OperationGenerator, StoreOperation
 
 SPACES = [None, *(Space(f"toy-{metric}", 3, metric) for metric in Metric)]
 TOLERANCE = {"model": 1e-6}
@@ -136,13 +136,15 @@ def test_engines_cut_many_equal_and_nearly_equal_scores_alike(tmp_path: Path, me
 
 def test_a_seed_draws_the_same_operations() -> None:
     space = Space("toy", 3)
-    first, again = (Operations(7, space).draw(50, transactions=True) for _ in range(2))
+    first, again = (OperationGenerator(7, space).draw(50, transactions=True) for _ in range(2))
     assert [str(operation) for operation in first] == [str(operation) for operation in again]
-    assert [str(operation) for operation in Operations(8, space).draw(50)] != [str(operation) for operation in first]
+    assert [str(operation) for operation in OperationGenerator(8, space).draw(50)] != [
+        str(operation) for operation in first
+    ]
 
 
 def test_operations_of_every_kind_are_drawn() -> None:
-    drawn = Operations(1, Space("toy", 3)).draw(500, transactions=True, reopening=True)
+    drawn = OperationGenerator(1, Space("toy", 3)).draw(500, transactions=True, reopening=True)
     assert {operation.method for operation in drawn} == {
         *("upsert", "patch", "put_vectors", "delete", "get", "search", "search_many", "search_text"),
         *("count", "scan", "namespaces", "commit", "abandon", "reopen"),
@@ -205,4 +207,4 @@ def test_a_broken_store_is_found_out(broken: type[ModelStore]) -> None:
     assert "seed 5" in str(caught.value)
     assert "broken answered" in str(caught.value)
     assert 2 <= len(caught.value.operations) <= 12
-    assert all(isinstance(operation, Operation) for operation in caught.value.operations)
+    assert all(isinstance(operation, StoreOperation) for operation in caught.value.operations)

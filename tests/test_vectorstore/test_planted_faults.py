@@ -16,14 +16,14 @@ import pytest
 
 from vectorstore import ArgumentError, Entry, Match, RevisionConflict, Space, VectorStore, WrapperStore
 from vectorstore.testing import FilterContract, ModelStore, StoreContract
-from vectorstore.testing.delete_contract import DeletingContract
-from vectorstore.testing.multi_handle_contract import ClosingContract
+from vectorstore.testing.delete_contract import DeleteContract
+from vectorstore.testing.multi_handle_contract import ReopenContract
 from vectorstore.testing.namespace_contract import NamespaceContract
 from vectorstore.testing.search_contract import SearchContract
 from vectorstore.testing.suite import contract_tests, failing_tests
 from vectorstore.testing.text_contract import TextContract
-from vectorstore.testing.validation_contract import RefusingContract
-from vectorstore.testing.write_contract import UpdatingContract, WritingContract
+from vectorstore.testing.validation_contract import ValidationContract
+from vectorstore.testing.write_contract import UpdateContract, WriteContract
 
 LACKS = {
     "test_threads_share_a_store": "the model is for one thread",
@@ -165,7 +165,7 @@ class ScoresAreDistances(Plain):
 # Writing.
 
 
-@caught_by(WritingContract, "test_what_was_given_may_change_afterwards")
+@caught_by(WriteContract, "test_what_was_given_may_change_afterwards")
 class AliasingInByVector(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         given = list(entries)
@@ -177,7 +177,7 @@ class AliasingInByVector(Plain):
         return written
 
 
-@caught_by(WritingContract, "test_what_was_given_may_change_afterwards")
+@caught_by(WriteContract, "test_what_was_given_may_change_afterwards")
 class AliasingInByMetadata(Plain):
     def patch(self, metadata: Any, **options: Any) -> int:
         written = super().patch(metadata, **options)
@@ -187,26 +187,26 @@ class AliasingInByMetadata(Plain):
         return written
 
 
-@caught_by(WritingContract, "test_what_was_returned_may_be_changed")
+@caught_by(WriteContract, "test_what_was_returned_may_be_changed")
 class AliasingOut(Plain):
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         super().get(ids, namespace=namespace)
         return [self.held(namespace).get(name) for name in ids]
 
 
-@caught_by(WritingContract, "test_a_long_iterator_commits_every_thousand_and_says_so")
+@caught_by(WriteContract, "test_a_long_iterator_commits_every_thousand_and_says_so")
 class ProgressIsNotTold(Plain):
     def upsert(self, entries: Any, *, on_progress: Any = None, **options: Any) -> int:
         return super().upsert(entries, **options)
 
 
-@caught_by(WritingContract, "test_a_long_iterator_commits_every_thousand_and_says_so")
+@caught_by(WriteContract, "test_a_long_iterator_commits_every_thousand_and_says_so")
 class TheWholeIteratorIsDrawnFirst(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         return super().upsert(list(entries), **options)
 
 
-@caught_by(WritingContract, "test_any_iterable_is_a_batch")
+@caught_by(WriteContract, "test_any_iterable_is_a_batch")
 class AGeneratorIsConsumedTwice(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         for one in entries:
@@ -215,7 +215,7 @@ class AGeneratorIsConsumedTwice(Plain):
         return super().upsert(entries, **options)
 
 
-@caught_by(WritingContract, "test_an_id_is_compared_exactly")
+@caught_by(WriteContract, "test_an_id_is_compared_exactly")
 class IdsAreCaseFolded(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         return super().upsert((replace(one, id=one.id.lower()) for one in entries), **options)
@@ -224,19 +224,19 @@ class IdsAreCaseFolded(Plain):
         return super().get([name.lower() for name in ids], namespace=namespace)
 
 
-@caught_by(WritingContract, "test_of_an_id_repeated_in_a_batch_the_last_wins")
+@caught_by(WriteContract, "test_of_an_id_repeated_in_a_batch_the_last_wins")
 class TheFirstOfARepeatedIdWins(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         return super().upsert({one.id: one for one in reversed(list(entries))}.values(), **options)
 
 
-@caught_by(WritingContract, "test_get_answers_in_the_order_of_its_ids_with_none_for_the_missing")
+@caught_by(WriteContract, "test_get_answers_in_the_order_of_its_ids_with_none_for_the_missing")
 class TheMissingAreLeftOut(Plain):
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         return [one for one in super().get(ids, namespace=namespace) if one is not None]
 
 
-@caught_by(WritingContract, "test_metadata_keep_the_types_of_their_values")
+@caught_by(WriteContract, "test_metadata_keep_the_types_of_their_values")
 class TrueComesBackAsOne(Plain):
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         found = super().get(ids, namespace=namespace)
@@ -246,7 +246,7 @@ class TrueComesBackAsOne(Plain):
         ]
 
 
-@caught_by(WritingContract, "test_what_was_written_is_read_back")
+@caught_by(WriteContract, "test_what_was_written_is_read_back")
 class VectorsComeBackNormalised(Plain):
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         found = super().get(ids, namespace=namespace)
@@ -256,7 +256,7 @@ class VectorsComeBackNormalised(Plain):
         ]
 
 
-@caught_by(WritingContract, "test_of_an_id_repeated_in_a_batch_the_last_wins")
+@caught_by(WriteContract, "test_of_an_id_repeated_in_a_batch_the_last_wins")
 class ARepeatedIdIsCountedTwice(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         given = entries if isinstance(entries, Entry) or not isinstance(entries, Iterable) else list(entries)
@@ -267,7 +267,7 @@ class ARepeatedIdIsCountedTwice(Plain):
 # Refusing.
 
 
-@caught_by(RefusingContract, "test_a_bad_entry_is_refused_and_nothing_of_its_batch_written")
+@caught_by(ValidationContract, "test_a_bad_entry_is_refused_and_nothing_of_its_batch_written")
 class PartialBatch(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         if isinstance(entries, Entry):
@@ -275,14 +275,14 @@ class PartialBatch(Plain):
         return sum(super(PartialBatch, self).upsert([one], **options) for one in entries)
 
 
-@caught_by(RefusingContract, "test_a_bad_entry_spoils_its_own_batch_only")
+@caught_by(ValidationContract, "test_a_bad_entry_spoils_its_own_batch_only")
 class EverythingIsOneBatch(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         with self.transaction():
             return super().upsert(entries, **options)
 
 
-@caught_by(RefusingContract, "test_a_bad_vector_is_refused_and_nothing_of_its_batch_written")
+@caught_by(ValidationContract, "test_a_bad_vector_is_refused_and_nothing_of_its_batch_written")
 class NaNIsAccepted(Plain):
     def _vector(self, value: Any, argument: str) -> Any:
         with suppress(TypeError, ValueError):
@@ -292,7 +292,7 @@ class NaNIsAccepted(Plain):
         return super()._vector(value, argument)
 
 
-@caught_by(RefusingContract, "test_a_bad_entry_is_refused_and_nothing_of_its_batch_written")
+@caught_by(ValidationContract, "test_a_bad_entry_is_refused_and_nothing_of_its_batch_written")
 class BadEntriesAreLeftOut(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         written = 0
@@ -305,13 +305,13 @@ class BadEntriesAreLeftOut(Plain):
 # Updating.
 
 
-@caught_by(UpdatingContract, "test_an_unexpected_revision_stops_the_whole_write")
+@caught_by(UpdateContract, "test_an_unexpected_revision_stops_the_whole_write")
 class LostConflict(Plain):
     def put_vectors(self, vectors: Any, *, namespace: str = "", expect: Any = None) -> int:
         return super().put_vectors(vectors, namespace=namespace)
 
 
-@caught_by(UpdatingContract, "test_an_unexpected_revision_stops_the_whole_write")
+@caught_by(UpdateContract, "test_an_unexpected_revision_stops_the_whole_write")
 class AConflictStopsOnlyItsEntry(Plain):
     def patch(self, metadata: Any, *, namespace: str = "", expect: Any = None) -> int:
         free = {name: value for name, value in metadata.items() if name not in (expect or {})}
@@ -319,7 +319,7 @@ class AConflictStopsOnlyItsEntry(Plain):
         return super().patch(metadata, namespace=namespace, expect=expect)
 
 
-@caught_by(UpdatingContract, "test_nothing_can_be_expected_to_be_missing_and_is_not")
+@caught_by(UpdateContract, "test_nothing_can_be_expected_to_be_missing_and_is_not")
 class ZeroMeansAnything(Plain):
     def upsert(self, entries: Any, *, expect: Any = None, **options: Any) -> int:
         if isinstance(expect, Mapping):
@@ -327,7 +327,7 @@ class ZeroMeansAnything(Plain):
         return super().upsert(entries, expect=expect, **options)
 
 
-@caught_by(UpdatingContract, "test_a_revision_is_never_used_again")
+@caught_by(UpdateContract, "test_a_revision_is_never_used_again")
 class RevisionsBeginAnewAfterDeletion(Plain):
     def delete(self, ids: Any = (), **options: Any) -> int:
         gone = super().delete(ids, **options)
@@ -336,7 +336,7 @@ class RevisionsBeginAnewAfterDeletion(Plain):
         return gone
 
 
-@caught_by(UpdatingContract, "test_a_revision_rises_with_text_and_metadata_and_not_with_vectors")
+@caught_by(UpdateContract, "test_a_revision_rises_with_text_and_metadata_and_not_with_vectors")
 class PutVectorsMovesTheRevision(Plain):
     def put_vectors(self, vectors: Any, **options: Any) -> int:
         written = super().put_vectors(vectors, **options)
@@ -346,7 +346,7 @@ class PutVectorsMovesTheRevision(Plain):
         return written
 
 
-@caught_by(UpdatingContract, "test_a_patch_replaces_metadata_and_leaves_the_rest")
+@caught_by(UpdateContract, "test_a_patch_replaces_metadata_and_leaves_the_rest")
 class PatchMerges(Plain):
     def patch(self, metadata: Any, **options: Any) -> int:
         held = self.held(options.get("namespace", ""))
@@ -357,7 +357,7 @@ class PatchMerges(Plain):
         return super().patch(merged, **options)
 
 
-@caught_by(UpdatingContract, "test_a_patch_replaces_metadata_and_leaves_the_rest")
+@caught_by(UpdateContract, "test_a_patch_replaces_metadata_and_leaves_the_rest")
 class PatchTouchesTheText(Plain):
     def patch(self, metadata: Any, **options: Any) -> int:
         written = super().patch(metadata, **options)
@@ -367,7 +367,7 @@ class PatchTouchesTheText(Plain):
         return written
 
 
-@caught_by(UpdatingContract, "test_a_pending_entry_gets_its_vector_later")
+@caught_by(UpdateContract, "test_a_pending_entry_gets_its_vector_later")
 class TheReasonStaysBesideTheVector(Plain):
     def put_vectors(self, vectors: Any, **options: Any) -> int:
         reasons = {name: one.no_vector for name, one in self.held(options.get("namespace", "")).items()}
@@ -378,7 +378,7 @@ class TheReasonStaysBesideTheVector(Plain):
         return written
 
 
-@caught_by(UpdatingContract, "test_a_long_write_meets_each_expectation_once")
+@caught_by(UpdateContract, "test_a_long_write_meets_each_expectation_once")
 class AnExpectationIsAskedAgainOfEachBatch(Plain):
     def upsert(self, entries: Any, *, expect: Any = None, on_progress: Any = None, **options: Any) -> int:
         def again(done: int) -> None:
@@ -434,7 +434,7 @@ class TheQuestionIsALanguage(Plain):
 # Deleting.
 
 
-@caught_by(DeletingContract, "test_naming_nothing_is_refused")
+@caught_by(DeleteContract, "test_naming_nothing_is_refused")
 class NothingNamedEmptiesTheStore(Plain):
     def delete(self, ids: Any = (), *, where: Any = None, namespace: str = "") -> int:
         try:
@@ -445,7 +445,7 @@ class NothingNamedEmptiesTheStore(Plain):
             raise
 
 
-@caught_by(DeletingContract, "test_only_what_was_there_is_counted")
+@caught_by(DeleteContract, "test_only_what_was_there_is_counted")
 class TheMissingAreCounted(Plain):
     def delete(self, ids: Any = (), **options: Any) -> int:
         named = ids if isinstance(ids, str | bytes) or not isinstance(ids, Iterable) else list(ids)
@@ -453,7 +453,7 @@ class TheMissingAreCounted(Plain):
         return gone if options.get("where") else len(set(named))
 
 
-@caught_by(DeletingContract, "test_ids_and_a_filter_mean_both")
+@caught_by(DeleteContract, "test_ids_and_a_filter_mean_both")
 class IdsOrAFilter(Plain):
     def delete(self, ids: Any = (), *, where: Any = None, **options: Any) -> int:
         named = ids if isinstance(ids, str | bytes) or not isinstance(ids, Iterable) else list(ids)
@@ -461,21 +461,21 @@ class IdsOrAFilter(Plain):
         return gone + (super().delete(where=where, **options) if named and where else 0)
 
 
-@caught_by(DeletingContract, "test_a_scan_is_in_order_of_id")
+@caught_by(DeleteContract, "test_a_scan_is_in_order_of_id")
 class ScanIsInOrderOfWriting(Plain):
     def scan(self, **options: Any) -> Iterator[Entry]:
         found = {one.id: one for one in super().scan(**options)}
         return iter([found[name] for name in self.held(options.get("namespace", "")) if name in found])
 
 
-@caught_by(DeletingContract, "test_a_scan_goes_on_after_an_id")
+@caught_by(DeleteContract, "test_a_scan_goes_on_after_an_id")
 class ScanForgetsWhereItWas(Plain):
     def scan(self, *, after: Any = None, **options: Any) -> Iterator[Entry]:
         super().scan(after=after, **options)
         return super().scan(**options)
 
 
-@caught_by(DeletingContract, "test_a_scan_tells_embedded_from_pending")
+@caught_by(DeleteContract, "test_a_scan_tells_embedded_from_pending")
 class AReasonIsTakenForPending(Plain):
     def scan(self, *, embedded: Any = None, **options: Any) -> Iterator[Entry]:
         if embedded is not False:
@@ -550,7 +550,7 @@ class AnUnknownOperatorIsIgnored(Plain):
 # Time.
 
 
-@caught_by(ClosingContract, "test_a_closed_store_answers_nothing")
+@caught_by(ReopenContract, "test_a_closed_store_answers_nothing")
 class ClosedAndStillAnswering(Plain):
     def namespaces(self) -> list[str]:
         return sorted(name for name, space in self._spaces.items() if space.entries)
@@ -565,13 +565,13 @@ class AWrapperThatLosesTheThreshold(WrapperStore):
         return super().search_many(vectors, k, **options)
 
 
-@caught_by(DeletingContract, "test_a_count_is_of_what_matches")
+@caught_by(DeleteContract, "test_a_count_is_of_what_matches")
 class AWrapperThatLosesAFilter(WrapperStore):
     def count(self, *, where: Any = None, namespace: str = "") -> int:
         return super().count(namespace=namespace)
 
 
-@caught_by(UpdatingContract, "test_an_unexpected_revision_stops_the_whole_write")
+@caught_by(UpdateContract, "test_an_unexpected_revision_stops_the_whole_write")
 class AWrapperThatSwallowsAnError(WrapperStore):
     def patch(self, metadata: Any, **options: Any) -> int:
         try:
@@ -580,14 +580,14 @@ class AWrapperThatSwallowsAnError(WrapperStore):
             return 0
 
 
-@caught_by(RefusingContract, "test_a_text_of_ten_million_letters_is_kept_whole_and_found")
+@caught_by(ValidationContract, "test_a_text_of_ten_million_letters_is_kept_whole_and_found")
 class AWrapperThatCutsALongText(WrapperStore):
     def upsert(self, entries: Any, **options: Any) -> int:
         cut = [replace(one, text=one.text[:1_000_000]) for one in entries] if isinstance(entries, list) else entries
         return super().upsert(cut, **options)
 
 
-@caught_by(RefusingContract, "test_a_refusal_says_which_entry_which_field_and_what_is_right")
+@caught_by(ValidationContract, "test_a_refusal_says_which_entry_which_field_and_what_is_right")
 class AWrapperThatSaysOnlyThatSomethingIsWrong(WrapperStore):
     def upsert(self, entries: Any, **options: Any) -> int:
         try:

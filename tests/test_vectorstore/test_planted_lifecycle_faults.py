@@ -17,10 +17,10 @@ from vectorstore import (
     Cursor,
     Entry,
     Erasure,
-    Filling,
     Match,
     ObservableStore,
     Space,
+    SpaceMigration,
     SpaceNotReady,
     VectorStore,
     WrapperStore,
@@ -30,13 +30,13 @@ from vectorstore.engines.sqlite_store import SqliteStore
 from vectorstore.index.change_log import ChangeLog
 from vectorstore.index.snapshot import NamespaceState, StoreState
 from vectorstore.testing import StoreContract
-from vectorstore.testing.durability_contract import LastingContract
-from vectorstore.testing.filter_contract import FieldsContract
-from vectorstore.testing.multi_handle_contract import ClosingContract, FollowingContract, SharingContract
-from vectorstore.testing.space_contract import FillingContract, SwitchingContract
+from vectorstore.testing.durability_contract import DurabilityContract
+from vectorstore.testing.filter_contract import DeclaredFieldsContract
+from vectorstore.testing.multi_handle_contract import ReopenContract, SharedSpaceContract, SharedWritesContract
+from vectorstore.testing.space_contract import SpaceFillContract, SpaceSwitchContract
 from vectorstore.testing.suite import contract_tests, failing_tests
-from vectorstore.testing.view_contract import ReadingContract
-from vectorstore.testing.write_contract import WritingContract
+from vectorstore.testing.view_contract import ViewContract
+from vectorstore.testing.write_contract import WriteContract
 
 FAULTS: list[tuple[type, type[StoreContract], str]] = []
 
@@ -92,7 +92,7 @@ def with_each(state: StoreState, change: Callable[[NamespaceState], dict[str, An
 # Transactions.
 
 
-@caught_by(LastingContract, "test_a_transaction_that_fails_never_was")
+@caught_by(DurabilityContract, "test_a_transaction_that_fails_never_was")
 class RollbackLeaksAVector(NumpyStore):
     def put_vectors(self, vectors: Any, **options: Any) -> int:
         place = len(self._journal)
@@ -101,7 +101,7 @@ class RollbackLeaksAVector(NumpyStore):
         return written
 
 
-@caught_by(LastingContract, "test_a_transaction_that_fails_never_was")
+@caught_by(DurabilityContract, "test_a_transaction_that_fails_never_was")
 class RollbackLeaksTheOtherNamespace(NumpyStore):
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -114,7 +114,7 @@ class RollbackLeaksTheOtherNamespace(NumpyStore):
             raise
 
 
-@caught_by(LastingContract, "test_transactions_nest_and_the_outermost_commits")
+@caught_by(DurabilityContract, "test_transactions_nest_and_the_outermost_commits")
 class TheInnermostCommits(NumpyStore):
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -123,7 +123,7 @@ class TheInnermostCommits(NumpyStore):
             self._journal.clear()
 
 
-@caught_by(LastingContract, "test_a_failed_call_inside_leaves_the_rest_of_the_transaction")
+@caught_by(DurabilityContract, "test_a_failed_call_inside_leaves_the_rest_of_the_transaction")
 class AFailedCallEndsTheTransaction(NumpyStore):
     def patch(self, metadata: Any, **options: Any) -> int:
         try:
@@ -134,7 +134,7 @@ class AFailedCallEndsTheTransaction(NumpyStore):
             raise
 
 
-@caught_by(LastingContract, "test_a_transaction_commits_at_its_end")
+@caught_by(DurabilityContract, "test_a_transaction_commits_at_its_end")
 class ReadsInsideDoNotSeeItsWrites(SqliteStore):
     def search(self, vector: Any, k: int = 10, **options: Any) -> list[Match]:
         if not self.database.in_write():
@@ -149,7 +149,7 @@ class ReadsInsideDoNotSeeItsWrites(SqliteStore):
 # Views and changes.
 
 
-@caught_by(ReadingContract, "test_a_view_stays_as_it_is_while_another_thread_writes")
+@caught_by(ViewContract, "test_a_view_stays_as_it_is_while_another_thread_writes")
 class TheViewMoves(NumpyStore):
     @contextmanager
     def view(self, namespaces: Any) -> Iterator[Any]:
@@ -161,7 +161,7 @@ class TheViewMoves(NumpyStore):
                 self._lock.acquire()
 
 
-@caught_by(ReadingContract, "test_a_view_refuses_what_it_was_not_opened_for")
+@caught_by(ViewContract, "test_a_view_refuses_what_it_was_not_opened_for")
 class TheViewSeesEveryNamespace(NumpyStore):
     @contextmanager
     def view(self, namespaces: Any) -> Iterator[Any]:
@@ -169,19 +169,19 @@ class TheViewSeesEveryNamespace(NumpyStore):
             yield view
 
 
-@caught_by(ReadingContract, "test_changes_name_each_id_once_in_its_last_state")
+@caught_by(ViewContract, "test_changes_name_each_id_once_in_its_last_state")
 class TheRemovedAreNotNamed(NumpyStore):
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         return replace(super().changes(since, namespace=namespace), removed=())
 
 
-@caught_by(ReadingContract, "test_a_cursor_from_the_future_is_not_believed")
+@caught_by(ViewContract, "test_a_cursor_from_the_future_is_not_believed")
 class TheFutureIsBelieved(SqliteStore):
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         return replace(super().changes(since, namespace=namespace), complete=since is not None)
 
 
-@caught_by(ReadingContract, "test_a_cursor_too_old_says_so_and_one_that_reaches_says_all")
+@caught_by(ViewContract, "test_a_cursor_too_old_says_so_and_one_that_reaches_says_all")
 class APrunedLogIsCalledComplete(NumpyStore):
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         found = super().changes(since, namespace=namespace)
@@ -191,33 +191,33 @@ class APrunedLogIsCalledComplete(NumpyStore):
 # What lasts.
 
 
-@caught_by(LastingContract, "test_a_space_is_recorded_once")
+@caught_by(DurabilityContract, "test_a_space_is_recorded_once")
 class AnotherSpaceIsTaken(NumpyStore):
     def set_space(self, space: Space) -> None:
         with self.transaction():
             self._use_space(space)
 
 
-@caught_by(LastingContract, "test_what_is_erased_is_in_no_byte_of_its_files")
+@caught_by(DurabilityContract, "test_what_is_erased_is_in_no_byte_of_its_files")
 class ErasingOnlyDeletes(SqliteStore):
     def erase(self, ids: Any, *, namespace: str = "") -> Erasure:
         return Erasure(super().delete(ids, namespace=namespace), pending=False)
 
 
-@caught_by(LastingContract, "test_what_is_erased_is_gone_with_its_words")
+@caught_by(DurabilityContract, "test_what_is_erased_is_gone_with_its_words")
 class ErasingCountsTheMissing(NumpyStore):
     def erase(self, ids: Any, *, namespace: str = "") -> Erasure:
         named = list(ids)
         return replace(super().erase(named, namespace=namespace), removed=len(set(named)))
 
 
-@caught_by(LastingContract, "test_compacting_gives_back_what_was_deleted")
+@caught_by(DurabilityContract, "test_compacting_gives_back_what_was_deleted")
 class CompactingDoesNothing(SqliteStore):
     def compact(self) -> Compaction:
         return Compaction(1, 1, pending=False)
 
 
-@caught_by(LastingContract, "test_compacting_changes_nothing_that_can_be_asked")
+@caught_by(DurabilityContract, "test_compacting_changes_nothing_that_can_be_asked")
 class CompactingCountsRevisionsAnew(NumpyStore):
     def compact(self) -> Compaction:
         done = super().compact()
@@ -226,14 +226,14 @@ class CompactingCountsRevisionsAnew(NumpyStore):
         return done
 
 
-@caught_by(LastingContract, "test_compacting_is_refused_inside_a_transaction")
+@caught_by(DurabilityContract, "test_compacting_is_refused_inside_a_transaction")
 class CompactingEndsTheTransaction(NumpyStore):
     def compact(self) -> Compaction:
         self._journal.clear()
         return Compaction(0, 0, pending=False)
 
 
-@caught_by(LastingContract, "test_a_backup_is_the_whole_store")
+@caught_by(DurabilityContract, "test_a_backup_is_the_whole_store")
 class ABackupOfOneNamespace(NumpyStore):
     def backup(self, path: Any) -> None:
         names, self._namespaces = self._namespaces, {"": self._namespaces[""]}
@@ -241,13 +241,13 @@ class ABackupOfOneNamespace(NumpyStore):
         self._namespaces = names
 
 
-@caught_by(LastingContract, "test_a_backup_is_the_whole_store")
+@caught_by(DurabilityContract, "test_a_backup_is_the_whole_store")
 class ABackupOverAnotherFile(NumpyStore):
     def backup(self, path: Any) -> None:
         self.save(path)
 
 
-@caught_by(ClosingContract, "test_a_store_opened_again_is_as_it_was_left")
+@caught_by(ReopenContract, "test_a_store_opened_again_is_as_it_was_left")
 class MetadataLoseTheirTypesOnDisk(NumpyStore):
     def _load(self, state: StoreState) -> None:
         def loosened(one: Entry) -> Entry:
@@ -256,7 +256,7 @@ class MetadataLoseTheirTypesOnDisk(NumpyStore):
         super()._load(with_each(state, lambda one: {"entries": list(map(loosened, one.entries))}))
 
 
-@caught_by(ClosingContract, "test_a_revision_is_not_used_again_after_opening_again")
+@caught_by(ReopenContract, "test_a_revision_is_not_used_again_after_opening_again")
 class TheWriteNumberIsCountedAnew(NumpyStore):
     def _load(self, state: StoreState) -> None:
         super()._load(with_each(state, lambda one: {"revision": max((e.revision for e in one.entries), default=0)}))
@@ -265,7 +265,7 @@ class TheWriteNumberIsCountedAnew(NumpyStore):
 # Several objects.
 
 
-@caught_by(FollowingContract, "test_what_another_writes_is_seen_at_the_next_call")
+@caught_by(SharedWritesContract, "test_what_another_writes_is_seen_at_the_next_call")
 class StaleCoreAfterAForeignWrite(SqliteStore):
     @contextmanager
     def _reading(self, allowed: set[str] | None = None) -> Iterator[Any]:
@@ -280,7 +280,7 @@ class StaleCoreAfterAForeignWrite(SqliteStore):
                 self._cores.fresh = original  # type: ignore[method-assign]
 
 
-@caught_by(FollowingContract, "test_a_revision_that_another_wrote_is_in_the_way")
+@caught_by(SharedWritesContract, "test_a_revision_that_another_wrote_is_in_the_way")
 class RevisionsAreRememberedHere(WrapperStore):
     def __init__(self, store: VectorStore) -> None:
         super().__init__(store)
@@ -296,7 +296,7 @@ class RevisionsAreRememberedHere(WrapperStore):
         return super().upsert(entries, expect=None if met else expect, **options)
 
 
-@caught_by(SharingContract, "test_a_switch_by_another_is_noticed_by_who_gives_a_vector")
+@caught_by(SharedSpaceContract, "test_a_switch_by_another_is_noticed_by_who_gives_a_vector")
 class ASwitchIsFollowedSilently(WrapperStore):
     def search(self, vector: Any, k: int = 10, **options: Any) -> list[Match]:
         inside = self.wrapped
@@ -312,21 +312,21 @@ class ASwitchIsFollowedSilently(WrapperStore):
 
 
 @caught_by(
-    SharingContract, "test_a_vector_of_the_new_dimension_says_that_the_space_changed_and_not_that_it_is_too_short"
+    SharedSpaceContract, "test_a_vector_of_the_new_dimension_says_that_the_space_changed_and_not_that_it_is_too_short"
 )
 class ASwitchLooksLikeAWrongVector(SqliteStore):
     def _checking(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 
-@caught_by(SwitchingContract, "test_only_what_is_pending_blocks_the_switch")
+@caught_by(SpaceSwitchContract, "test_only_what_is_pending_blocks_the_switch")
 class PendingDoesNotBlockTheSwitch(NumpyStore):
-    def filling(self) -> Filling | None:
+    def filling(self) -> SpaceMigration | None:
         found = super().filling()
         return None if found is None else replace(found, pending={})
 
 
-@caught_by(SwitchingContract, "test_a_reason_for_no_vector_is_not_pending")
+@caught_by(SpaceSwitchContract, "test_a_reason_for_no_vector_is_not_pending")
 class AReasonBlocksTheSwitch(WrapperStore):
     def commit_space(self, space: Space) -> None:
         if any(one.no_vector for name in self.namespaces() for one in self.scan(namespace=name)):
@@ -334,7 +334,7 @@ class AReasonBlocksTheSwitch(WrapperStore):
         super().commit_space(space)
 
 
-@caught_by(FillingContract, "test_a_text_written_meanwhile_is_pending_again_and_other_writes_leave_it")
+@caught_by(SpaceFillContract, "test_a_text_written_meanwhile_is_pending_again_and_other_writes_leave_it")
 class ANewTextKeepsItsOldSecondVector(NumpyStore):
     def upsert(self, entries: Any, *, namespace: str = "", **options: Any) -> int:
         held = self._namespaces.get(namespace)
@@ -345,20 +345,20 @@ class ANewTextKeepsItsOldSecondVector(NumpyStore):
         return written
 
 
-@caught_by(FillingContract, "test_a_half_filled_space_is_gone_on_with_after_opening_again")
+@caught_by(SpaceFillContract, "test_a_half_filled_space_is_gone_on_with_after_opening_again")
 class WhatWasFilledIsNotSaved(NumpyStore):
     def _load(self, state: StoreState) -> None:
         super()._load(with_each(state, lambda one: {"second": {}}))
 
 
-@caught_by(FillingContract, "test_what_was_filled_is_dropped_in_one_step")
+@caught_by(SpaceFillContract, "test_what_was_filled_is_dropped_in_one_step")
 class DroppedVectorsComeBack(NumpyStore):
     def abort_space(self) -> None:
         with self.transaction():
             self._set(next_space=None)
 
 
-@caught_by(FieldsContract, "test_fields_are_declared_in_transactions_and_lastingly")
+@caught_by(DeclaredFieldsContract, "test_fields_are_declared_in_transactions_and_lastingly")
 class DeclaredFieldsAreForgotten(NumpyStore):
     def _load(self, state: StoreState) -> None:
         super()._load(state)
@@ -368,7 +368,7 @@ class DeclaredFieldsAreForgotten(NumpyStore):
 # A wrapper that loses something on the way.
 
 
-@caught_by(LastingContract, "test_a_transaction_that_fails_never_was")
+@caught_by(DurabilityContract, "test_a_transaction_that_fails_never_was")
 class AWrapperThatOpensNoTransaction(WrapperStore):
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -376,7 +376,7 @@ class AWrapperThatOpensNoTransaction(WrapperStore):
         yield
 
 
-@caught_by(WritingContract, "test_a_long_iterator_commits_every_thousand_and_says_so")
+@caught_by(WriteContract, "test_a_long_iterator_commits_every_thousand_and_says_so")
 class AnObserverThatDrawsBeforeTheStore(ObservableStore):
     def upsert(self, entries: Any, **options: Any) -> int:
         return super().upsert(entries if isinstance(entries, Entry) else list(entries), **options)
@@ -385,13 +385,13 @@ class AnObserverThatDrawsBeforeTheStore(ObservableStore):
         super().__init__(store, lambda event: None)
 
 
-@caught_by(ReadingContract, "test_changes_begin_in_an_empty_namespace")
+@caught_by(ViewContract, "test_changes_begin_in_an_empty_namespace")
 class AWrapperThatLosesTheCursor(WrapperStore):
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         return super().changes(namespace=namespace)
 
 
-@caught_by(ReadingContract, "test_a_view_of_several_namespaces_mixes_none")
+@caught_by(ViewContract, "test_a_view_of_several_namespaces_mixes_none")
 class AWrapperThatOpensTheFirstNamespaceOnly(WrapperStore):
     def view(self, namespaces: Any) -> AbstractContextManager[Any]:
         return super().view(namespaces[:1])

@@ -54,7 +54,7 @@ def test_a_damaged_row_is_told_each_time_it_is_read(store: SqliteStore) -> None:
 def test_rows_are_kept_within_bounds_and_an_answer_may_be_longer(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_cache, "LIMIT", 3000)
+    monkeypatch.setattr(index_cache, "ROW_CACHE_BYTES", 3000)
     store.upsert(Entry(f"e{i}", [i, 1], f"number {i}") for i in range(50))
     for k in (50, 3, 50, 7):
         assert found(store, k) == store.get([one.id for one in found(store, k)])
@@ -64,7 +64,7 @@ def test_rows_are_kept_within_bounds_and_an_answer_may_be_longer(
 
 
 def test_a_very_long_row_is_not_kept(store: SqliteStore) -> None:
-    store.upsert([Entry("a", [1, 2], "long " * (index_cache._LARGEST // 4))])
+    store.upsert([Entry("a", [1, 2], "long " * (index_cache._LARGEST_ROW // 4))])
     assert len(found(store)) == 1
     assert store._cores.recent._bytes == 0
 

@@ -13,9 +13,9 @@ from vectorstore import (
     ArgumentError,
     DamageError,
     Entry,
-    Filling,
     NotAStore,
     Space,
+    SpaceMigration,
     UnsupportedError,
     open_store,
     salvage_store,
@@ -58,7 +58,7 @@ def test_of_a_whole_file_all_is_saved(path: Path, tmp_path: Path) -> None:
     assert salvage_store(path, tmp_path / "saved.db") == 3
     assert everything(tmp_path / "saved.db") == everything(path)
     with closing(SqliteStore(tmp_path / "saved.db", space=SPACE, fields=("n",))) as saved:
-        assert saved.filling() == Filling(NEXT, 1, {"": 1})
+        assert saved.filling() == SpaceMigration(NEXT, 1, {"": 1})
         saved.upsert([Entry("d", [1, 1], "tulk")])
         assert saved.verify() == []
 

@@ -14,10 +14,10 @@ from vectorstore import (
     OrderedStore,
     WrapperStore,
     open_store,
-    place_of,
     scan_by,
+    scan_position,
 )
-from vectorstore.sqlite import Database, entry_reader
+from vectorstore.sqlite import SqliteDatabase, entry_reader
 
 FIELDS = ("said", "written")
 VALUES = ["2026-01-02", "2026-01-01", "", "ä", "\U0001f600", "\ufffd", None, 5, 1.5, True, ["2026"], {"a": "2026"}]
@@ -39,7 +39,7 @@ class DataOnly:
 def filled(request, tmp_path, monkeypatch):
     """Return what opens a store with given entries in it."""
     if request.param == "no index":
-        monkeypatch.setattr(entry_reader, "_make_index", lambda *_: None)
+        monkeypatch.setattr(entry_reader, "_make_order_index", lambda *_: None)
     opened = []
 
     def fill(entries, namespace=""):
@@ -70,11 +70,11 @@ def test_every_store_gives_the_same_order_from_any_place(filled):
     for reverse in (False, True):
         for where in (None, {"kind": "a"}):
             right = [one for one in entries if where is None or one.metadata["kind"] == "a"]
-            right.sort(key=lambda one: place_of(one, FIELDS), reverse=reverse)
+            right.sort(key=lambda one: scan_position(one, FIELDS), reverse=reverse)
             found = scan_by(store, FIELDS, reverse=reverse, where=where)
             assert [one.id for one in found] == [one.id for one in right]
             for at in chance.sample(range(len(right)), 12):
-                rest = scan_by(store, FIELDS, reverse=reverse, where=where, after=place_of(right[at], FIELDS))
+                rest = scan_by(store, FIELDS, reverse=reverse, where=where, after=scan_position(right[at], FIELDS))
                 assert [one.id for one in rest] == [one.id for one in right[at + 1 :]]
 
 
@@ -141,9 +141,9 @@ def store(tmp_path):
 def read_rows(monkeypatch):
     """Return a list that grows by each row that is parsed, and one of each question that SQLite is asked."""
     parsed, asked = [], []
-    entry_of, every = entry_reader.entry_of, entry_reader.every
-    monkeypatch.setattr(entry_reader, "entry_of", lambda row: parsed.append(row) or entry_of(row))
-    monkeypatch.setattr(entry_reader, "every", lambda *given: asked.append(given) or every(*given))
+    entry_of, every = entry_reader.checked_entry, entry_reader.fetch_all
+    monkeypatch.setattr(entry_reader, "checked_entry", lambda row: parsed.append(row) or entry_of(row))
+    monkeypatch.setattr(entry_reader, "fetch_all", lambda *given: asked.append(given) or every(*given))
     return parsed, asked
 
 
@@ -207,7 +207,7 @@ def test_what_was_erased_leaves_the_index_too(tmp_path):
 
 
 def test_a_file_that_is_only_read_is_sorted_without_an_index(store, monkeypatch):
-    monkeypatch.setattr(Database, "read_only", True)
+    monkeypatch.setattr(SqliteDatabase, "read_only", True)
     assert [one.id for one in islice(scan_by(store, ["said"]), 2)] == ["e00000", "e00700"]
     with store.database.read() as connection:
         named = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'entries_by%'").fetchall()
@@ -219,6 +219,6 @@ def test_while_somebody_else_writes_the_answer_comes_without_an_index(store, mon
         raise BusyError("write", 10.0)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Database, "write", busy)
+        patch.setattr(SqliteDatabase, "write", busy)
         first = [one.id for one in scan_by(store, ["said"])]
     assert [one.id for one in scan_by(store, ["said"])] == first

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore.index.top_k import at_least_kth, best
+from vectorstore.index.top_k import top_k_positions, top_k_ranking
 
 
 def plainly(scores: list[float], k: int, slack: float) -> list[int]:
@@ -18,7 +18,7 @@ def plainly(scores: list[float], k: int, slack: float) -> list[int]:
 @given(st.lists(st.integers(-5, 5), max_size=60), st.integers(1, 70), st.sampled_from([0.0, 1.0, 2.0]))
 def test_what_reaches_the_kth_is_chosen_and_nothing_else(scores: list[int], k: int, slack: float) -> None:
     array = np.array(scores, dtype=np.float32)
-    assert at_least_kth(array, k, slack).tolist() == plainly(array.tolist(), k, slack)
+    assert top_k_positions(array, k, slack).tolist() == plainly(array.tolist(), k, slack)
 
 
 @pytest.mark.parametrize("count", [4095, 4096, 4127, 10_000])
@@ -28,12 +28,12 @@ def test_many_scores_are_chosen_as_few_are(count: int, levels: int, k: int) -> N
     print("seed", count + levels + k)
     scores = np.random.default_rng(count + levels + k).integers(0, levels, count).astype(np.float32)
     for slack in (0.0, 1.0):
-        assert at_least_kth(scores, k, slack).tolist() == plainly(scores.tolist(), k, slack)
+        assert top_k_positions(scores, k, slack).tolist() == plainly(scores.tolist(), k, slack)
 
 
 @given(st.lists(st.integers(0, 4), max_size=40), st.integers(1, 45), st.none() | st.integers(0, 5))
 def test_the_best_come_first_and_ties_by_id(scores: list[int], k: int, least: int | None) -> None:
     ids = [f"id{(7 * place) % 41:02}" for place in range(len(scores))]
-    found = best(np.arange(len(scores)), np.array(scores, dtype=np.float64), k, ids.__getitem__, least)
+    found = top_k_ranking(np.arange(len(scores)), np.array(scores, dtype=np.float64), k, ids.__getitem__, least)
     everything = sorted(range(len(scores)), key=lambda place: (-scores[place], ids[place]))
     assert found == [(p, scores[p]) for p in everything if least is None or scores[p] >= least][:k]

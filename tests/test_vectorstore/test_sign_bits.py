@@ -7,17 +7,17 @@ import random
 import numpy as np
 import pytest
 
-from vectorstore.index.binary_quantization import FEWEST_BITS, SignBits
+from vectorstore.index.binary_quantization import FEWEST_BITS, BinaryCodes
 
 
-def plain_distance(bits: SignBits, vectors: np.ndarray, row: int, query: np.ndarray) -> int:
+def plain_distance(bits: BinaryCodes, vectors: np.ndarray, row: int, query: np.ndarray) -> int:
     """How many bits of a row and of *query* differ, by the object's own centre and directions, bit by bit."""
     directions = np.eye(vectors.shape[1]) if bits._directions is None else bits._directions
     sides = [(point - bits._centre) @ directions > 0 for point in (vectors[row], query)]
     return sum(bool(a) != bool(b) for a, b in zip(*sides, strict=True))
 
 
-def plainly_closest(bits: SignBits, vectors: np.ndarray, query: np.ndarray, keep: int, rows: list[int]) -> list[int]:
+def plainly_closest(bits: BinaryCodes, vectors: np.ndarray, query: np.ndarray, keep: int, rows: list[int]) -> list[int]:
     distances = {row: plain_distance(bits, vectors, row, query) for row in rows}
     cut = sorted(distances.values())[min(keep, len(rows)) - 1]
     return [row for row in rows if distances[row] <= cut]
@@ -31,7 +31,7 @@ def vectors_of(count: int, dimension: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("dimension", [3, 64, 500, FEWEST_BITS, 600])
 def test_the_closest_are_those_that_share_most_bits_and_ties_are_whole(dimension: int) -> None:
     vectors = vectors_of(300, dimension, seed=dimension)
-    bits = SignBits(dimension, len(vectors))
+    bits = BinaryCodes(dimension, len(vectors))
     bits.follow(vectors, len(vectors))
     for query in vectors[:5] + 0.25:
         for keep in (1, 7, 299, 300, 500):
@@ -43,7 +43,7 @@ def test_the_closest_are_those_that_share_most_bits_and_ties_are_whole(dimension
 @pytest.mark.parametrize("share", [0.05, 0.6])
 def test_among_chosen_rows_only_those_are_found(share: float) -> None:
     vectors = vectors_of(400, 40, seed=3)
-    bits = SignBits(40, len(vectors))
+    bits = BinaryCodes(40, len(vectors))
     bits.follow(vectors, len(vectors))
     rows = np.flatnonzero(np.random.default_rng(4).random(400) < share)
     query = vectors[7] + 0.5
@@ -55,7 +55,7 @@ def test_bits_follow_rows_that_come_go_change_and_move(seed: int) -> None:
     print("seed", seed)
     draw = random.Random(seed)
     rows = list(vectors_of(60, 20, seed))
-    bits = SignBits(20, len(rows))
+    bits = BinaryCodes(20, len(rows))
     fresh = iter(vectors_of(3000, 20, seed + 100))
     bits.follow(np.stack(rows), len(rows))
     for _ in range(400):
@@ -83,7 +83,7 @@ def test_bits_follow_rows_that_come_go_change_and_move(seed: int) -> None:
 
 
 def test_the_centre_follows_when_the_rows_have_doubled() -> None:
-    bits = SignBits(4, 10)
+    bits = BinaryCodes(4, 10)
     bits.follow(np.ones((10, 4), dtype=np.float32), 10)
     assert bits._centre.tolist() == [1, 1, 1, 1]
     for _ in range(11):
@@ -94,6 +94,6 @@ def test_the_centre_follows_when_the_rows_have_doubled() -> None:
 
 
 def test_rows_without_a_vector_do_not_move_the_centre() -> None:
-    bits = SignBits(2, 4)
+    bits = BinaryCodes(2, 4)
     bits.follow(np.array([[2, 4], [0, 0], [0, 0], [4, 8]], dtype=np.float32), 2)
     assert bits._centre.tolist() == [3, 6]

@@ -27,7 +27,7 @@ from vectorstore import (
 )
 from vectorstore.engines import snapshot_file
 from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.index.snapshot import packed, unpacked
+from vectorstore.index.snapshot import pack_arrays, unpack_arrays
 from vectorstore.testing import SpacesModel, check_parity
 
 TOY = Space("toy", 2)
@@ -174,9 +174,9 @@ def test_terms_are_made_anew_where_another_analyzer_made_them(tmp_path: Path, mo
     monkeypatch.setattr(Analyzer, "fingerprint", property(lambda self: "an-older-one"))
     store.save(tmp_path / "pets")
     data = (tmp_path / "pets").read_bytes()
-    header, arrays = unpacked(data, "pets")
+    header, arrays = unpack_arrays(data, "pets")
     arrays["terms.term.bytes"] = np.full_like(arrays["terms.term.bytes"], ord("w"))
-    (tmp_path / "pets").write_bytes(b"".join(packed(header, arrays)))
+    (tmp_path / "pets").write_bytes(b"".join(pack_arrays(header, arrays)))
     monkeypatch.undo()
     assert everything(NumpyStore.open(tmp_path / "pets")) == everything(store)
 
@@ -215,7 +215,7 @@ def test_what_goes_wrong_on_the_way_leaves_the_earlier_one(
         raise OSError(errno.ENOSPC, "no space left")
 
     if at == "write":
-        monkeypatch.setattr(snapshot_file, "encoded", lambda state: (full() for _ in range(1)))
+        monkeypatch.setattr(snapshot_file, "encode_snapshot", lambda state: (full() for _ in range(1)))
     else:
         monkeypatch.setattr(os, at, full)
     with pytest.raises(StorageFull):

@@ -25,7 +25,7 @@ from vectorstore import (
     open_store,
 )
 from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.index.snapshot import FRONT, MAGIC, decoded, packed, unpacked
+from vectorstore.index.snapshot import PREAMBLE_SIZE, SNAPSHOT_MAGIC, decode_snapshot, pack_arrays, unpack_arrays
 
 Change: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], None]
 
@@ -56,18 +56,26 @@ def test_every_changed_or_missing_byte_is_damage_or_not_a_snapshot(tmp_path: Pat
     data = saved(tmp_path / "pets").read_bytes()
     seed = 3
     rng = random.Random(seed)
-    places = {*range(FRONT + 4), *rng.sample(range(len(data)), 400), len(data) - 1}
+    places = {*range(PREAMBLE_SIZE + 4), *rng.sample(range(len(data)), 400), len(data) - 1}
     for place in sorted(places):
         changed = bytearray(data)
         changed[place] ^= 1 << rng.randrange(8)
-        with pytest.raises(NotAStore if place < len(MAGIC) else DamageError):
-            decoded(bytes(changed), "pets")
-    for length in {0, 1, len(MAGIC), FRONT, FRONT + 40, *rng.sample(range(len(data)), 100), len(data) - 1}:
-        with pytest.raises(NotAStore if length < len(MAGIC) else DamageError):
-            decoded(data[:length], "pets")
+        with pytest.raises(NotAStore if place < len(SNAPSHOT_MAGIC) else DamageError):
+            decode_snapshot(bytes(changed), "pets")
+    for length in {
+        0,
+        1,
+        len(SNAPSHOT_MAGIC),
+        PREAMBLE_SIZE,
+        PREAMBLE_SIZE + 40,
+        *rng.sample(range(len(data)), 100),
+        len(data) - 1,
+    }:
+        with pytest.raises(NotAStore if length < len(SNAPSHOT_MAGIC) else DamageError):
+            decode_snapshot(data[:length], "pets")
     with pytest.raises(DamageError):
-        decoded(data + b"\0", "pets")
-    assert decoded(data, "pets").space == TOY, seed
+        decode_snapshot(data + b"\0", "pets")
+    assert decode_snapshot(data, "pets").space == TOY, seed
 
 
 def test_damage_names_the_file_and_leaves_it(tmp_path: Path) -> None:
@@ -82,8 +90,8 @@ def test_damage_names_the_file_and_leaves_it(tmp_path: Path) -> None:
 
 def test_a_newer_snapshot_is_named_and_left(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
-    header, arrays = unpacked(path.read_bytes(), "pets")
-    newer = b"".join(_as_version(2, b"".join(packed(header, arrays))))
+    header, arrays = unpack_arrays(path.read_bytes(), "pets")
+    newer = b"".join(_as_version(2, b"".join(pack_arrays(header, arrays))))
     path.write_bytes(newer)
     store = filled()
     for call in (lambda: NumpyStore.open(path), lambda: store.save(path)):
@@ -94,7 +102,7 @@ def test_a_newer_snapshot_is_named_and_left(tmp_path: Path) -> None:
 
 
 def _as_version(version: int, data: bytes) -> tuple[bytes, bytes]:
-    body = data[: len(MAGIC)] + version.to_bytes(4, "little") + data[len(MAGIC) + 4 : -32]
+    body = data[: len(SNAPSHOT_MAGIC)] + version.to_bytes(4, "little") + data[len(SNAPSHOT_MAGIC) + 4 : -32]
     return body, blake2b(body, digest_size=32).digest()
 
 
@@ -157,11 +165,11 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 def crafted(data: bytes, change: Change) -> bytes:
     """Return the snapshot *data* changed, with the checksum that belongs to it then."""
-    header, arrays = unpacked(data, "pets")
+    header, arrays = unpack_arrays(data, "pets")
     changed = {name: array.copy() for name, array in arrays.items()}
     change(header, changed)
     del header["arrays"]
-    return b"".join(packed(header, changed))
+    return b"".join(pack_arrays(header, changed))
 
 
 def put(name: str, place: Any, value: Any) -> Change:
@@ -222,10 +230,10 @@ def test_what_makes_no_sense_is_damage(tmp_path: Path, case: str) -> None:
 
 
 def test_an_array_that_says_it_is_huge_takes_no_memory(tmp_path: Path) -> None:
-    header, _ = unpacked(saved(tmp_path / "pets").read_bytes(), "pets")
+    header, _ = unpack_arrays(saved(tmp_path / "pets").read_bytes(), "pets")
     listed = [[name, dtype, [10**15] if name == "terms.numbers" else shape] for name, dtype, shape in header["arrays"]]
     text = json.dumps({**header, "arrays": listed}).encode()
-    body = MAGIC + (1).to_bytes(4, "little") + len(text).to_bytes(4, "little") + text + bytes(10_000)
+    body = SNAPSHOT_MAGIC + (1).to_bytes(4, "little") + len(text).to_bytes(4, "little") + text + bytes(10_000)
     (tmp_path / "pets").write_bytes(body + blake2b(body, digest_size=32).digest())
     with pytest.raises(VectorStoreError):
         NumpyStore.open(tmp_path / "pets")

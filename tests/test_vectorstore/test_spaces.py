@@ -12,13 +12,13 @@ import pytest
 
 from vectorstore import (
     Entry,
-    Filling,
     Match,
     Metric,
     RevisionConflict,
     SettingMismatch,
     Space,
     SpaceChanged,
+    SpaceMigration,
     SpaceMismatch,
     SpaceNotReady,
 )
@@ -85,7 +85,7 @@ def test_a_backup_holds_what_was_filled(store: SqliteStore, tmp_path: Path) -> N
     store.backup(tmp_path / "copy.db")
     store.abort_space()
     with closing(SqliteStore(tmp_path / "copy.db")) as copy:
-        assert copy.filling() == Filling(NEW, 1, {"": 1, "other": 1})
+        assert copy.filling() == SpaceMigration(NEW, 1, {"": 1, "other": 1})
         finish(copy)
         assert [(kept.id, kept.no_vector) for kept in copy.scan()] == [("a", None), ("b", "no words"), ("c", None)]
         assert copy.verify() == []
@@ -97,7 +97,7 @@ def test_what_is_readable_of_it_is_saved_and_the_rest_is_pending_again(store: Sq
     assert store.database.salvage(tmp_path / "saved.db") == 5
     with closing(SqliteStore(tmp_path / "saved.db")) as saved:
         assert saved.verify() == []
-        assert (saved.space, saved.filling()) == (OLD, Filling(NEW, 1, {"": 1, "other": 1}))
+        assert (saved.space, saved.filling()) == (OLD, SpaceMigration(NEW, 1, {"": 1, "other": 1}))
         assert [kept.id for kept in saved.unfilled()] == ["c"]
         assert ids(saved.search([1, 1, 0])) == ["a", "b", "c"]
 
@@ -166,7 +166,7 @@ def test_a_switch_by_another_process_is_noticed(store: SqliteStore, path: Path) 
 def test_a_process_that_dies_while_it_switches_leaves_the_old_space_whole(store: SqliteStore, path: Path) -> None:
     before = store.search([1, 1, 0])
     assert in_another_process(path, "die") == 7
-    assert (store.search([1, 1, 0]), store.filling()) == (before, Filling(NEW, 3, {}))
+    assert (store.search([1, 1, 0]), store.filling()) == (before, SpaceMigration(NEW, 3, {}))
     assert store.verify() == []
     store.commit_space(NEW)
     assert ids(store.search([5, 5])) == ["c", "a"]
@@ -267,7 +267,7 @@ def test_a_switch_undone_by_another_part_s_transaction_is_not_taken_for_its_own(
     with undone(store):
         finish(store, LIKE)
         assert len(store.search([9, 9, 9])) == 3
-    assert (store.space, store.filling()) == (OLD, Filling(LIKE, 0, {"": 3, "other": 1}))
+    assert (store.space, store.filling()) == (OLD, SpaceMigration(LIKE, 0, {"": 3, "other": 1}))
     with closing(SqliteStore(path)) as other:
         finish(other, LIKE)
     with pytest.raises(SpaceChanged), store.database.write():

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from vectorstore import LifecycleStore, Space, UnsupportedError, VectorStore, WrapperStore, lacking
+from vectorstore import LifecycleStore, Space, UnsupportedError, VectorStore, WrapperStore, missing_operations
 from vectorstore.testing import FilterContract, VectorStoreContract
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,9 @@ def test_it_is_a_store_and_says_which_lifecycle_part_it_lacks() -> None:
     store = StrangerStore()
     assert isinstance(store, VectorStore)
     assert not isinstance(store, LifecycleStore)
-    assert {"transaction", "view", "changes", "erase", "verify", "backup", "begin_space"} <= set(lacking(store))
+    assert {"transaction", "view", "changes", "erase", "verify", "backup", "begin_space"} <= set(
+        missing_operations(store)
+    )
     for name in ("verify", "pending_erasure", "transaction"):
         with pytest.raises(UnsupportedError, match=f"{name}: StrangerStore"):
             getattr(WrapperStore(store), name)()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import vectorstore.index.bm25
 from vectorstore.index.forward_index import ForwardBlock
-from vectorstore.index.namespace_index import Core
+from vectorstore.index.namespace_index import NamespaceIndex
 
 WORDS = [f"w{number:02}" for number in range(40)]
 NUMBERS = {word: number for number, word in enumerate(WORDS, 1)}
@@ -45,8 +45,8 @@ def id_of(key: int) -> str:
     return f"id{(key * 37) % 101:03}"
 
 
-def loaded(entries: dict[int, Texts], k1: float = 0.9, b: float = 0.4) -> Core:
-    core = Core(space=None, k1=k1, b=b)
+def loaded(entries: dict[int, Texts], k1: float = 0.9, b: float = 0.4) -> NamespaceIndex:
+    core = NamespaceIndex(space=None, k1=k1, b=b)
     core.load_rows(list(entries), [id_of(key) for key in entries], [{}] * len(entries))
     core.load_terms(NUMBERS, blocks(entries))
     return core
@@ -168,7 +168,7 @@ def test_erased_terms_leave_the_dictionary() -> None:
 
 
 def test_sequences_read_from_bytes_can_be_loaded() -> None:
-    core = Core(space=None)
+    core = NamespaceIndex(space=None)
     core.load_rows([5], ["a"], [{}])
     blob = np.array([1, 2, 0], dtype="<i4").tobytes()
     core.load_terms({"w": 1, "v": 2}, [ForwardBlock([5], np.frombuffer(blob, dtype="<i4"), [3], [0])])
@@ -181,7 +181,7 @@ def test_sequences_read_from_bytes_can_be_loaded() -> None:
 def test_the_order_of_writing_never_moves_a_score(seed: int, tidy_early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     print("seed", seed)
     if tidy_early:
-        monkeypatch.setattr(vectorstore.index.bm25, "_SPARE", 50)
+        monkeypatch.setattr(vectorstore.index.bm25, "_DEAD_NUMBERS_LIMIT", 50)
     chance = random.Random(seed)
     entries: dict[int, Texts] = {}
     core = loaded(entries)
@@ -223,7 +223,7 @@ def test_many_entries_are_scored_as_few_are() -> None:
     chance = random.Random(5)
     print("seed", 5)
     entries = {key: random_entry(chance) for key in range(1, 9000)}
-    core = Core(space=None)
+    core = NamespaceIndex(space=None)
     core.load_rows(list(entries), [f"id{key:05}" for key in entries], [{}] * len(entries))
     core.load_terms(NUMBERS, blocks(entries))
     for question in (["w01", "w30"], ["w35", "w38"], ["w39"]):

@@ -22,7 +22,7 @@ from vectorstore import (
     VectorStore,
     View,
     WrapperStore,
-    lacking,
+    missing_operations,
 )
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
@@ -252,8 +252,8 @@ def test_what_the_store_inside_lacks_is_refused_by_name() -> None:
 
 
 def test_what_a_store_lacks_can_be_asked_before() -> None:
-    assert lacking(NumpyStore()) == lacking(WrapperStore(NumpyStore())) == ()
-    missing = lacking(ObservableStore(WrapperStore(ModelStore()), lambda event: None))
+    assert missing_operations(NumpyStore()) == missing_operations(WrapperStore(NumpyStore())) == ()
+    missing = missing_operations(ObservableStore(WrapperStore(ModelStore()), lambda event: None))
     assert set(missing) == set(public(LifecycleStore)) - {"transaction", "fields"}
     assert list(missing) == sorted(missing)
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
-from vectorstore.filters import All, parse
+from vectorstore.filters import And, filter_tree
 from vectorstore.index.memory_namespace import MemoryNamespace
 from vectorstore.index.snapshot import StoreState
-from vectorstore.index.view import CoreView
+from vectorstore.index.view import IndexView
 from vectorstore.protocol import Database
 from vectorstore.types import (
     Changes,
@@ -29,37 +29,37 @@ from vectorstore.types import (
     Cursor,
     Entry,
     Erasure,
-    Filling,
     Filter,
     Finding,
     Match,
     Metadata,
-    Progress,
+    ProgressCallback,
     SearchMode,
     Space,
+    SpaceMigration,
     VectorLike,
 )
 from vectorstore.validation import (
-    batches,
-    check_begun,
-    check_complete,
     check_entry,
     check_expect,
     check_fields,
-    check_filling,
-    check_given,
     check_ids,
     check_metadata,
+    check_migration_complete,
+    check_migration_running,
+    check_migration_start,
+    check_migration_vectors,
     check_name,
     check_namespace,
     check_namespaces,
-    check_search,
+    check_search_mode,
     check_space,
     check_vectors,
-    last_of_each,
+    drop_overwritten,
+    entry_batches,
 )
 
-_PAGE = 256
+_PAGE_SIZE = 256
 
 
 class NumpySpaces(ABC):
@@ -104,32 +104,32 @@ class NumpySpaces(ABC):
         """As ``LifecycleStore.begin_space``."""
         check_space(space)
         with self.transaction():
-            check_begun(space, self._space, self._next_space)
+            check_migration_start(space, self._space, self._next_space)
             self._set(next_space=space)
 
-    def filling(self) -> Filling | None:
+    def filling(self) -> SpaceMigration | None:
         """As ``LifecycleStore.filling``."""
         with self._open():
             if self._next_space is None:
                 return None
             counts = {name: held.filled() for name, held in sorted(self._namespaces.items())}
             pending = {name: left for name, (_, left) in counts.items() if left}
-            return Filling(self._next_space, sum(filled for filled, _ in counts.values()), pending)
+            return SpaceMigration(self._next_space, sum(filled for filled, _ in counts.values()), pending)
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
         """As ``LifecycleStore.unfilled``."""
         name = check_namespace(namespace)
         last = None if after is None else check_name(after, "after", empty=True)
         with self._open():
-            check_filling(self._next_space)
+            check_migration_running(self._next_space)
 
         def pages() -> Iterator[Entry]:
             at = last
             while True:
                 with self._open():
-                    check_filling(self._next_space)
+                    check_migration_running(self._next_space)
                     held = self._namespaces.get(name)
-                    page = [] if held is None else held.unfilled(at, _PAGE)
+                    page = [] if held is None else held.unfilled(at, _PAGE_SIZE)
                 if not page:
                     return
                 yield from page
@@ -148,17 +148,17 @@ class NumpySpaces(ABC):
     ) -> int:
         """As ``LifecycleStore.fill_space``."""
         name, wanted = check_namespace(namespace), check_expect(expect)
-        given = check_given(vectors, no_vector, check_space(space))
+        given = check_migration_vectors(vectors, no_vector, check_space(space))
         with self.transaction():
-            check_filling(self._next_space, space)
+            check_migration_running(self._next_space, space)
             return self._namespace(name).fill(given, wanted)
 
     def commit_space(self, space: Space) -> None:
         """As ``LifecycleStore.commit_space``."""
         check_space(space)
         with self.transaction():
-            check_filling(self._next_space, space)
-            check_complete(self.filling())
+            check_migration_running(self._next_space, space)
+            check_migration_complete(self.filling())
             self._set(space=space, next_space=None)
             for held in self._namespaces.values():
                 held.switch(space)
@@ -274,7 +274,7 @@ class NumpyStore(NumpySnapshots):
         search: SearchMode | str = SearchMode.EXACT,
     ) -> None:
         super().__init__(space, check_fields(fields), analyzer or Analyzer())
-        self._search = check_search(search)
+        self._search = check_search_mode(search)
         self._lock = threading.RLock()
         self._touched: set[str] = set()
         self._closed = False
@@ -295,14 +295,14 @@ class NumpyStore(NumpySnapshots):
         ``DamageError``; a foreign or newer file ``NotAStore`` or ``NewerFile``. The file is not held open.
         """
         # Imported here, since a store that is never saved needs nothing of SQLite's.
-        from vectorstore.engines.snapshot_file import agreed, read_snapshot
+        from vectorstore.engines.snapshot_file import agree_snapshot_settings, read_snapshot
 
         names = None if fields is None else check_fields(fields)
         state = read_snapshot(path)
         if state is None:
             store = cls(space=space, analyzer=analyzer, fields=names or (), search=search)
         else:
-            settings = agreed(state, space=space, analyzer=analyzer, fields=names)
+            settings = agree_snapshot_settings(state, space=space, analyzer=analyzer, fields=names)
             store = cls(space=settings.space, analyzer=settings.analyzer, fields=settings.fields, search=search)
             store._load(state)
         store._path = path
@@ -319,15 +319,15 @@ class NumpyStore(NumpySnapshots):
         *,
         namespace: str = "",
         expect: Mapping[str, int] | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> int:
         """As ``VectorStore.upsert``."""
         name, wanted = check_namespace(namespace), dict(check_expect(expect))
         written = 0
-        for start, batch in batches(entries):
+        for start, batch in entry_batches(entries):
             with self.transaction():
                 checked = [check_entry(entry, f"entries[{start + i}]", self._space) for i, entry in enumerate(batch)]
-                written += self._namespace(name).write(last_of_each(checked), wanted)
+                written += self._namespace(name).write(drop_overwritten(checked), wanted)
             for one in checked:
                 wanted.pop(one.id, None)
             if on_progress is not None:
@@ -364,8 +364,8 @@ class NumpyStore(NumpySnapshots):
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
-        name, node, names = check_namespace(namespace), parse(where), check_ids(ids)
-        if not names and (isinstance(node, All) and not node.nodes):
+        name, node, names = check_namespace(namespace), filter_tree(where), check_ids(ids)
+        if not names and (isinstance(node, And) and not node.nodes):
             raise ArgumentError(
                 "ids",
                 names,
@@ -425,7 +425,7 @@ class NumpyStore(NumpySnapshots):
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
-        name, node = check_namespace(namespace), parse(where)
+        name, node = check_namespace(namespace), filter_tree(where)
         with self._open():
             held = self._namespaces.get(name)
             return 0 if held is None else sum(held.matches(id, node) for id in held.ids())
@@ -439,7 +439,7 @@ class NumpyStore(NumpySnapshots):
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``."""
-        name, node = check_namespace(namespace), parse(where)
+        name, node = check_namespace(namespace), filter_tree(where)
         last = None if after is None else check_name(after, "after", empty=True)
         with self._open():
             pass
@@ -449,7 +449,7 @@ class NumpyStore(NumpySnapshots):
             while True:
                 with self._open():
                     held = self._namespaces.get(name)
-                    page = [] if held is None else held.page(node, at, embedded, _PAGE)
+                    page = [] if held is None else held.page(node, at, embedded, _PAGE_SIZE)
                 if not page:
                     return
                 yield from page
@@ -474,10 +474,10 @@ class NumpyStore(NumpySnapshots):
             return held.changes(None if since is None else since.position)
 
     @contextmanager
-    def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[CoreView]:
+    def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[IndexView]:
         """As ``LifecycleStore.view``; writers wait until it ends. *search*: in another mode than the store's own."""
         allowed = check_namespaces(namespaces)
-        mode = None if search is None else check_search(search)
+        mode = None if search is None else check_search_mode(search)
         with self._open():
             yield self._view(allowed, mode)
 
@@ -547,11 +547,11 @@ class NumpyStore(NumpySnapshots):
             name, space=self._space, analyzer=self.analyzer, fields=self._fields, journal=self._journal
         )
 
-    def _view(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> CoreView:
+    def _view(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> IndexView:
         def reader(name: str) -> MemoryNamespace | None:
             if allowed is not None and name not in allowed:
                 raise ArgumentError("namespace", name, "this view was opened for other namespaces")
             return self._namespaces.get(name)
 
         mode = search or self._search
-        return CoreView(space=self._space, analyzer=self.analyzer, open_reader=reader, search=mode)
+        return IndexView(space=self._space, analyzer=self.analyzer, open_reader=reader, search=mode)

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import ArgumentError, SpaceChanged
-from vectorstore.filters import All, parse
-from vectorstore.index.view import CoreView
-from vectorstore.ordered_scan import Place, check_order, check_place
+from vectorstore.filters import And, filter_tree
+from vectorstore.index.view import IndexView
+from vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
 from vectorstore.sqlite import entry_reader, schema
-from vectorstore.sqlite.connection import every
-from vectorstore.sqlite.database import Database
+from vectorstore.sqlite.connection import fetch_all
+from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.entry_writer import NamespaceWriter
-from vectorstore.sqlite.index_cache import Cores, SqliteReader
+from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader
 from vectorstore.sqlite.schema import (
-    NEXT_SPACE,
-    Settings,
+    NEXT_SPACE_FACT,
+    StoreSettings,
     StoreTables,
     read_settings,
     read_space,
@@ -43,55 +43,55 @@ from vectorstore.types import (
     Cursor,
     Entry,
     Erasure,
-    Filling,
     Filter,
     Finding,
     Match,
     Metadata,
-    Progress,
+    ProgressCallback,
     SearchMode,
     Space,
+    SpaceMigration,
     VectorLike,
 )
 from vectorstore.validation import (
-    batches,
     check_entries,
     check_expect,
     check_fields,
-    check_filling,
-    check_given,
     check_ids,
     check_metadata,
+    check_migration_running,
+    check_migration_vectors,
     check_name,
     check_namespace,
     check_namespaces,
-    check_search,
+    check_search_mode,
     check_space,
     check_vectors,
-    last_of_each,
+    drop_overwritten,
+    entry_batches,
 )
 
-_PAGE = 256
+_PAGE_SIZE = 256
 
 
-class _Here(threading.local):
+class _ThreadTransaction(threading.local):
     """What one thread holds of its present transaction; both belong to the ``present_write`` beside them."""
 
-    cores: tuple[object, Cores] | None = None
+    cores: tuple[object, NamespaceIndexCache] | None = None
     named: tuple[object, Space] | None = None
 
 
 class SqliteSpaces:
     """Space, fields and cores of a store on *database*."""
 
-    def __init__(self, database: Database, settings: Settings) -> None:
+    def __init__(self, database: SqliteDatabase, settings: StoreSettings) -> None:
         self.database = database
         """The file; other components of it can write in one transaction with the store."""
         self._space = settings.space
         self._fields = settings.fields
-        self._cores = Cores(space=settings.space, fields=settings.fields)
+        self._cores = NamespaceIndexCache(space=settings.space, fields=settings.fields)
         self._lock = threading.RLock()
-        self._here = _Here()
+        self._here = _ThreadTransaction()
 
     @property
     def space(self) -> Space | None:
@@ -117,27 +117,27 @@ class SqliteSpaces:
         """As ``LifecycleStore.begin_space``."""
         check_space(space)
         with self._writing() as connection:
-            schema.begin(connection, space)
+            schema.begin_migration(connection, space)
 
-    def filling(self) -> Filling | None:
+    def filling(self) -> SpaceMigration | None:
         """As ``LifecycleStore.filling``."""
         with self.database.read() as connection:
-            return schema.filling(connection)
+            return schema.migration_state(connection)
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
         """As ``LifecycleStore.unfilled``."""
         name = check_namespace(namespace)
         last = None if after is None else check_name(after, "after", empty=True)
         with self.database.read() as connection:
-            check_filling(read_space(connection, NEXT_SPACE))
+            check_migration_running(read_space(connection, NEXT_SPACE_FACT))
 
         def pages() -> Iterator[Entry]:
             at = last
             while True:
                 with self.database.read() as connection:
-                    check_filling(read_space(connection, NEXT_SPACE))
+                    check_migration_running(read_space(connection, NEXT_SPACE_FACT))
                     key = entry_reader.namespace_key(connection, name)
-                    page = [] if key is None else entry_reader.unfilled(connection, key, at, _PAGE)
+                    page = [] if key is None else entry_reader.pending_page(connection, key, at, _PAGE_SIZE)
                 if not page:
                     return
                 yield from page
@@ -156,22 +156,22 @@ class SqliteSpaces:
     ) -> int:
         """As ``LifecycleStore.fill_space``."""
         name, wanted = check_namespace(namespace), check_expect(expect)
-        given = check_given(vectors, no_vector, check_space(space))
+        given = check_migration_vectors(vectors, no_vector, check_space(space))
         with self._writer(name) as writer, self.database.read() as connection:
-            check_filling(read_space(connection, NEXT_SPACE), space)
+            check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
             return writer.fill(given, wanted)
 
     def commit_space(self, space: Space) -> None:
         """As ``LifecycleStore.commit_space``."""
         check_space(space)
         with self._writing() as connection:
-            schema.switch(connection, space)
+            schema.commit_migration(connection, space)
             self._take(space)
 
     def abort_space(self) -> None:
         """As ``LifecycleStore.abort_space``."""
         with self._writing() as connection:
-            schema.drop(connection)
+            schema.abort_migration(connection)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -235,17 +235,17 @@ class SqliteSpaces:
         with self._lock:
             self._fields = fields
 
-    def _cores_for(self, space: Space | None) -> Cores:
+    def _cores_for(self, space: Space | None) -> NamespaceIndexCache:
         """Return the cores that all threads share; the lock is held."""
         if self._cores.space != space or self._cores.fields != self._fields:
-            self._cores = Cores(space=space, fields=self._fields)
+            self._cores = NamespaceIndexCache(space=space, fields=self._fields)
         return self._cores
 
-    def _own_cores(self, space: Space | None) -> Cores:
+    def _own_cores(self, space: Space | None) -> NamespaceIndexCache:
         """Return the cores of this thread's present transaction."""
         present, held = self.database.present_write(), self._here.cores
         if held is None or held[0] is not present or held[1].space != space:
-            held = self._here.cores = (present, Cores(space=space, fields=self._fields))
+            held = self._here.cores = (present, NamespaceIndexCache(space=space, fields=self._fields))
         return held[1]
 
     @contextmanager
@@ -265,9 +265,9 @@ class SqliteSpaces:
             writer.finish()
 
 
-def agreed(
-    database: Database, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
-) -> Settings:
+def agree_file_settings(
+    database: SqliteDatabase, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
+) -> StoreSettings:
     """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
     if space is not None:
         check_space(space)
@@ -301,7 +301,7 @@ class SqliteStore(SqliteSpaces):
         search: SearchMode | str = SearchMode.EXACT,
         create: bool = True,
     ) -> None:
-        self._search = check_search(search)
+        self._search = check_search_mode(search)
         limit = MATRIX_LIMIT if matrix_limit is None else matrix_limit
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise ArgumentError("matrix_limit", matrix_limit, "a number of bytes, 0 or more, is needed")
@@ -309,9 +309,9 @@ class SqliteStore(SqliteSpaces):
         self._counted: set[int] = set()
         tables = StoreTables(analyzer or Analyzer())
         declared = None if fields is None else check_fields(fields)
-        database = Database(path, components=(tables,), create=create)
+        database = SqliteDatabase(path, components=(tables,), create=create)
         try:
-            settings = agreed(database, space, analyzer, declared)
+            settings = agree_file_settings(database, space, analyzer, declared)
         except BaseException:
             database.close()
             raise
@@ -329,17 +329,17 @@ class SqliteStore(SqliteSpaces):
         *,
         namespace: str = "",
         expect: Mapping[str, int] | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> int:
         """As ``VectorStore.upsert``."""
         name, wanted = check_namespace(namespace), dict(check_expect(expect))
         written = 0
-        for start, batch in batches(entries):
+        for start, batch in entry_batches(entries):
             space = self._space_for(batch)
             with self._checking():
                 checked = check_entries(batch, start, space)
             with self._writer(name, space) as writer:
-                written += writer.write(last_of_each(checked), wanted, self.analyzer)
+                written += writer.write(drop_overwritten(checked), wanted, self.analyzer)
             for one in checked:
                 wanted.pop(one.id, None)
             if on_progress is not None:
@@ -379,8 +379,8 @@ class SqliteStore(SqliteSpaces):
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
-        name, node, names = check_namespace(namespace), parse(where), check_ids(ids)
-        everything = isinstance(node, All) and not node.nodes
+        name, node, names = check_namespace(namespace), filter_tree(where), check_ids(ids)
+        everything = isinstance(node, And) and not node.nodes
         if not names and everything:
             raise ArgumentError("ids", names, "ids, or a filter that is not empty, are needed to delete")
         with self._writer(name) as writer, self.database.write() as connection:
@@ -407,7 +407,7 @@ class SqliteStore(SqliteSpaces):
                 return [None] * len(names)
             found = entry_reader.entries_by_id(connection, key, names)
             if key not in self._counted and None in found:
-                entry_reader.check_counted(connection, key)  # once: nothing is missing because an index lost it
+                entry_reader.check_entry_count(connection, key)  # once: nothing is missing because an index lost it
                 self._counted.add(key)
             return found
 
@@ -444,10 +444,10 @@ class SqliteStore(SqliteSpaces):
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
-        name, node = check_namespace(namespace), parse(where)
+        name, node = check_namespace(namespace), filter_tree(where)
         with self.database.read() as connection:
             key = entry_reader.namespace_key(connection, name)
-            return 0 if key is None else entry_reader.count(connection, key, node)
+            return 0 if key is None else entry_reader.count_entries(connection, key, node)
 
     def scan(
         self,
@@ -458,18 +458,20 @@ class SqliteStore(SqliteSpaces):
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``."""
-        name, node = check_namespace(namespace), parse(where)
+        name, node = check_namespace(namespace), filter_tree(where)
         last = None if after is None else check_name(after, "after", empty=True)
         with self.database.read() as connection:
             if (there := entry_reader.namespace_key(connection, name)) is not None:
-                entry_reader.check_counted(connection, there)
+                entry_reader.check_entry_count(connection, there)
 
         def pages() -> Iterator[Entry]:
             at = last
             while True:
                 with self.database.read() as connection:
                     key = entry_reader.namespace_key(connection, name)
-                    page = [] if key is None else entry_reader.page(connection, key, node, at, embedded, _PAGE)
+                    page = (
+                        [] if key is None else entry_reader.entry_page(connection, key, node, at, embedded, _PAGE_SIZE)
+                    )
                 if not page:
                     return
                 yield from page
@@ -484,17 +486,19 @@ class SqliteStore(SqliteSpaces):
         reverse: bool = False,
         where: Filter | None = None,
         namespace: str = "",
-        after: Place | None = None,
+        after: ScanPosition | None = None,
     ) -> Iterator[Entry]:
         """As ``OrderedStore.scan_by``; the first call for *fields* makes an index, which each write then keeps."""
-        name, node = check_namespace(namespace), parse(where)
-        return entry_reader.scan(self.database, name, check_order(fields), node, check_place(after), reverse=reverse)
+        name, node = check_namespace(namespace), filter_tree(where)
+        return entry_reader.ordered_entries(
+            self.database, name, check_order_fields(fields), node, check_scan_position(after), reverse=reverse
+        )
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
         with self.database.read() as connection:
             return [
-                name for (name,) in every(connection, "SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
+                name for (name,) in fetch_all(connection, "SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
             ]
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
@@ -503,16 +507,16 @@ class SqliteStore(SqliteSpaces):
         if since is not None and since.namespace != name:
             raise ArgumentError("since", since, f"a cursor of namespace {name!r} is needed")
         with self.database.read() as connection:
-            return entry_reader.changes(connection, name, None if since is None else since.position)
+            return entry_reader.read_changes(connection, name, None if since is None else since.position)
 
     @contextmanager
-    def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[CoreView]:
+    def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[IndexView]:
         """As ``LifecycleStore.view``. Other processes go on writing; searches of other threads wait.
 
         *search*: in another mode than the store's own.
         """
         allowed = check_namespaces(namespaces)
-        with self._reading(allowed, None if search is None else check_search(search)) as view:
+        with self._reading(allowed, None if search is None else check_search_mode(search)) as view:
             yield view
 
     @contextmanager
@@ -548,7 +552,7 @@ class SqliteStore(SqliteSpaces):
 
     def _remove_unused(self) -> None:
         with self._writing() as connection:
-            for (name,) in every(connection, "SELECT name FROM namespaces"):
+            for (name,) in fetch_all(connection, "SELECT name FROM namespaces"):
                 NamespaceWriter(connection, name).compact()
         self._drop_core()
 
@@ -558,7 +562,7 @@ class SqliteStore(SqliteSpaces):
             self._cores.forget(name)
 
     @contextmanager
-    def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[CoreView]:
+    def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[IndexView]:
         mode = search or self._search
         if self.database.in_write():  # what this thread has not committed yet must not reach the shared cores
             with self.database.read() as connection:
@@ -569,17 +573,21 @@ class SqliteStore(SqliteSpaces):
 
     def _view(
         self, connection: apsw.Connection, allowed: set[str] | None, search: SearchMode, *, shared: bool
-    ) -> CoreView:
+    ) -> IndexView:
         recorded = read_space(connection)
         cores = self._cores_for(recorded) if shared else self._own_cores(recorded)
 
-        def reader(name: str) -> SqliteReader | None:
+        def reader(name: str) -> SqliteNamespaceReader | None:
             if allowed is not None and name not in allowed:
                 raise ArgumentError("namespace", name, "this view was opened for other namespaces")
             loaded = cores.fresh(connection, name)
-            return None if loaded is None else SqliteReader(connection, cores, loaded, matrix_limit=self._matrix_limit)
+            return (
+                None
+                if loaded is None
+                else SqliteNamespaceReader(connection, cores, loaded, matrix_limit=self._matrix_limit)
+            )
 
-        return CoreView(
+        return IndexView(
             space=self._known(recorded),
             recorded=recorded,
             analyzer=self.analyzer,

@@ -19,25 +19,25 @@ from numpy.typing import NDArray
 from vectorstore.types import Vector
 
 FEWEST_BITS: Final = 512
-_WORD: Final = 64
-_BLOCK: Final = 32_768
-_ADDED: Final = 3
+_WORD_BITS: Final = 64
+_BLOCK_ROWS: Final = 32_768
+_WORDS_PER_BYTE_SUM: Final = 3
 """Words of which no more than 255 bits differ, so that they are added up in one byte."""
-_CODED: Final = 4096
+_CODED_ROWS: Final = 4096
 _GATHER_SHARE: Final = 0.125
-_RECENTRE: Final = 2
+_RECENTRE_FACTOR: Final = 2
 """When there are so many times more or fewer rows than when the centre was taken, it is taken anew."""
 
 
-class SignBits:
+class BinaryCodes:
     """The bits of *rows* rows of a matrix, which tells of each row that comes, goes, changes or moves.
 
     What changed is coded together, at the next ``follow``.
     """
 
     def __init__(self, dimension: int, rows: int) -> None:
-        self._directions = _directions(dimension) if dimension < FEWEST_BITS else None
-        words = -(-max(dimension, FEWEST_BITS) // _WORD)
+        self._directions = _random_directions(dimension) if dimension < FEWEST_BITS else None
+        words = -(-max(dimension, FEWEST_BITS) // _WORD_BITS)
         self._planes = np.zeros((words, 0), dtype=np.uint64)
         self._centre = np.zeros(dimension, dtype=np.float32)
         self._centred_at = 0
@@ -71,17 +71,17 @@ class SignBits:
     def follow(self, vectors: NDArray[np.float32], there: int) -> None:
         """Code the rows of *vectors* (n, d) that changed; *there* of them have a vector, the others are zeros."""
         self._make_room(len(vectors))
-        if not self._count / _RECENTRE <= self._centred_at <= self._count * _RECENTRE:
+        if not self._count / _RECENTRE_FACTOR <= self._centred_at <= self._count * _RECENTRE_FACTOR:
             self._centre = vectors.sum(axis=0, dtype=np.float64).astype(np.float32) / max(there, 1)
             self._centred_at = self._count
             self._waiting.clear()
-            for start in range(0, self._count, _CODED):
-                part = slice(start, min(start + _CODED, self._count))
+            for start in range(0, self._count, _CODED_ROWS):
+                part = slice(start, min(start + _CODED_ROWS, self._count))
                 self._planes[:, part] = self._coded(vectors[part]).T
         elif self._waiting:
             rows = np.fromiter(self._waiting, dtype=np.intp, count=len(self._waiting))
-            for start in range(0, len(rows), _CODED):
-                some = rows[start : start + _CODED]
+            for start in range(0, len(rows), _CODED_ROWS):
+                some = rows[start : start + _CODED_ROWS]
                 self._planes[:, some] = self._coded(vectors[some]).T
             self._waiting.clear()
 
@@ -107,20 +107,20 @@ class SignBits:
         code = self._coded(query[np.newaxis])[0]
         count = self._count if rows is None else len(rows)
         distances = np.zeros(count, dtype=np.uint16)
-        differing = np.empty(min(_BLOCK, count), dtype=np.uint64)
+        differing = np.empty(min(_BLOCK_ROWS, count), dtype=np.uint64)
         ones, sums = np.empty((2, len(differing)), dtype=np.uint8)
-        for start in range(0, count, _BLOCK):
-            stop = min(start + _BLOCK, count)
+        for start in range(0, count, _BLOCK_ROWS):
+            stop = min(start + _BLOCK_ROWS, count)
             size = stop - start
             for i, (plane, word) in enumerate(zip(self._planes, code, strict=True)):
                 part = plane[start:stop] if rows is None else plane[rows[start:stop]]
                 np.bitwise_xor(part, word, out=differing[:size])
-                if i % _ADDED == 0:
+                if i % _WORDS_PER_BYTE_SUM == 0:
                     np.bitwise_count(differing[:size], out=sums[:size])
                 else:
                     np.bitwise_count(differing[:size], out=ones[:size])
                     sums[:size] += ones[:size]
-                if i % _ADDED == _ADDED - 1 or i == len(code) - 1:
+                if i % _WORDS_PER_BYTE_SUM == _WORDS_PER_BYTE_SUM - 1 or i == len(code) - 1:
                     distances[start:stop] += sums[:size]
         return distances
 
@@ -129,7 +129,7 @@ class SignBits:
         placed = vectors - self._centre
         if self._directions is not None:
             placed = placed @ self._directions
-        bits = np.zeros((len(vectors), self._planes.shape[0] * _WORD), dtype=np.bool_)
+        bits = np.zeros((len(vectors), self._planes.shape[0] * _WORD_BITS), dtype=np.bool_)
         np.greater(placed, 0, out=bits[:, : placed.shape[1]])
         return np.packbits(bits, axis=1).view(np.uint64)
 
@@ -141,7 +141,7 @@ class SignBits:
 
 
 @lru_cache(maxsize=8)
-def _directions(dimension: int) -> NDArray[np.float32]:
+def _random_directions(dimension: int) -> NDArray[np.float32]:
     """Directions as columns, shape (dimension, FEWEST_BITS); together they weigh every dimension alike."""
     random = np.random.default_rng(dimension).standard_normal((FEWEST_BITS, dimension))
     return np.ascontiguousarray(np.linalg.qr(random)[0].T, dtype=np.float32)

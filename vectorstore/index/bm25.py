@@ -19,8 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock, Sequences
-from vectorstore.index.growable_array import Growing
+from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock, TermSequences
+from vectorstore.index.growable_array import GrowableArray
 
 BM25_K1: Final = 0.9
 """Saturation: no term counts more than its weight times ``BM25_K1 + 1``. 0.9 and 0.4 are Anserini's for short texts."""
@@ -33,7 +33,7 @@ def idf(count: int, frequency: int) -> float:
     return math.log(1.0 + (count - frequency + 0.5) / (frequency + 0.5))
 
 
-def idfs(count: int, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
+def idf_array(count: int, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``idf`` for each of *frequencies*, float64 of the same shape."""
     return np.asarray(np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5)))
 
@@ -65,14 +65,14 @@ class Postings:
         return slice(int(self.offsets[at]), int(self.offsets[at + 1]))
 
 
-def build(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> Postings:
+def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> Postings:
     """Return the postings of the terms *numbers*, each of which stands in the slot beside it, in any order."""
     pairs = numbers.astype(np.int64)
     pairs <<= _SLOT_BITS
     pairs |= slots
     pairs.sort()
     size = len(pairs)
-    starts = _starts(pairs)
+    starts = _run_starts(pairs)
     pairs = pairs[starts]  # each pair once
     counts: NDArray[np.integer] = np.empty(len(starts), dtype=np.int32)
     np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
@@ -81,7 +81,7 @@ def build(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> P
     del starts
     held = pairs.astype(np.int32)  # the lower half, which is the slot
     pairs >>= _SLOT_BITS
-    offsets = _starts(pairs)
+    offsets = _run_starts(pairs)
     return Postings(
         first=first,
         size=size,
@@ -92,31 +92,31 @@ def build(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> P
     )
 
 
-def _starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
+def _run_starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
     """Where each run of equal values begins."""
     if not len(ordered):
         return np.empty(0, dtype=np.int64)
     return np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
 
 
-_NONE: Final = -1
-_MERGE: Final = 3
+_NO_SLOT: Final = -1
+_MERGE_FACTOR: Final = 3
 """A run of postings is merged into the next newer one unless it is this many times larger."""
-_SPARE: Final = 1 << 16
+_DEAD_NUMBERS_LIMIT: Final = 1 << 16
 """Dead numbers of the forward index that are not worth a clean-up."""
 
 
-class Terms:
+class TermIndex:
     """Terms by row of the core, which tells it of each row that comes, goes or moves."""
 
     def __init__(self, *, k1: float, b: float, rows: int = 0) -> None:
         self._k1, self._b = k1, b
         self._number_of: dict[str, int] = {}
         self._term_of: dict[int, str] = {}
-        self._slot: Growing[np.int32] = Growing(np.int32)  # by row
-        self._slot.load(np.full(rows, _NONE, dtype=np.int32))
-        self._row: Growing[np.int32] = Growing(np.int32)  # by slot
-        self._sequences = Sequences()
+        self._slot: GrowableArray[np.int32] = GrowableArray(np.int32)  # by row
+        self._slot.load(np.full(rows, _NO_SLOT, dtype=np.int32))
+        self._row: GrowableArray[np.int32] = GrowableArray(np.int32)  # by slot
+        self._sequences = TermSequences()
         self._total = 0
         self._dead = 0
         self._runs: list[Postings] = []
@@ -138,7 +138,7 @@ class Terms:
 
     def append(self) -> None:
         """Add a row without terms."""
-        self._slot.append(_NONE)
+        self._slot.append(_NO_SLOT)
 
     def put(self, row: int, sequence: NDArray[np.int32], context_length: int, dictionary: Mapping[str, int]) -> None:
         """Set the terms of *row*; *dictionary* names the numbers that may be new."""
@@ -153,7 +153,7 @@ class Terms:
         """Remove *row*; the last one takes its place."""
         self._drop(row)
         self._slot.swap_delete(row)
-        if row < len(self._slot) and self._slot.rows[row] != _NONE:
+        if row < len(self._slot) and self._slot.rows[row] != _NO_SLOT:
             self._row.rows[self._slot.rows[row]] = row
         self._tidy()
 
@@ -169,7 +169,7 @@ class Terms:
     def sequence(self, row: int) -> tuple[NDArray[np.int32], int] | None:
         """Return (the forward index of *row*, how much of it is context); it must not be changed."""
         slot = int(self._slot.rows[row])
-        if slot == _NONE:
+        if slot == _NO_SLOT:
             return None
         return self._sequences.sequence(slot), self._sequences.context_length(slot)
 
@@ -202,7 +202,7 @@ class Terms:
         found = sums[touched]
         sums[touched] = 0.0
         rows = self._row.rows[touched]
-        alive = rows != _NONE
+        alive = rows != _NO_SLOT
         return (rows, found) if alive.all() else (rows[alive], found[alive])
 
     def scores_of(self, terms: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -211,7 +211,7 @@ class Terms:
         scores = np.zeros(len(rows))
         asked = self._asked(terms)
         slots = self._slot.rows[rows]
-        there = np.flatnonzero(slots != _NONE)
+        there = np.flatnonzero(slots != _NO_SLOT)
         if not asked or not len(there):
             return scores
         slots, places = np.unique(slots[there], return_inverse=True)
@@ -294,7 +294,7 @@ class Terms:
             self._df = np.concatenate((self._df, np.zeros(int(run.numbers[-1]) + 1 - len(self._df), dtype=np.int64)))
         self._df[run.numbers] += run.frequencies()
         first, size = run.first, run.size
-        while self._runs and self._runs[-1].size < _MERGE * size:
+        while self._runs and self._runs[-1].size < _MERGE_FACTOR * size:
             older = self._runs.pop()
             first, size = older.first, size + older.size
         self._runs.append(run if first == run.first else self._run(first, end))
@@ -302,28 +302,28 @@ class Terms:
 
     def _run(self, first: int, end: int) -> Postings:
         """Build postings over the living slots from *first* to *end*."""
-        slots = first + np.flatnonzero(self._row.rows[first:end] != _NONE)
+        slots = first + np.flatnonzero(self._row.rows[first:end] != _NO_SLOT)
         owners, numbers = self._sequences.joined(slots)
         words = numbers != SENTENCE_END
-        return build(first, slots[owners[words]], numbers[words])
+        return build_postings(first, slots[owners[words]], numbers[words])
 
     def _drop(self, row: int) -> None:
         slot = int(self._slot.rows[row])
-        if slot == _NONE:
+        if slot == _NO_SLOT:
             return
         sequence = self._sequences.sequence(slot)
         if slot < self._indexed:
             self._df[np.unique(sequence[sequence != SENTENCE_END])] -= 1
         self._total -= int(self._sequences.lengths[slot])
         self._dead += len(sequence) + 1
-        self._row.rows[slot] = _NONE
-        self._slot.rows[row] = _NONE
+        self._row.rows[slot] = _NO_SLOT
+        self._slot.rows[row] = _NO_SLOT
 
     def _tidy(self) -> None:
         """Lay the living slots out anew when most of the forward index is dead."""
-        if self._dead <= _SPARE or 2 * self._dead < self._sequences.size + len(self._row):
+        if self._dead <= _DEAD_NUMBERS_LIMIT or 2 * self._dead < self._sequences.size + len(self._row):
             return
-        living = np.flatnonzero(self._row.rows != _NONE)
+        living = np.flatnonzero(self._row.rows != _NO_SLOT)
         self._sequences.keep(living)
         self._row.load(self._row.rows[living])
         self._slot.rows[self._row.rows] = np.arange(len(living), dtype=np.int32)

@@ -15,19 +15,21 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.filters import All, Any_, Node, Not, Test, fields_of, is_number, test
-from vectorstore.index.growable_array import Growing
+from vectorstore.filters import And, Condition, FilterNode, Not, Or, condition_holds, filter_fields, is_number
+from vectorstore.index.growable_array import GrowableArray
 from vectorstore.types import Metadata
 
-_LATE: Final = 64
-_LATE_SHARE: Final = 0.1
+_UNSORTED_LIMIT: Final = 64
+_UNSORTED_SHARE: Final = 0.1
 
 
-class Ordering:
+class ValueOrder:
     """Values by number, in the order of ``append``."""
 
     def __init__(self) -> None:
-        self._floats: Growing[np.float64] = Growing(np.float64)  # NaN, which compares with nothing: not a number
+        self._floats: GrowableArray[np.float64] = GrowableArray(
+            np.float64
+        )  # NaN, which compares with nothing: not a number
         self._inexact: dict[int, int] = {}
         self._texts: dict[int, str] = {}
         self._sorted: list[str] = []
@@ -40,7 +42,7 @@ class Ordering:
         if isinstance(value, str):
             self._texts[number] = self._late[number] = value
         elif is_number(value):
-            exact = _as_float(value)
+            exact = _exact_float(value)
             if exact is None:
                 self._inexact[number] = value
             else:
@@ -51,18 +53,18 @@ class Ordering:
         """Return for each value whether it stands in the relation *operator* ("$gt", "$lte" …) to *bound*."""
         if isinstance(bound, str):
             return self._text_answers(operator, bound)
-        floats, limit = self._floats.rows, _as_float(bound)
+        floats, limit = self._floats.rows, _exact_float(bound)
         if limit is None:
             values = floats.tolist()
-            answers = np.array([test(operator, bound, True, value) for value in values], dtype=np.bool_)
+            answers = np.array([condition_holds(operator, bound, True, value) for value in values], dtype=np.bool_)
         else:
-            answers = _compared(operator, floats, limit)
+            answers = _compare_floats(operator, floats, limit)
         for number, value in self._inexact.items():
-            answers[number] = test(operator, bound, True, value)
+            answers[number] = condition_holds(operator, bound, True, value)
         return answers
 
     def _text_answers(self, operator: str, bound: str) -> NDArray[np.bool_]:
-        if len(self._late) > max(_LATE, _LATE_SHARE * len(self._texts)):
+        if len(self._late) > max(_UNSORTED_LIMIT, _UNSORTED_SHARE * len(self._texts)):
             ordered = sorted(self._texts.items(), key=lambda item: item[1])
             self._sorted = [text for _, text in ordered]
             self._numbers = np.array([number for number, _ in ordered], dtype=np.int64)
@@ -71,11 +73,11 @@ class Ordering:
         cut = (bisect_right if operator in ("$gt", "$lte") else bisect_left)(self._sorted, bound)
         answers[self._numbers[cut:] if operator in ("$gt", "$gte") else self._numbers[:cut]] = True
         for number, text in self._late.items():
-            answers[number] = test(operator, bound, True, text)
+            answers[number] = condition_holds(operator, bound, True, text)
         return answers
 
 
-def _compared(operator: str, values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
+def _compare_floats(operator: str, values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
     match operator:
         case "$gt":
             return values > limit
@@ -86,7 +88,7 @@ def _compared(operator: str, values: NDArray[np.float64], limit: float) -> NDArr
     return values <= limit
 
 
-def _as_float(value: float) -> float | None:
+def _exact_float(value: float) -> float | None:
     """*value* as a float where that is the same number."""
     try:
         as_float = float(value)
@@ -96,11 +98,11 @@ def _as_float(value: float) -> float | None:
 
 
 _MISSING: Final = 0
-_ORDERINGS: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})
-_OPPOSITES: Final = {"$ne": "$eq", "$nin": "$in"}
-_FEW: Final = 4
+_ORDER_OPERATORS: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})
+_NEGATED_OPERATORS: Final = {"$ne": "$eq", "$nin": "$in"}
+_COMPARED_SINGLY: Final = 4
 """Up to so many numbers are compared one by one, more are looked up in a table."""
-_SPARE: Final = 1000
+_UNUSED_VALUES_LIMIT: Final = 1000
 """Values no row has any more that are not worth a clean-up."""
 
 
@@ -108,7 +110,7 @@ class Column:
     """One field. Number 0 means that the field is missing."""
 
     def __init__(self) -> None:
-        self._numbers: Growing[np.int32] = Growing(np.int32)
+        self._numbers: GrowableArray[np.int32] = GrowableArray(np.int32)
         self._clear()
 
     def load(self, numbers: Sequence[int]) -> None:
@@ -133,36 +135,36 @@ class Column:
         """Remove a row; the last one takes its place."""
         self._numbers.swap_delete(row)
 
-    def passing(self, leaf: Test) -> NDArray[np.bool_]:
+    def passing(self, leaf: Condition) -> NDArray[np.bool_]:
         """Which rows pass one leaf."""
-        if leaf.operator in _OPPOSITES:
-            return ~self.passing(Test(leaf.field, _OPPOSITES[leaf.operator], leaf.value))
+        if leaf.operator in _NEGATED_OPERATORS:
+            return ~self.passing(Condition(leaf.field, _NEGATED_OPERATORS[leaf.operator], leaf.value))
         if leaf.operator == "$eq":
             return self._having(self._equal(leaf.value))
         if leaf.operator == "$in":
             plain = (n for value in leaf.value if not _is_nested(value) for n in self._equal(value))
-            nested = (n for n in self._nested if test("$in", leaf.value, True, self._values[n]))
+            nested = (n for n in self._nested if condition_holds("$in", leaf.value, True, self._values[n]))
             return self._having([*plain, *nested])
         if leaf.operator == "$exists":
             there = ~self._having({_MISSING, *self._equal(None)})
             return there if leaf.value else ~there
-        if leaf.operator in _ORDERINGS:
+        if leaf.operator in _ORDER_OPERATORS:
             return self._ordering.answers(leaf.operator, leaf.value)[self._numbers.rows]
-        answers = [test(leaf.operator, leaf.value, True, value) for value in self._values]
-        answers[_MISSING] = test(leaf.operator, leaf.value, False, None)
+        answers = [condition_holds(leaf.operator, leaf.value, True, value) for value in self._values]
+        answers[_MISSING] = condition_holds(leaf.operator, leaf.value, False, None)
         return np.array(answers, dtype=np.bool_)[self._numbers.rows]
 
     def _equal(self, value: Any) -> list[int]:
         """The numbers of all values equal to *value*."""
         if _is_nested(value):
-            return [number for number in self._nested if test("$eq", value, True, self._values[number])]
-        number = self._number_of.get(_key(value))
+            return [number for number in self._nested if condition_holds("$eq", value, True, self._values[number])]
+        number = self._number_of.get(_equality_key(value))
         return [] if number is None else [number]
 
     def _having(self, wanted: Iterable[int]) -> NDArray[np.bool_]:
         """Which rows have one of the numbers *wanted*."""
         numbers, held = set(wanted), self._numbers.rows
-        if len(numbers) <= _FEW:
+        if len(numbers) <= _COMPARED_SINGLY:
             mask = np.zeros(len(held), dtype=np.bool_)
             for number in numbers:
                 mask |= held == number
@@ -172,7 +174,7 @@ class Column:
         return answers[held]
 
     def _number(self, value: Any) -> int:
-        key = _key(value)
+        key = _equality_key(value)
         number = self._number_of.get(key)
         if number is None:
             number = self._number_of[key] = len(self._values)
@@ -186,12 +188,12 @@ class Column:
         self._values: list[Any] = [None]
         self._number_of: dict[Any, int] = {}
         self._nested: dict[int, None] = {}
-        self._ordering = Ordering()
+        self._ordering = ValueOrder()
         self._ordering.append(None)
 
     def _tidy(self) -> None:
         """Number the values anew when most of them are gone from the rows."""
-        if len(self._values) <= 2 * len(self._numbers) + _SPARE:
+        if len(self._values) <= 2 * len(self._numbers) + _UNUSED_VALUES_LIMIT:
             return
         used, places = np.unique(self._numbers.rows, return_inverse=True)
         values = self._values
@@ -200,7 +202,7 @@ class Column:
         self._numbers.load(np.array(fresh, dtype=np.int32)[places])
 
 
-class Columns:
+class MetadataColumns:
     """The declared fields of a namespace, row by row."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -231,24 +233,24 @@ class Columns:
         for column in self._columns.values():
             column.swap_delete(row)
 
-    def mask(self, node: Node, count: int) -> NDArray[np.bool_] | None:
+    def mask(self, node: FilterNode, count: int) -> NDArray[np.bool_] | None:
         """Which of *count* rows pass; None when *node* asks for a field that is not declared."""
-        if not fields_of(node) <= self._columns.keys():
+        if not filter_fields(node) <= self._columns.keys():
             return None
         return self._passing(node, count)
 
-    def _passing(self, node: Node, count: int) -> NDArray[np.bool_]:
+    def _passing(self, node: FilterNode, count: int) -> NDArray[np.bool_]:
         match node:
-            case Test():
+            case Condition():
                 return self._columns[node.field].passing(node)
             case Not(inner):
                 return ~self._passing(inner, count)
-            case All(nodes):
+            case And(nodes):
                 mask = np.ones(count, dtype=np.bool_)
                 for inner in nodes:
                     mask &= self._passing(inner, count)
                 return mask
-            case Any_(nodes):
+            case Or(nodes):
                 mask = np.zeros(count, dtype=np.bool_)
                 for inner in nodes:
                     mask |= self._passing(inner, count)
@@ -259,7 +261,7 @@ def _is_nested(value: Any) -> bool:
     return not (value is None or isinstance(value, (str, int, float)))
 
 
-def _key(value: Any) -> Any:
+def _equality_key(value: Any) -> Any:
     """A dictionary key under which only equal JSON values meet: 1 with 1.0, true with neither."""
     if isinstance(value, bool) or value is None:
         return (str(value),)

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.index.growable_array import Growing
+from vectorstore.index.growable_array import GrowableArray
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class ForwardIndexState:
     """The terms of entries end to end: 1 stands for the first of *terms*, 0 for the end of a sentence.
 
     *lengths* says how many of *numbers* belong to each entry, *contexts* how many of those to its context.
@@ -35,7 +35,7 @@ SENTENCE_END = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Analysed:
+class AnalyzedText:
     """The terms of one entry: of its context, and of each sentence of its text."""
 
     context: tuple[str, ...]
@@ -65,13 +65,15 @@ class ForwardBlock:
     contexts: Sequence[int]
 
 
-def analyse(analyzer: Analyzer, text: str, context: str) -> Analysed:
+def analyze_text(analyzer: Analyzer, text: str, context: str) -> AnalyzedText:
     """Return the terms of a text and its context; sentences without a term are left out."""
     sentences = (tuple(sentence) for sentence in analyzer.sentences(text)) if text else ()
-    return Analysed(tuple(analyzer.terms(context)) if context else (), tuple(s for s in sentences if s))
+    return AnalyzedText(tuple(analyzer.terms(context)) if context else (), tuple(s for s in sentences if s))
 
 
-def named(sequence: NDArray[np.int32], context_length: int, name: Callable[[int], str]) -> tuple[tuple[str, ...], ...]:
+def decode_terms(
+    sequence: NDArray[np.int32], context_length: int, name: Callable[[int], str]
+) -> tuple[tuple[str, ...], ...]:
     """Return the terms of a sequence: first the context's, then each sentence's."""
     parts: list[tuple[str, ...]] = [tuple(name(n) for n in sequence[:context_length].tolist())]
     sentence: list[str] = []
@@ -84,7 +86,7 @@ def named(sequence: NDArray[np.int32], context_length: int, name: Callable[[int]
     return tuple(parts)
 
 
-def distinct_numbers(sequences: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
+def distinct_term_numbers(sequences: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
     """Return every term number of *sequences* once, sorted, without the sentence ends."""
     arrays = [np.unique(sequence) for sequence in sequences]
     numbers = np.unique(np.concatenate(arrays)) if arrays else np.empty(0, dtype=np.int32)
@@ -92,14 +94,14 @@ def distinct_numbers(sequences: Iterable[NDArray[np.int32]]) -> NDArray[np.int32
     return found
 
 
-class Sequences:
+class TermSequences:
     """Sequences by slot; ``lengths`` counts the terms of each, ``total`` those of all."""
 
     def __init__(self) -> None:
-        self._flat: Growing[np.int32] = Growing(np.int32)
-        self._end: Growing[np.int64] = Growing(np.int64)
-        self._context: Growing[np.int32] = Growing(np.int32)
-        self._length: Growing[np.int32] = Growing(np.int32)
+        self._flat: GrowableArray[np.int32] = GrowableArray(np.int32)
+        self._end: GrowableArray[np.int64] = GrowableArray(np.int64)
+        self._context: GrowableArray[np.int32] = GrowableArray(np.int32)
+        self._length: GrowableArray[np.int32] = GrowableArray(np.int32)
 
     def __len__(self) -> int:
         return len(self._end)

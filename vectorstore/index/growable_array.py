@@ -8,12 +8,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-_LARGE = 50_000
+_LARGE_COUNT = 50_000
 
 T = TypeVar("T", bound=np.generic)
 
 
-class Growing(Generic[T]):
+class GrowableArray(Generic[T]):
     """Rows of one dtype; ``rows`` is a view of those in use, to be read anew after each append."""
 
     def __init__(self, dtype: type[T], width: int | None = None) -> None:
@@ -58,7 +58,7 @@ class Growing(Generic[T]):
         """Grow by half when full, by a quarter when large."""
         needed = self._count + more
         if needed > len(self._held):
-            share = 1.25 if needed > _LARGE else 1.5
+            share = 1.25 if needed > _LARGE_COUNT else 1.5
             grown = np.zeros((max(needed, int(len(self._held) * share), 16), *self._shape), dtype=self._held.dtype)
             grown[: self._count] = self.rows
             self._held = grown

@@ -18,47 +18,47 @@ from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
-from vectorstore.filters import Node, matches
+from vectorstore.filters import FilterNode, matches_filter
 from vectorstore.index.change_log import ChangeLog
-from vectorstore.index.forward_index import ForwardBlock, analyse
-from vectorstore.index.namespace_index import Core
-from vectorstore.index.pending_vectors import Given, SecondSpace
+from vectorstore.index.forward_index import ForwardBlock, analyze_text
+from vectorstore.index.namespace_index import NamespaceIndex
+from vectorstore.index.pending_vectors import PendingVectors, VectorOrReason
 from vectorstore.index.snapshot import NamespaceState
-from vectorstore.index.top_k import Ranked
-from vectorstore.index.view import mask_for
+from vectorstore.index.top_k import Ranking
+from vectorstore.index.view import filter_mask
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
-from vectorstore.validation import Checked
+from vectorstore.validation import CheckedEntry
 
 
-def copied(entry: Entry) -> Entry:
+def copy_entry(entry: Entry) -> Entry:
     """Return an entry that shares no memory with *entry*."""
     return Entry(
         entry.id,
         None if entry.vector is None else entry.vector.copy(),
         entry.text,
         entry.context,
-        _deep(entry.metadata),
+        _deep_copy(entry.metadata),
         entry.revision,
         entry.no_vector,
     )
 
 
-def is_embedded(entry: Entry, wanted: bool | None) -> bool:
+def in_embedding_state(entry: Entry, wanted: bool | None) -> bool:
     """Whether an entry is among those that ``scan`` asks for: True with a vector, False pending, None all."""
     if wanted is None:
         return True
     return entry.vector is not None if wanted else entry.vector is None and entry.no_vector is None
 
 
-def _deep(value: Any) -> Any:
+def _deep_copy(value: Any) -> Any:
     if isinstance(value, (str, int, float)) or value is None:
         return value
     if isinstance(value, Mapping):
-        return {name: _deep(inner) for name, inner in value.items()}
-    return [_deep(inner) for inner in value] if isinstance(value, list) else value
+        return {name: _deep_copy(inner) for name, inner in value.items()}
+    return [_deep_copy(inner) for inner in value] if isinstance(value, list) else value
 
 
-_LOADED_TOGETHER: Final = 1024
+_LOAD_BLOCK: Final = 1024
 
 
 class MemoryNamespace:
@@ -79,12 +79,12 @@ class MemoryNamespace:
         self._space = space
         self._journal = journal
         self._entries: dict[str, Entry] = {}
-        self._next = SecondSpace(journal)
+        self._next = PendingVectors(journal)
         self._dictionary: dict[str, int] = {}
         self._sorted: list[str] | None = None
         self._log = ChangeLog()
         self._next_key = 1
-        self._core = _empty_core(space, fields, self._dictionary)
+        self._core = _empty_index(space, fields, self._dictionary)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -92,13 +92,13 @@ class MemoryNamespace:
     def start_space(self, space: Space | None) -> None:
         """Begin a core for vectors of *space*; there are none yet."""
         self._space = space
-        self._core, entries = _empty_core(space, self._fields, self._dictionary), list(self._entries.values())
+        self._core, entries = _empty_index(space, self._fields, self._dictionary), list(self._entries.values())
         for entry in entries:
             self._index(entry)
 
     # Writing.
 
-    def write(self, batch: Sequence[Checked], expect: Mapping[str, int]) -> int:
+    def write(self, batch: Sequence[CheckedEntry], expect: Mapping[str, int]) -> int:
         """Write checked entries, each id once; return how many."""
         self.expect(expect)
         for checked in batch:
@@ -133,7 +133,7 @@ class MemoryNamespace:
             self._place(replace(held, vector=vectors[held.id], no_vector=None))
         return len(there)
 
-    def fill(self, given: Mapping[str, Given], expect: Mapping[str, int]) -> int:
+    def fill(self, given: Mapping[str, VectorOrReason], expect: Mapping[str, int]) -> int:
         """Give entries a vector of the second space, or a reason for none; return how many there were."""
         self.expect(expect)
         there = [id for id in given if id in self._entries]
@@ -192,12 +192,12 @@ class MemoryNamespace:
     def entry(self, id: str) -> Entry | None:
         """Return a copy of the entry that shares nothing with the store."""
         held = self._entries.get(id)
-        return None if held is None else copied(held)
+        return None if held is None else copy_entry(held)
 
-    def matches(self, id: str, where: Node) -> bool:
+    def matches(self, id: str, where: FilterNode) -> bool:
         """Whether the entry *id* is here and passes."""
         held = self._entries.get(id)
-        return held is not None and matches(where, held.metadata)
+        return held is not None and matches_filter(where, held.metadata)
 
     def ids(self) -> list[str]:
         """Every id, sorted."""
@@ -205,15 +205,15 @@ class MemoryNamespace:
             self._sorted = sorted(self._entries)
         return self._sorted
 
-    def page(self, where: Node, after: str | None, embedded: bool | None, size: int) -> list[Entry]:
+    def page(self, where: FilterNode, after: str | None, embedded: bool | None, size: int) -> list[Entry]:
         """Return up to *size* entries after the id *after*."""
         ids = self.ids()
         start = 0 if after is None else bisect_right(ids, after)
         found: list[Entry] = []
         for id in ids[start:]:
             held = self._entries[id]
-            if is_embedded(held, embedded) and matches(where, held.metadata):
-                found.append(copied(held))
+            if in_embedding_state(held, embedded) and matches_filter(where, held.metadata):
+                found.append(copy_entry(held))
                 if len(found) == size:
                     break
         return found
@@ -223,7 +223,7 @@ class MemoryNamespace:
         ids = self.ids()
         start = 0 if after is None else bisect_right(ids, after)
         held = (self._entries[id] for id in ids[start:])
-        return [copied(entry) for entry in islice(filter(self._next.is_pending, held), size)]
+        return [copy_entry(entry) for entry in islice(filter(self._next.is_pending, held), size)]
 
     def filled(self) -> tuple[int, int]:
         """Return how many entries have a vector in the second space, and how many are pending."""
@@ -273,11 +273,11 @@ class MemoryNamespace:
 
     # Reader.
 
-    def rows(self) -> Core:
+    def rows(self) -> NamespaceIndex:
         """The core."""
         return self._core
 
-    def words(self) -> Core:
+    def words(self) -> NamespaceIndex:
         """The core; its terms are always loaded."""
         return self._core
 
@@ -287,18 +287,18 @@ class MemoryNamespace:
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """Copies of the entries of *keys*."""
-        return [copied(self._entries[self._core.id_of(key)]) for key in keys]
+        return [copy_entry(self._entries[self._core.id_of(key)]) for key in keys]
 
-    def passing(self, where: Node) -> NDArray[np.bool_]:
+    def passing(self, where: FilterNode) -> NDArray[np.bool_]:
         """Which rows pass, by the reference meaning."""
         keys = [key for key in self._core.keys().tolist() if self.matches(self._core.id_of(key), where)]
         return self._core.mask_of(np.array(keys, dtype=np.int64))
 
     def nearest(
-        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
-    ) -> list[Ranked]:
+        self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
+    ) -> list[Ranking]:
         """The k nearest of each query."""
-        mask = mask_for(self, self._core, where)
+        mask = filter_mask(self, self._core, where)
         if len(queries) == 1:
             return [self._core.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
         return self._core.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
@@ -325,7 +325,7 @@ class MemoryNamespace:
             key, self._next_key = self._next_key, self._next_key + 1
         core.put_row(key, entry.id, entry.metadata)
         core.put_vector(key, entry.vector)
-        analysed = analyse(self._analyzer, entry.text, entry.context)
+        analysed = analyze_text(self._analyzer, entry.text, entry.context)
         fresh = {term: 0 for term in analysed.distinct() if term not in self._dictionary}
         for term in fresh:
             fresh[term] = self._dictionary[term] = len(self._dictionary) + 1
@@ -338,7 +338,7 @@ class MemoryNamespace:
         self._core.use_space(space)
         if space is not None:
             there = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
-            parts = (there[start : start + _LOADED_TOGETHER] for start in range(0, len(there), _LOADED_TOGETHER))
+            parts = (there[start : start + _LOAD_BLOCK] for start in range(0, len(there), _LOAD_BLOCK))
             self._core.load_matrix(
                 (self._core.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
                 for part in parts
@@ -364,8 +364,8 @@ class MemoryNamespace:
         self._journal.append(undo)
 
 
-def _empty_core(space: Space | None, fields: tuple[str, ...], dictionary: Mapping[str, int]) -> Core:
-    core = Core(space=space, fields=fields)
+def _empty_index(space: Space | None, fields: tuple[str, ...], dictionary: Mapping[str, int]) -> NamespaceIndex:
+    core = NamespaceIndex(space=space, fields=fields)
     core.load_terms(dictionary, ())
     if space is not None:
         core.load_matrix(())

@@ -12,31 +12,31 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.distance import prepare
-from vectorstore.filters import Node
-from vectorstore.index.bm25 import BM25_B, BM25_K1, Terms
-from vectorstore.index.columns import Columns
-from vectorstore.index.forward_index import SENTENCE_END, Forward, ForwardBlock, distinct_numbers
-from vectorstore.index.growable_array import Growing
-from vectorstore.index.top_k import Ranked, best
-from vectorstore.index.vectors import Matrix
+from vectorstore.distance import prepare_rows
+from vectorstore.filters import FilterNode
+from vectorstore.index.bm25 import BM25_B, BM25_K1, TermIndex
+from vectorstore.index.columns import MetadataColumns
+from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock, ForwardIndexState, distinct_term_numbers
+from vectorstore.index.growable_array import GrowableArray
+from vectorstore.index.top_k import Ranking, top_k_ranking
+from vectorstore.index.vectors import VectorMatrix
 from vectorstore.types import Metadata, Space, Vector
 
 
-class Core:
+class NamespaceIndex:
     """Finds entries by vector and by terms; they are known by the engine's row key and by their id."""
 
     def __init__(
         self, *, space: Space | None, fields: tuple[str, ...] = (), k1: float = BM25_K1, b: float = BM25_B
     ) -> None:
         self._space = space
-        self._columns = Columns(fields)
-        self._keys: Growing[np.int64] = Growing(np.int64)
+        self._columns = MetadataColumns(fields)
+        self._keys: GrowableArray[np.int64] = GrowableArray(np.int64)
         self._row_of: dict[int, int] = {}
         self._id_of: dict[int, str] = {}
         self._key_of: dict[str, int] = {}
-        self._matrix: Matrix | None = None
-        self._terms: Terms | None = None
+        self._matrix: VectorMatrix | None = None
+        self._terms: TermIndex | None = None
         self._k1, self._b = k1, b
 
     def __len__(self) -> int:
@@ -118,12 +118,12 @@ class Core:
 
     def use_fields(self, fields: tuple[str, ...], metadata: Iterable[Metadata]) -> None:
         """Keep *fields* as columns instead, filled from the *metadata* of the rows in their order."""
-        self._columns = Columns(fields)
+        self._columns = MetadataColumns(fields)
         self._columns.load(metadata)
 
     # Filters.
 
-    def mask(self, node: Node) -> NDArray[np.bool_] | None:
+    def mask(self, node: FilterNode) -> NDArray[np.bool_] | None:
         """Which rows pass; None when *node* asks for a field that is not declared."""
         return self._columns.mask(node, len(self))
 
@@ -140,7 +140,7 @@ class Core:
     def load_matrix(self, blocks: Iterable[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
         """Fill the matrix from blocks of (keys, raw vectors), one block at a time; entries not named have none."""
         assert self._space is not None
-        matrix = Matrix(self._space)
+        matrix = VectorMatrix(self._space)
         matrix.load(len(self), ((self._rows(keys), vectors) for keys, vectors in blocks))
         self._matrix = matrix
 
@@ -157,7 +157,7 @@ class Core:
         mask: NDArray[np.bool_] | None = None,
         min_score: float | None = None,
         fast: bool = False,
-    ) -> Ranked:
+    ) -> Ranking:
         """Return the *k* nearest, best first, ties by id: exact, or as ``SearchMode.FAST`` says. *query* is raw."""
         if k == 0 or not len(self):
             return []
@@ -171,7 +171,7 @@ class Core:
         *,
         mask: NDArray[np.bool_] | None = None,
         min_score: float | None = None,
-    ) -> list[Ranked]:
+    ) -> list[Ranking]:
         """``nearest`` for each of *queries*, shape (n, d), with the same answers."""
         if k == 0 or not len(self):
             return [[] for _ in queries]
@@ -183,7 +183,7 @@ class Core:
         keys, scores = self._keys.rows[rows], matrix.scores_of_pairs(rows, prepared, of)
         ends = np.searchsorted(of, np.arange(len(queries) + 1)).tolist()
         return [
-            best(keys[start:end], scores[start:end], k, self.id_of, min_score)
+            top_k_ranking(keys[start:end], scores[start:end], k, self.id_of, min_score)
             for start, end in itertools.pairwise(ends)
         ]
 
@@ -199,7 +199,7 @@ class Core:
 
     def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[ForwardBlock]) -> None:
         """Fill the terms from blocks of sequences, each entry in one of them."""
-        terms = Terms(k1=self._k1, b=self._b, rows=len(self))
+        terms = TermIndex(k1=self._k1, b=self._b, rows=len(self))
         terms.load(dictionary, ((self._rows(block.keys), block) for block in forward))
         self._terms = terms
 
@@ -215,7 +215,7 @@ class Core:
         if self._terms is not None:
             self._terms.forget(numbers)
 
-    def matching(self, terms: Sequence[str], k: int, *, mask: NDArray[np.bool_] | None = None) -> Ranked:
+    def matching(self, terms: Sequence[str], k: int, *, mask: NDArray[np.bool_] | None = None) -> Ranking:
         """Return the *k* best by BM25, best first, ties by id."""
         if k == 0:
             return []
@@ -223,7 +223,7 @@ class Core:
         if mask is not None:
             passing = mask[rows]
             rows, scores = rows[passing], scores[passing]
-        return best(self._keys.rows[rows], scores, k, self.id_of)
+        return top_k_ranking(self._keys.rows[rows], scores, k, self.id_of)
 
     def score_terms(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float64]:
         """Return BM25 of *keys*, to the last bit as ``matching`` gives it."""
@@ -234,14 +234,14 @@ class Core:
         row = self._row_of.get(key)
         return None if row is None else self._words().sequence(row)
 
-    def forward(self, ids: Sequence[str]) -> Forward:
+    def forward(self, ids: Sequence[str]) -> ForwardIndexState:
         """Return the terms of the entries *ids*, end to end."""
         held = [self.sequence(key) for key in self.keys_of(ids).tolist()]
         sequences = [sequence for sequence, _ in filter(None, held)]
-        used = distinct_numbers(sequences)
+        used = distinct_term_numbers(sequences)
         numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
         renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
-        return Forward(
+        return ForwardIndexState(
             terms=[self.term(number) for number in used.tolist()],
             numbers=renumbered.astype(np.int32),
             lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
@@ -260,21 +260,21 @@ class Core:
         """Every term in use with its document frequency."""
         return self._words().vocabulary()
 
-    def _scored(self, prepared: Vector, rows: NDArray[np.intp], k: int, min_score: float | None) -> Ranked:
+    def _scored(self, prepared: Vector, rows: NDArray[np.intp], k: int, min_score: float | None) -> Ranking:
         scores = self._loaded().scores(rows, prepared)
-        return best(self._keys.rows[rows], scores, k, self.id_of, min_score)
+        return top_k_ranking(self._keys.rows[rows], scores, k, self.id_of, min_score)
 
     def _prepared(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
         assert self._space is not None
-        return prepare(queries, self._space.metric)
+        return prepare_rows(queries, self._space.metric)
 
     def _rows(self, keys: Sequence[int]) -> NDArray[np.intp]:
         return np.fromiter(map(self._row_of.__getitem__, keys), dtype=np.intp, count=len(keys))
 
-    def _loaded(self) -> Matrix:
+    def _loaded(self) -> VectorMatrix:
         assert self._matrix is not None, "the owner loads the matrix before it asks"
         return self._matrix
 
-    def _words(self) -> Terms:
+    def _words(self) -> TermIndex:
         assert self._terms is not None, "the owner loads the terms before it asks"
         return self._terms

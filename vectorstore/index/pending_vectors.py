@@ -11,27 +11,27 @@ from typing import TypeAlias
 
 from vectorstore.types import Entry, Vector
 
-Given: TypeAlias = Vector | str
+VectorOrReason: TypeAlias = Vector | str
 """A vector of the second space, or the reason for none."""
 
 
-class SecondSpace:
+class PendingVectors:
     """Vectors and reasons by id; an entry that has neither, and no reason of its own, is pending."""
 
     def __init__(self, journal: list[Callable[[], None]]) -> None:
         self._journal = journal
-        self._given: dict[str, Given] = {}
+        self._given: dict[str, VectorOrReason] = {}
 
     @property
-    def given(self) -> Mapping[str, Given]:
+    def given(self) -> Mapping[str, VectorOrReason]:
         """What entries have."""
         return self._given
 
-    def load(self, given: Mapping[str, Given]) -> None:
+    def load(self, given: Mapping[str, VectorOrReason]) -> None:
         """Take what entries had when it was written down."""
         self._given = dict(given)
 
-    def give(self, id: str, given: Given) -> None:
+    def give(self, id: str, given: VectorOrReason) -> None:
         """Set what an entry has."""
         self._undo_to(id)
         self._given[id] = given
@@ -76,5 +76,5 @@ class SecondSpace:
 
         self._journal.append(undo)
 
-    def _put_back(self, before: dict[str, Given]) -> None:
+    def _put_back(self, before: dict[str, VectorOrReason]) -> None:
         self._given = before

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError, NewerFile, NotAStore
-from vectorstore.index.forward_index import Forward
+from vectorstore.index.forward_index import ForwardIndexState
 from vectorstore.types import Entry, Metric, Space, Vector
 
 
@@ -44,7 +44,7 @@ class NamespaceState:
     log: Sequence[tuple[int, str]]
     pruned: int
     revision: int
-    forward: Forward
+    forward: ForwardIndexState
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,144 +60,148 @@ class StoreState:
     namespaces: Sequence[NamespaceState]
 
 
-MAGIC: Final = b"\x89Mneme numpy\r\n\x1a\n"
-VERSION: Final = 1
-FRONT: Final = len(MAGIC) + 8
+SNAPSHOT_MAGIC: Final = b"\x89Mneme numpy\r\n\x1a\n"
+SNAPSHOT_VERSION: Final = 1
+PREAMBLE_SIZE: Final = len(SNAPSHOT_MAGIC) + 8
 """Bytes before the header; enough to tell whose a file is."""
-_DIGEST: Final = 32
-_ALIGNED: Final = 64
+_DIGEST_SIZE: Final = 32
+_ALIGNMENT: Final = 64
 _DTYPES: Final = ("<f4", "<i4", "<i8", "|u1", "|b1")
 
-Arrays = dict[str, NDArray[Any]]
+NamedArrays = dict[str, NDArray[Any]]
 
 
-class UnfitError(ValueError):
+class SnapshotFormatError(ValueError):
     """What was read has the right checksum and makes no sense."""
 
 
-def packed(header: Mapping[str, object], arrays: Arrays) -> Iterator[bytes]:
+def pack_arrays(header: Mapping[str, object], arrays: NamedArrays) -> Iterator[bytes]:
     """Yield the bytes of a header and arrays, part by part."""
     listed = {name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")) for name, array in arrays.items()}
     described = [[name, array.dtype.str, list(array.shape)] for name, array in listed.items()]
     text = json.dumps({**header, "arrays": described}, ensure_ascii=False).encode()
-    front = MAGIC + VERSION.to_bytes(4, "little") + len(text).to_bytes(4, "little")
-    digest = blake2b(digest_size=_DIGEST)
+    front = SNAPSHOT_MAGIC + SNAPSHOT_VERSION.to_bytes(4, "little") + len(text).to_bytes(4, "little")
+    digest = blake2b(digest_size=_DIGEST_SIZE)
     for part in chain([front + text], (array.tobytes() for array in listed.values())):
-        padded = part + bytes(-len(part) % _ALIGNED)
+        padded = part + bytes(-len(part) % _ALIGNMENT)
         digest.update(padded)
         yield padded
     yield digest.digest()
 
 
-def check_front(front: bytes, source: str) -> None:
+def check_preamble(front: bytes, source: str) -> None:
     """Refuse what does not begin as a snapshot of a version that is known; *source* names it."""
-    if front[: len(MAGIC)] != MAGIC:
+    if front[: len(SNAPSHOT_MAGIC)] != SNAPSHOT_MAGIC:
         raise NotAStore(source, "it is not a snapshot of a numpy store; choose another path")
-    version = int.from_bytes(front[len(MAGIC) : len(MAGIC) + 4], "little")
-    if version > VERSION:
-        raise NewerFile(source, "snapshot format", version, VERSION)
+    version = int.from_bytes(front[len(SNAPSHOT_MAGIC) : len(SNAPSHOT_MAGIC) + 4], "little")
+    if version > SNAPSHOT_VERSION:
+        raise NewerFile(source, "snapshot format", version, SNAPSHOT_VERSION)
 
 
-def unpacked(data: bytes, source: str) -> tuple[dict[str, Any], Arrays]:
+def unpack_arrays(data: bytes, source: str) -> tuple[dict[str, Any], NamedArrays]:
     """Return the header and the arrays, read-only, in *data*; *source* names it in errors."""
-    check_front(data[: len(MAGIC)], source)
-    body = memoryview(data)[:-_DIGEST]
-    if blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
+    check_preamble(data[: len(SNAPSHOT_MAGIC)], source)
+    body = memoryview(data)[:-_DIGEST_SIZE]
+    if blake2b(body, digest_size=_DIGEST_SIZE).digest() != data[-_DIGEST_SIZE:]:
         raise DamageError(f"{source}: its bytes are not those that were written; restore a copy")
-    check_front(data[:FRONT], source)  # a version is believed only where the checksum is right
-    end = FRONT + int.from_bytes(data[FRONT - 4 : FRONT], "little")
-    header = json.loads(data[FRONT:end])
-    arrays: Arrays = {}
+    check_preamble(data[:PREAMBLE_SIZE], source)  # a version is believed only where the checksum is right
+    end = PREAMBLE_SIZE + int.from_bytes(data[PREAMBLE_SIZE - 4 : PREAMBLE_SIZE], "little")
+    header = json.loads(data[PREAMBLE_SIZE:end])
+    arrays: NamedArrays = {}
     for name, dtype, shape in header["arrays"]:
-        end += -end % _ALIGNED
-        arrays[name] = _array(body, end, dtype, shape)
+        end += -end % _ALIGNMENT
+        arrays[name] = _read_array(body, end, dtype, shape)
         end += arrays[name].nbytes
     return header, arrays
 
 
-def _array(body: memoryview, start: int, dtype: str, shape: list[int]) -> NDArray[Any]:
+def _read_array(body: memoryview, start: int, dtype: str, shape: list[int]) -> NDArray[Any]:
     if dtype not in _DTYPES or not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise UnfitError(f"an array of {dtype!r} and {shape}")
+        raise SnapshotFormatError(f"an array of {dtype!r} and {shape}")
     flat = np.frombuffer(body[start : start + int(np.dtype(dtype).itemsize * np.prod(shape, dtype=object))], dtype)
     return flat.astype(flat.dtype.newbyteorder("="), copy=False).reshape(shape)
 
 
-_COUNTS: Final = 6
-_UNFIT: Final = (KeyError, ValueError, TypeError, IndexError, OverflowError, RecursionError)
+_COUNT_COLUMNS: Final = 6
+_FORMAT_ERRORS: Final = (KeyError, ValueError, TypeError, IndexError, OverflowError, RecursionError)
 """What reading raises where the arrays of a file that nobody damaged do not fit together."""
 
 
-def encoded(state: StoreState) -> Iterator[bytes]:
+def encode_snapshot(state: StoreState) -> Iterator[bytes]:
     """Yield the bytes of a snapshot, part by part."""
     header = {
-        "space": _facts_of(state.space),
-        "next_space": _facts_of(state.next_space),
+        "space": _space_record(state.space),
+        "next_space": _space_record(state.next_space),
         "analyser": {"language": state.language, "fingerprint": state.fingerprint},
         "fields": list(state.fields),
     }
-    return packed(header, _arrays(state))
+    return pack_arrays(header, _state_arrays(state))
 
 
-def decoded(data: bytes, source: str) -> StoreState:
+def decode_snapshot(data: bytes, source: str) -> StoreState:
     """Return the state in *data*; *source* names it in errors."""
     try:
-        return _state(*unpacked(data, source))
-    except _UNFIT as error:
+        return _read_state(*unpack_arrays(data, source))
+    except _FORMAT_ERRORS as error:
         raise DamageError(f"{source}: its parts do not fit together ({error}); restore a copy") from error
 
 
 # Down.
 
 
-def _arrays(state: StoreState) -> Arrays:
+def _state_arrays(state: StoreState) -> NamedArrays:
     spaces = state.namespaces
     entries = [entry for space in spaces for entry in space.entries]
     second = [pair for space in spaces for pair in space.second.items()]
     changes = [change for space in spaces for change in space.log]
     return {
-        **_texts("namespaces.name", [space.name for space in spaces]),
-        "namespaces.counts": np.array([_counts(space) for space in spaces], dtype=np.int64).reshape(-1, _COUNTS),
-        **_texts("entries.id", [entry.id for entry in entries]),
-        **_texts("entries.text", [entry.text for entry in entries]),
-        **_texts("entries.context", [entry.context for entry in entries]),
-        **_texts("entries.metadata", [json.dumps(entry.metadata, ensure_ascii=False) for entry in entries]),
-        **_texts("entries.no_vector", [entry.no_vector or "" for entry in entries]),
+        **_text_arrays("namespaces.name", [space.name for space in spaces]),
+        "namespaces.counts": np.array([_namespace_counts(space) for space in spaces], dtype=np.int64).reshape(
+            -1, _COUNT_COLUMNS
+        ),
+        **_text_arrays("entries.id", [entry.id for entry in entries]),
+        **_text_arrays("entries.text", [entry.text for entry in entries]),
+        **_text_arrays("entries.context", [entry.context for entry in entries]),
+        **_text_arrays("entries.metadata", [json.dumps(entry.metadata, ensure_ascii=False) for entry in entries]),
+        **_text_arrays("entries.no_vector", [entry.no_vector or "" for entry in entries]),
         "entries.revision": np.array([entry.revision for entry in entries], dtype=np.int64),
         "entries.has_vector": np.array([entry.vector is not None for entry in entries], dtype=np.bool_),
-        "entries.vectors": _stacked([entry.vector for entry in entries if entry.vector is not None], state.space),
-        **_texts("second.id", [id for id, _ in second]),
-        **_texts("second.no_vector", [given if isinstance(given, str) else "" for _, given in second]),
-        "second.vectors": _stacked([given for _, given in second if not isinstance(given, str)], state.next_space),
-        **_texts("changes.id", [id for _, id in changes]),
+        "entries.vectors": _stack_vectors([entry.vector for entry in entries if entry.vector is not None], state.space),
+        **_text_arrays("second.id", [id for id, _ in second]),
+        **_text_arrays("second.no_vector", [given if isinstance(given, str) else "" for _, given in second]),
+        "second.vectors": _stack_vectors(
+            [given for _, given in second if not isinstance(given, str)], state.next_space
+        ),
+        **_text_arrays("changes.id", [id for _, id in changes]),
         "changes.revision": np.array([revision for revision, _ in changes], dtype=np.int64),
-        **_texts("terms.term", [term for space in spaces for term in space.forward.terms]),
-        "terms.numbers": _joined([space.forward.numbers for space in spaces], np.int32),
-        "terms.lengths": _joined([space.forward.lengths for space in spaces], np.int64),
-        "terms.contexts": _joined([space.forward.contexts for space in spaces], np.int32),
+        **_text_arrays("terms.term", [term for space in spaces for term in space.forward.terms]),
+        "terms.numbers": _concatenate([space.forward.numbers for space in spaces], np.int32),
+        "terms.lengths": _concatenate([space.forward.lengths for space in spaces], np.int64),
+        "terms.contexts": _concatenate([space.forward.contexts for space in spaces], np.int32),
     }
 
 
-def _counts(space: NamespaceState) -> tuple[int, ...]:
+def _namespace_counts(space: NamespaceState) -> tuple[int, ...]:
     rows = (space.entries, space.second, space.log, space.forward.terms)
     return (*map(len, rows), space.revision, space.pruned)
 
 
-def _texts(name: str, texts: Sequence[str]) -> Arrays:
+def _text_arrays(name: str, texts: Sequence[str]) -> NamedArrays:
     pieces = [text.encode() for text in texts]
     ends = np.cumsum(np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces)))
     return {f"{name}.bytes": np.frombuffer(b"".join(pieces), dtype=np.uint8), f"{name}.ends": ends}
 
 
-def _stacked(vectors: Sequence[Vector], space: Space | None) -> NDArray[np.float32]:
+def _stack_vectors(vectors: Sequence[Vector], space: Space | None) -> NDArray[np.float32]:
     empty = np.empty((0, 0 if space is None else space.dimension), dtype=np.float32)
     return np.stack(vectors) if vectors else empty
 
 
-def _joined(parts: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+def _concatenate(parts: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     return np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
-def _facts_of(space: Space | None) -> dict[str, object] | None:
+def _space_record(space: Space | None) -> dict[str, object] | None:
     if space is None:
         return None
     return {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
@@ -206,43 +210,43 @@ def _facts_of(space: Space | None) -> dict[str, object] | None:
 # Up.
 
 
-def _state(header: dict[str, Any], arrays: Arrays) -> StoreState:
-    space, next_space = _space(header["space"]), _space(header["next_space"])
+def _read_state(header: dict[str, Any], arrays: NamedArrays) -> StoreState:
+    space, next_space = _read_space(header["space"]), _read_space(header["next_space"])
     return StoreState(
         space=space,
         next_space=next_space,
         language=header["analyser"]["language"],
         fingerprint=header["analyser"]["fingerprint"],
         fields=tuple(header["fields"]),
-        namespaces=list(_namespaces(arrays, space, next_space)),
+        namespaces=list(_read_namespaces(arrays, space, next_space)),
     )
 
 
-def _namespaces(arrays: Arrays, space: Space | None, next_space: Space | None) -> Iterator[NamespaceState]:
+def _read_namespaces(arrays: NamedArrays, space: Space | None, next_space: Space | None) -> Iterator[NamespaceState]:
     counts = arrays["namespaces.counts"]
-    entries = _entries(arrays, _dimension(space))
-    second = _second(arrays, _dimension(next_space))
+    entries = _read_entries(arrays, _dimension_of(space))
+    second = _read_pending_vectors(arrays, _dimension_of(next_space))
     changes = list(zip(arrays["changes.revision"].tolist(), _read_texts(arrays, "changes.id"), strict=True))
     terms = _read_texts(arrays, "terms.term")
     ends = np.cumsum(counts[:, :4], axis=0)
-    _need((counts >= 0).all(), "a count below 0")
-    _need(
+    _require((counts >= 0).all(), "a count below 0")
+    _require(
         np.array_equal(counts[:, :4].sum(axis=0), [len(entries), len(second), len(changes), len(terms)]),
         "rows that belong to no namespace",
     )
     lengths = arrays["terms.lengths"]
     number_ends = np.concatenate(([0], np.cumsum(lengths)))
-    _need(len(lengths) == len(arrays["terms.contexts"]) == len(entries), "terms without an entry")
+    _require(len(lengths) == len(arrays["terms.contexts"]) == len(entries), "terms without an entry")
     for name, count, end in zip(_read_texts(arrays, "namespaces.name"), counts, ends, strict=True):
         of_entries, of_second, of_changes, of_terms = map(slice, (end - count[:4]).tolist(), end.tolist())
-        forward = Forward(
+        forward = ForwardIndexState(
             terms=terms[of_terms],
             numbers=arrays["terms.numbers"][number_ends[of_entries.start] : number_ends[of_entries.stop]],
             lengths=lengths[of_entries],
             contexts=arrays["terms.contexts"][of_entries],
         )
-        _check_forward(forward)
-        _need(len({entry.id for entry in entries[of_entries]}) == int(count[0]), "an id twice")
+        _check_forward_index(forward)
+        _require(len({entry.id for entry in entries[of_entries]}) == int(count[0]), "an id twice")
         yield NamespaceState(
             name=name,
             entries=entries[of_entries],
@@ -254,14 +258,14 @@ def _namespaces(arrays: Arrays, space: Space | None, next_space: Space | None) -
         )
 
 
-def _entries(arrays: Arrays, dimension: int) -> list[Entry]:
+def _read_entries(arrays: NamedArrays, dimension: int) -> list[Entry]:
     has_vector = arrays["entries.has_vector"]
-    vectors = _vectors(arrays["entries.vectors"], dimension, int(np.count_nonzero(has_vector)))
+    vectors = _read_vectors(arrays["entries.vectors"], dimension, int(np.count_nonzero(has_vector)))
     columns = zip(
         _read_texts(arrays, "entries.id"),
         _read_texts(arrays, "entries.text"),
         _read_texts(arrays, "entries.context"),
-        map(_object, _read_texts(arrays, "entries.metadata")),
+        map(_read_metadata, _read_texts(arrays, "entries.metadata")),
         arrays["entries.revision"].tolist(),
         _read_texts(arrays, "entries.no_vector"),
         has_vector.tolist(),
@@ -273,48 +277,48 @@ def _entries(arrays: Arrays, dimension: int) -> list[Entry]:
     ]
 
 
-def _second(arrays: Arrays, dimension: int) -> list[tuple[str, Vector | str]]:
+def _read_pending_vectors(arrays: NamedArrays, dimension: int) -> list[tuple[str, Vector | str]]:
     ids, reasons = _read_texts(arrays, "second.id"), _read_texts(arrays, "second.no_vector")
-    vectors = _vectors(arrays["second.vectors"], dimension, reasons.count(""))
+    vectors = _read_vectors(arrays["second.vectors"], dimension, reasons.count(""))
     return [(id, reason or next(vectors)) for id, reason in zip(ids, reasons, strict=True)]
 
 
-def _vectors(rows: NDArray[np.float32], dimension: int, wanted: int) -> Iterator[Vector]:
-    _need(rows.dtype == np.float32 and rows.shape == (wanted, dimension), "vectors of another space or number")
+def _read_vectors(rows: NDArray[np.float32], dimension: int, wanted: int) -> Iterator[Vector]:
+    _require(rows.dtype == np.float32 and rows.shape == (wanted, dimension), "vectors of another space or number")
     return (row.copy() for row in rows)  # each its own, so that one kept does not keep them all
 
 
-def _read_texts(arrays: Arrays, name: str) -> list[str]:
+def _read_texts(arrays: NamedArrays, name: str) -> list[str]:
     data, ends = arrays[f"{name}.bytes"].tobytes(), arrays[f"{name}.ends"]
     starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
-    _need(bool((starts <= ends).all()) and (int(ends[-1]) if len(ends) else 0) == len(data), f"ends of {name}")
+    _require(bool((starts <= ends).all()) and (int(ends[-1]) if len(ends) else 0) == len(data), f"ends of {name}")
     return [data[start:end].decode() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def _check_forward(forward: Forward) -> None:
+def _check_forward_index(forward: ForwardIndexState) -> None:
     numbers, lengths, contexts = forward.numbers, forward.lengths, forward.contexts
-    _need(int(lengths.sum()) == len(numbers), "terms that belong to no entry")
-    _need(bool((contexts >= 0).all() and (contexts <= lengths).all()), "a context longer than its entry")
-    _need(not len(numbers) or 0 <= numbers.min() <= numbers.max() <= len(forward.terms), "unknown terms")
+    _require(int(lengths.sum()) == len(numbers), "terms that belong to no entry")
+    _require(bool((contexts >= 0).all() and (contexts <= lengths).all()), "a context longer than its entry")
+    _require(not len(numbers) or 0 <= numbers.min() <= numbers.max() <= len(forward.terms), "unknown terms")
 
 
-def _object(text: str) -> dict[str, Any]:
+def _read_metadata(text: str) -> dict[str, Any]:
     value = json.loads(text)
-    _need(isinstance(value, dict), "metadata that are no object")
+    _require(isinstance(value, dict), "metadata that are no object")
     checked: dict[str, Any] = value
     return checked
 
 
-def _space(facts: dict[str, Any] | None) -> Space | None:
+def _read_space(facts: dict[str, Any] | None) -> Space | None:
     if facts is None:
         return None
     return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
 
 
-def _dimension(space: Space | None) -> int:
+def _dimension_of(space: Space | None) -> int:
     return 0 if space is None else space.dimension
 
 
-def _need(fits: object, what: str) -> None:
+def _require(fits: object, what: str) -> None:
     if not fits:
-        raise UnfitError(what)
+        raise SnapshotFormatError(what)

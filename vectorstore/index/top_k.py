@@ -8,55 +8,55 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Ranked: TypeAlias = list[tuple[int, float]]
+Ranking: TypeAlias = list[tuple[int, float]]
 
-_GROUP: Final = 32
-_LARGE: Final = 4096
+_GROUP_SIZE: Final = 32
+_GROUPED_FROM: Final = 4096
 
 
-def at_least_kth(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
+def top_k_positions(scores: NDArray[np.floating], k: int, slack: float) -> NDArray[np.intp]:
     """Return the positions whose score is within *slack* of the k-th best, in order of position."""
     if len(scores) <= k:
         return np.arange(len(scores))
-    if len(scores) < max(_LARGE, 2 * _GROUP * k):
-        return np.flatnonzero(scores >= _kth(scores, k) - slack)
+    if len(scores) < max(_GROUPED_FROM, 2 * _GROUP_SIZE * k):
+        return np.flatnonzero(scores >= _kth_best(scores, k) - slack)
     # The k-th best of the groups' best is no better than the k-th best of all, and much cheaper to find.
-    whole = len(scores) - len(scores) % _GROUP
-    tops = scores[:whole].reshape(_GROUP, -1).max(axis=0)
-    likely = np.flatnonzero(scores >= _kth(tops, k) - slack)
+    whole = len(scores) - len(scores) % _GROUP_SIZE
+    tops = scores[:whole].reshape(_GROUP_SIZE, -1).max(axis=0)
+    likely = np.flatnonzero(scores >= _kth_best(tops, k) - slack)
     near = scores[likely]
-    chosen: NDArray[np.intp] = likely[near >= _kth(near, k) - slack]
+    chosen: NDArray[np.intp] = likely[near >= _kth_best(near, k) - slack]
     return chosen
 
 
-def best(
+def top_k_ranking(
     keys: NDArray[np.int64],
     scores: NDArray[np.float64],
     k: int,
     id_of: Callable[[int], str],
     min_score: float | None = None,
-) -> Ranked:
+) -> Ranking:
     """Return up to *k* (key, score), best first, ties by id; a score equal to *min_score* stays."""
     if len(scores) > k:
-        chosen = at_least_kth(scores, k, 0.0)
+        chosen = top_k_positions(scores, k, 0.0)
         keys, scores = keys[chosen], scores[chosen]
     if min_score is not None:
         keys, scores = keys[scores >= min_score], scores[scores >= min_score]
     order = np.argsort(-scores, kind="stable")
     ranked, scores = keys[order].tolist(), scores[order]
-    for start, end in _runs(scores):
+    for start, end in _tied_runs(scores):
         ranked[start:end] = sorted(ranked[start:end], key=id_of)
     return list(zip(ranked, scores.tolist(), strict=True))[:k]
 
 
-def _runs(scores: NDArray[np.float64]) -> list[tuple[int, int]]:
+def _tied_runs(scores: NDArray[np.float64]) -> list[tuple[int, int]]:
     """Return where two and more equal ones of the ordered *scores* begin and end."""
     same = np.concatenate([[False], scores[1:] == scores[:-1], [False]])
     starts, ends = np.flatnonzero(same[1:] & ~same[:-1]), np.flatnonzero(same[:-1] & ~same[1:]) + 1
     return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
-def _kth(scores: NDArray[np.floating], k: int) -> np.floating:
+def _kth_best(scores: NDArray[np.floating], k: int) -> np.floating:
     place = len(scores) - k
     found: np.floating = np.partition(scores, place)[place]
     return found

@@ -16,20 +16,20 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.distance import exact_scores, norms, prepare, rounding_bound
-from vectorstore.index.binary_quantization import SignBits
-from vectorstore.index.growable_array import Growing
-from vectorstore.index.top_k import at_least_kth
+from vectorstore.distance import exact_scores, prepare_rows, rounding_bound, row_norms
+from vectorstore.index.binary_quantization import BinaryCodes
+from vectorstore.index.growable_array import GrowableArray
+from vectorstore.index.top_k import top_k_positions
 from vectorstore.types import Metric, Space, Vector
 
 ROW_BLOCK: Final = 8192
-GROUP: Final = 16
+ROW_GROUP: Final = 16
 """Rows of a group; below a few groups for each of the k, one question at a time is as fast."""
 
-Found = tuple[NDArray[np.intp], NDArray[np.intp]]
+CandidatePairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
-def candidates_of_many(
+def batch_candidates(
     rows: NDArray[np.float32],
     queries: NDArray[np.float32],
     k: int,
@@ -37,7 +37,7 @@ def candidates_of_many(
     *,
     less: NDArray[np.float32] | None,
     usable: NDArray[np.bool_] | None,
-) -> Found:
+) -> CandidatePairs:
     """Return (query, row) of every row within ``slacks[query]`` of that query's k-th best product.
 
     With *less*, twice the product less ``less[row]`` counts instead. Rows that are not *usable* do not count; at
@@ -47,11 +47,11 @@ def candidates_of_many(
     cuts = np.full(len(queries), -np.inf, dtype=np.float32)
     slack = slacks.astype(np.float32)
     parts: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]] = []
-    buffer = np.empty((min(ROW_BLOCK, len(rows) + GROUP), len(queries)), dtype=np.float32)
+    buffer = np.empty((min(ROW_BLOCK, len(rows) + ROW_GROUP), len(queries)), dtype=np.float32)
     for start in range(0, len(rows), ROW_BLOCK):
         stop = min(start + ROW_BLOCK, len(rows))
         count = stop - start
-        product = buffer[: count + -count % GROUP]
+        product = buffer[: count + -count % ROW_GROUP]
         np.matmul(rows[start:stop], queries.T, out=product[:count])
         if less is not None:
             product[:count] *= 2
@@ -59,14 +59,14 @@ def candidates_of_many(
         product[count:] = -np.inf
         if usable is not None:
             product[:count][~usable[start:stop]] = -np.inf
-        groups = product.reshape(-1, GROUP, len(queries))
+        groups = product.reshape(-1, ROW_GROUP, len(queries))
         best = groups.max(axis=1)
         tops = np.concatenate((tops, best.T), axis=1)
         if tops.shape[1] >= k:
             tops.partition(tops.shape[1] - k, axis=1)
             tops = tops[:, -k:]
             cuts = tops[:, 0] - slack
-        parts.append(_reaching(groups, best, cuts, start))
+        parts.append(_pairs_above_cut(groups, best, cuts, start))
     of, places, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     kept = values >= cuts[of]
     of, places = of[kept], places[kept]
@@ -74,46 +74,46 @@ def candidates_of_many(
     return of[order], places[order]
 
 
-def _reaching(
+def _pairs_above_cut(
     groups: NDArray[np.float32], best: NDArray[np.float32], cuts: NDArray[np.float32], start: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float32]]:
     """(query, row, product) of what reaches the cut of its query in a block that begins at row *start*."""
     group, query = np.nonzero(best >= cuts)
     inside = groups[group, :, query]
     pair, place = np.nonzero((inside >= cuts[query][:, np.newaxis]) & (inside > -np.inf))
-    return query[pair], start + group[pair] * GROUP + place, inside[pair, place]
+    return query[pair], start + group[pair] * ROW_GROUP + place, inside[pair, place]
 
 
 GATHER_SHARE: Final = 0.15
 """Below this share of passing rows they are gathered before the product, above it all are scanned."""
-GATHER_SHARE_MANY: Final = 0.5
+GATHER_SHARE_OF_BATCH: Final = 0.5
 """The same for many questions, among which gathering once is shared."""
 QUERY_BLOCK: Final = 64
-FAST_ROWS: Final = 10_000
+QUANTIZED_FROM_ROWS: Final = 10_000
 """Below so many rows the exact product is as fast as sign bits."""
-KEPT_LEAST: Final = 200
-KEPT_EACH: Final = 10
-KEPT_SHARE: Final = 0.001
-KEPT_MOST: Final = 0.125
+SHORTLIST_LEAST: Final = 200
+SHORTLIST_PER_MATCH: Final = 10
+SHORTLIST_SHARE: Final = 0.001
+SHORTLIST_LARGEST_SHARE: Final = 0.125
 """How many rows the bits leave: for each of the k, of all rows at least, and at most if they are to save work."""
-_PAIRS: Final = 8192
-_GATHERED: Final = 1024
+_PAIR_BLOCK: Final = 8192
+_GATHER_BLOCK: Final = 1024
 _LARGEST_LENGTH: Final = 1e18
 """Beyond this a squared length may overflow in float32; such rows make every row a candidate."""
 
 
-class Matrix:
+class VectorMatrix:
     """Prepared vectors by row of the core, which tells it of each row that comes, goes or moves."""
 
     def __init__(self, space: Space) -> None:
         self._metric = space.metric
         self._dimension = space.dimension
-        self._vectors: Growing[np.float32] = Growing(np.float32, space.dimension)
-        self._there: Growing[np.bool_] = Growing(np.bool_)
-        self._squares: Growing[np.float32] = Growing(np.float32)  # of the lengths; only L2 asks
+        self._vectors: GrowableArray[np.float32] = GrowableArray(np.float32, space.dimension)
+        self._there: GrowableArray[np.bool_] = GrowableArray(np.bool_)
+        self._squares: GrowableArray[np.float32] = GrowableArray(np.float32)  # of the lengths; only L2 asks
         self._missing = 0
         self._longest = 0.0
-        self._bits: SignBits | None = None
+        self._bits: BinaryCodes | None = None
 
     def load(self, count: int, blocks: Iterable[tuple[NDArray[np.intp], NDArray[np.float32]]]) -> None:
         """Fill *count* rows from blocks: ``vectors[i]`` belongs to row ``rows[i]``, rows not named have none.
@@ -123,10 +123,10 @@ class Matrix:
         matrix = np.zeros((count, self._dimension), dtype=np.float32)
         there, lengths = np.zeros(count, dtype=np.bool_), np.zeros(count)
         for rows, vectors in blocks:
-            prepared = prepare(vectors, self._metric)
+            prepared = prepare_rows(vectors, self._metric)
             matrix[rows] = prepared
             there[rows] = True
-            lengths[rows] = norms(prepared)
+            lengths[rows] = row_norms(prepared)
         self._vectors.load(matrix)
         self._there.load(there)
         self._squares.load(np.square(np.minimum(lengths, _LARGEST_LENGTH)).astype(np.float32))
@@ -153,8 +153,8 @@ class Matrix:
         if vector is None:
             self._vectors.rows[row] = 0.0
             return
-        prepared = prepare(vector[np.newaxis], self._metric)
-        length = float(norms(prepared)[0])
+        prepared = prepare_rows(vector[np.newaxis], self._metric)
+        length = float(row_norms(prepared)[0])
         self._vectors.rows[row] = prepared[0]
         self._squares.rows[row] = min(length, _LARGEST_LENGTH) ** 2
         self._longest = max(self._longest, length)
@@ -181,8 +181,8 @@ class Matrix:
     ) -> NDArray[np.float64]:
         """The exact score of each of *rows* against the prepared query ``queries[of[i]]`` beside it."""
         scores = np.empty(len(rows))
-        for start in range(0, len(rows), _PAIRS):
-            part = slice(start, start + _PAIRS)
+        for start in range(0, len(rows), _PAIR_BLOCK):
+            part = slice(start, start + _PAIR_BLOCK)
             scores[part] = exact_scores(self._vectors.rows[rows[part]], queries[of[part]], self._metric)
         return scores
 
@@ -201,14 +201,16 @@ class Matrix:
         if count <= k or math.isinf(slack):
             return np.arange(count) if chosen is None else chosen
         if chosen is None:
-            return at_least_kth(self._quick(self._vectors.rows, self._squares.rows, query), k, slack)
+            return top_k_positions(self._quick(self._vectors.rows, self._squares.rows, query), k, slack)
         if count < GATHER_SHARE * len(self._there):
             quick = self._gathered(chosen, query)
         else:
             quick = self._quick(self._vectors.rows, self._squares.rows, query)[chosen]
-        return chosen[at_least_kth(quick, k, slack)]
+        return chosen[top_k_positions(quick, k, slack)]
 
-    def candidates_of_many(self, queries: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None) -> Found | None:
+    def candidates_of_many(
+        self, queries: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None
+    ) -> CandidatePairs | None:
         """``candidates`` of each of *queries*, as (place of the query, which rises; row).
 
         None where matrix products do not help: few rows, or numbers that float32 cannot multiply.
@@ -217,9 +219,9 @@ class Matrix:
         slacks = np.array([self._slack(query) for query in queries])
         rows, squares, usable = self._vectors.rows, self._squares.rows, None
         count = len(rows) if chosen is None else len(chosen)
-        if count < 2 * GROUP * k or np.isinf(slacks).any():
+        if count < 2 * ROW_GROUP * k or np.isinf(slacks).any():
             return None
-        if chosen is not None and count < GATHER_SHARE_MANY * len(rows):
+        if chosen is not None and count < GATHER_SHARE_OF_BATCH * len(rows):
             rows, squares = rows[chosen], squares[chosen]
         elif chosen is not None:
             usable = np.zeros(len(rows), dtype=np.bool_)
@@ -229,7 +231,7 @@ class Matrix:
         found = []
         for start in range(0, len(queries), QUERY_BLOCK):
             part = slice(start, start + QUERY_BLOCK)
-            of, places = candidates_of_many(rows, queries[part], k, slacks[part], less=less, usable=usable)
+            of, places = batch_candidates(rows, queries[part], k, slacks[part], less=less, usable=usable)
             found.append((of + start, places if chosen is None else chosen[places]))
         of, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return of, places
@@ -243,11 +245,11 @@ class Matrix:
     def _likely(self, query: Vector, k: int, chosen: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
         """Those of the rows *chosen* (None: all) that share most sign bits with *query*; *chosen* if few or all do."""
         count = len(self._there) if chosen is None else len(chosen)
-        keep = max(KEPT_LEAST, KEPT_EACH * k, int(KEPT_SHARE * count))
-        if self._metric is not Metric.COSINE or count < FAST_ROWS or keep > KEPT_MOST * count:
+        keep = max(SHORTLIST_LEAST, SHORTLIST_PER_MATCH * k, int(SHORTLIST_SHARE * count))
+        if self._metric is not Metric.COSINE or count < QUANTIZED_FROM_ROWS or keep > SHORTLIST_LARGEST_SHARE * count:
             return chosen
         if self._bits is None:
-            self._bits = SignBits(self._dimension, len(self._there))
+            self._bits = BinaryCodes(self._dimension, len(self._there))
         self._bits.follow(self._vectors.rows, len(self._there) - self._missing)
         return self._bits.closest(query, keep, chosen)
 
@@ -261,9 +263,9 @@ class Matrix:
     def _gathered(self, rows: NDArray[np.intp], query: Vector) -> NDArray[np.float32]:
         """``_quick`` of *rows*, gathered into a block that stays in the cache."""
         quick = np.empty(len(rows), dtype=np.float32)
-        block = np.empty((min(_GATHERED, len(rows)), self._dimension), dtype=np.float32)
-        for start in range(0, len(rows), _GATHERED):
-            some = rows[start : start + _GATHERED]
+        block = np.empty((min(_GATHER_BLOCK, len(rows)), self._dimension), dtype=np.float32)
+        for start in range(0, len(rows), _GATHER_BLOCK):
+            some = rows[start : start + _GATHER_BLOCK]
             part = block[: len(some)]
             np.take(self._vectors.rows, some, axis=0, out=part, mode="clip")  # "clip" writes to *out* unbuffered
             quick[start : start + len(some)] = self._quick(part, self._squares.rows[some], query)
@@ -273,5 +275,5 @@ class Matrix:
         """Twice the rounding bound, since the k-th best may err as well; infinite where float32 could overflow."""
         if self._metric is Metric.COSINE:
             return 2 * rounding_bound(self._dimension, self._metric, 1.0, 1.0)
-        length = float(norms(query[np.newaxis])[0])
+        length = float(row_norms(query[np.newaxis])[0])
         return 2 * rounding_bound(self._dimension, self._metric, self._longest, length)

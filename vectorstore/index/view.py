@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.distance import as_vector, as_vectors
 from vectorstore.errors import ArgumentError, SpaceChanged
-from vectorstore.filters import All, Node, parse
-from vectorstore.index.forward_index import named
-from vectorstore.index.namespace_index import Core
-from vectorstore.index.top_k import Ranked
+from vectorstore.filters import And, FilterNode, filter_tree
+from vectorstore.index.forward_index import decode_terms
+from vectorstore.index.namespace_index import NamespaceIndex
+from vectorstore.index.top_k import Ranking
 from vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
 from vectorstore.validation import check_ids, check_k, check_min_score, check_namespace, check_text
 
 
-class Reader(Protocol):
+class NamespaceReader(Protocol):
     """How a view reads one namespace of an engine; everything by the engine's row keys."""
 
-    def rows(self) -> Core:
+    def rows(self) -> NamespaceIndex:
         """The core with rows and columns."""
         ...
 
-    def words(self) -> Core:
+    def words(self) -> NamespaceIndex:
         """The core with its terms loaded."""
         ...
 
@@ -41,13 +41,13 @@ class Reader(Protocol):
         """The entries of *keys*, in that order."""
         ...
 
-    def passing(self, where: Node) -> NDArray[np.bool_]:
+    def passing(self, where: FilterNode) -> NDArray[np.bool_]:
         """Which rows of the core pass a filter that the core's columns cannot answer."""
         ...
 
     def nearest(
-        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
-    ) -> list[Ranked]:
+        self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
+    ) -> list[Ranking]:
         """The k nearest of each query: exact, or as ``SearchMode.FAST`` says."""
         ...
 
@@ -56,7 +56,7 @@ class Reader(Protocol):
         ...
 
 
-class CoreView:
+class IndexView:
     """Reads namespaces through *open_reader*, which gives None for a namespace that was never written.
 
     *space* is the one of the vectors that it is given; *recorded*, where it is another, the one that was switched to.
@@ -68,7 +68,7 @@ class CoreView:
         *,
         space: Space | None,
         analyzer: Analyzer,
-        open_reader: Callable[[str], Reader | None],
+        open_reader: Callable[[str], NamespaceReader | None],
         recorded: Space | None = None,
         search: SearchMode = SearchMode.EXACT,
     ) -> None:
@@ -108,13 +108,13 @@ class CoreView:
         """As ``VectorStore.search_text``."""
         check_text(query, "query")
         check_k(k)
-        node = parse(where)
+        node = filter_tree(where)
         reader = self._reader(check_namespace(namespace))
         if reader is None or k == 0:
             return []
         core = reader.words()
-        ranked = core.matching(self._terms(query), k, mask=mask_for(reader, core, node))
-        return _matches(reader, ranked)
+        ranked = core.matching(self._terms(query), k, mask=filter_mask(reader, core, node))
+        return _read_matches(reader, ranked)
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
@@ -132,11 +132,11 @@ class CoreView:
         """Ids and scores of the *n* nearest, best first."""
         query = self._query(vector)
         check_k(n, "n")
-        node = parse(where)
+        node = filter_tree(where)
         reader = self._reader(check_namespace(namespace))
         if reader is None:
             return []
-        return _by_id(reader.rows(), reader.nearest([query], n, node, None, fast=self._fast)[0])
+        return _ids_with_scores(reader.rows(), reader.nearest([query], n, node, None, fast=self._fast)[0])
 
     def matching(
         self, query: str, n: int, *, where: Filter | None = None, namespace: str = ""
@@ -144,12 +144,12 @@ class CoreView:
         """Ids and BM25 scores of the *n* best."""
         check_text(query, "query")
         check_k(n, "n")
-        node = parse(where)
+        node = filter_tree(where)
         reader = self._reader(check_namespace(namespace))
         if reader is None:
             return []
         core = reader.words()
-        return _by_id(core, core.matching(self._terms(query), n, mask=mask_for(reader, core, node)))
+        return _ids_with_scores(core, core.matching(self._terms(query), n, mask=filter_mask(reader, core, node)))
 
     def similarity(self, vector: VectorLike, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
         """Scores of *ids* against *vector*; NaN where there is none."""
@@ -179,13 +179,13 @@ class CoreView:
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
         """Which of *ids* exist and match *where*."""
         names = check_ids(ids)
-        node = parse(where)
+        node = filter_tree(where)
         passed = np.zeros(len(names), dtype=np.bool_)
         reader = self._reader(check_namespace(namespace))
         if reader is not None and names:
             core = reader.rows()
             keys = core.keys_of(names)
-            mask = mask_for(reader, core, node)
+            mask = filter_mask(reader, core, node)
             allowed = core.keys() if mask is None else core.keys()[mask]
             passed = np.isin(keys, allowed)
         return passed
@@ -200,7 +200,7 @@ class CoreView:
         result = []
         for key in core.keys_of(names).tolist():
             sequence = core.sequence(key) if key >= 0 else None
-            result.append(((),) if sequence is None else named(*sequence, core.term))
+            result.append(((),) if sequence is None else decode_terms(*sequence, core.term))
         return result
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
@@ -244,11 +244,11 @@ class CoreView:
     ) -> list[list[Match]]:
         check_k(k)
         check_min_score(min_score)
-        node = parse(where)
+        node = filter_tree(where)
         reader = self._reader(check_namespace(namespace))
         if reader is None or k == 0 or not queries:
             return [[] for _ in queries]
-        return [_matches(reader, ranked) for ranked in reader.nearest(queries, k, node, min_score, fast=fast)]
+        return [_read_matches(reader, ranked) for ranked in reader.nearest(queries, k, node, min_score, fast=fast)]
 
     def _needed_space(self, given: object) -> Space:
         if self._space is None:
@@ -265,18 +265,18 @@ class CoreView:
         return self._analyzer.terms(query)
 
 
-def mask_for(reader: Reader, core: Core, where: Node) -> NDArray[np.bool_] | None:
+def filter_mask(reader: NamespaceReader, core: NamespaceIndex, where: FilterNode) -> NDArray[np.bool_] | None:
     """Which rows pass; None for all. Declared fields are answered by the core's columns, others by the engine."""
-    if isinstance(where, All) and not where.nodes:
+    if isinstance(where, And) and not where.nodes:
         return None
     mask = core.mask(where)
     return reader.passing(where) if mask is None else mask
 
 
-def _by_id(core: Core, ranked: Ranked) -> list[tuple[str, float]]:
+def _ids_with_scores(core: NamespaceIndex, ranked: Ranking) -> list[tuple[str, float]]:
     return [(core.id_of(key), score) for key, score in ranked]
 
 
-def _matches(reader: Reader, ranked: Ranked) -> list[Match]:
+def _read_matches(reader: NamespaceReader, ranked: Ranking) -> list[Match]:
     entries = reader.entries([key for key, _ in ranked])
     return [Match(entry, score) for entry, (_, score) in zip(entries, ranked, strict=True)]

@@ -1,9 +1,17 @@
 """One SQLite file for everything that Mneme keeps: opening, transactions, components, backup, repair."""
 
 from vectorstore.sqlite.component import Component, Migration
-from vectorstore.sqlite.database import Database
-from vectorstore.sqlite.files import placed_whole
+from vectorstore.sqlite.database import SqliteDatabase
+from vectorstore.sqlite.files import atomic_write
 from vectorstore.sqlite.migrations import MigrationCopy
-from vectorstore.sqlite.salvage import readable_rows, salvage
+from vectorstore.sqlite.salvage import readable_rows, salvage_database
 
-__all__ = ["Component", "Database", "Migration", "MigrationCopy", "placed_whole", "readable_rows", "salvage"]
+__all__ = [
+    "Component",
+    "Migration",
+    "MigrationCopy",
+    "SqliteDatabase",
+    "atomic_write",
+    "readable_rows",
+    "salvage_database",
+]

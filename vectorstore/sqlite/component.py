@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import apsw
 
 from vectorstore.errors import DamageError, NewerFile
-from vectorstore.sqlite.connection import every, only
+from vectorstore.sqlite.connection import fetch_all, fetch_one
 from vectorstore.types import Finding
 
 Migration: TypeAlias = Callable[[apsw.Connection], None]
@@ -50,33 +50,33 @@ class Component(Protocol):
         ...
 
 
-def versions(connection: apsw.Connection) -> dict[str, int]:
+def component_versions(connection: apsw.Connection) -> dict[str, int]:
     """Return the version of each component's tables."""
-    found: dict[str, int] = dict(every(connection, "SELECT name, version FROM components"))
+    found: dict[str, int] = dict(fetch_all(connection, "SELECT name, version FROM components"))
     if not all(isinstance(name, str) and isinstance(version, int) for name, version in found.items()):
         raise DamageError([Finding("components", "is not what was written")])
     return found
 
 
-def total_version(connection: apsw.Connection) -> int:
+def total_component_version(connection: apsw.Connection) -> int:
     """Return a number that any migration of any component, by whoever, moves."""
-    (total,) = only(connection, "SELECT coalesce(sum(version), 0) FROM components")
+    (total,) = fetch_one(connection, "SELECT coalesce(sum(version), 0) FROM components")
     if not isinstance(total, int):
         raise DamageError([Finding("components", "is not what was written")])
     return total
 
 
-def check_known(path: Path, found: Mapping[str, int], component: Component) -> None:
+def check_component_version(path: Path, found: Mapping[str, int], component: Component) -> None:
     """Refuse tables of a newer Mneme."""
     known = len(component.migrations)
     if found.get(component.name, 0) > known:
         raise NewerFile(str(path), component.name, found[component.name], known)
 
 
-def migrate(connection: apsw.Connection, component: Component, path: Path) -> None:
+def run_migrations(connection: apsw.Connection, component: Component, path: Path) -> None:
     """Bring a component's tables to its newest version, inside the caller's write transaction."""
-    found = versions(connection)
-    check_known(path, found, component)
+    found = component_versions(connection)
+    check_component_version(path, found, component)
     try:
         for step in component.migrations[found.get(component.name, 0) :]:
             step(connection)

@@ -36,25 +36,25 @@ from vectorstore.errors import (
     UnsupportedError,
     VectorStoreError,
 )
-from vectorstore.sqlite.filter_sql import register
+from vectorstore.sqlite.filter_sql import register_filter_function
 
 Row: TypeAlias = tuple[Any, ...]
-as_json = json.JSONEncoder(ensure_ascii=False).encode
+json_array = json.JSONEncoder(ensure_ascii=False).encode
 """A list as JSON text, for ``json_each``."""
 
 
-def every(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> list[Row]:
+def fetch_all(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> list[Row]:
     """Return all rows."""
     return connection.execute(sql, tuple(values)).fetchall()
 
 
-def each(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Iterator[Row]:
+def iterate_rows(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Iterator[Row]:
     """Return rows one by one, as SQLite finds them."""
     found: Iterator[Row] = connection.execute(sql, tuple(values))
     return found
 
 
-def first(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row | None:
+def fetch_first(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row | None:
     """Return the first row, None where there is none."""
     cursor = connection.execute(sql, tuple(values))
     row: Row | None = next(cursor, None)
@@ -62,17 +62,17 @@ def first(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteVal
     return row
 
 
-def only(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row:
+def fetch_one(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row:
     """Return the first row of a question that always has one."""
-    row = first(connection, sql, values)
+    row = fetch_first(connection, sql, values)
     if row is None:
         raise DamageError(f"a row that must be there is missing: {sql}")
     return row
 
 
-_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
-_READING = {
+_FULL_ERRNOS = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_FORBIDDEN_ERRNOS = {errno.EACCES, errno.EPERM, errno.EROFS}
+_READ_ERROR_CODES = {
     apsw.SQLITE_IOERR_READ,
     apsw.SQLITE_IOERR_SHORT_READ,
     apsw.SQLITE_IOERR_DATA,
@@ -81,42 +81,44 @@ _READING = {
 
 
 @contextmanager
-def border(path: Path, connection: apsw.Connection | None = None) -> Iterator[None]:
+def translate_errors(path: Path, connection: apsw.Connection | None = None) -> Iterator[None]:
     """Translate SQLite's errors about the file at *path*; *connection* knows the system's reason for them."""
     try:
         yield
     except apsw.Error as error:
-        ours = _translated(error, path, connection)
+        ours = _translate_sqlite_error(error, path, connection)
         if ours is None:
             raise
         raise ours from error
     except UnicodeDecodeError as error:
-        if not _is_of_a_row(error):
+        if not _raised_by_our_row(error):
             raise
         raise DamageError(f"{path}: a text in it is no UTF-8") from error
 
 
 @contextmanager
-def system_border(path: Path) -> Iterator[None]:
+def translate_system_errors(path: Path) -> Iterator[None]:
     """Translate the system's errors about *path*, and SQLite's; ``FileExistsError`` is an answer, it stays."""
     try:
-        with border(path):
+        with translate_errors(path):
             yield
     except FileExistsError:
         raise
     except OSError as error:
-        raise _of_the_system(error.errno or 0, path, str(error)) from error
+        raise _system_error(error.errno or 0, path, str(error)) from error
 
 
-def _translated(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError | None:
+def _translate_sqlite_error(
+    error: apsw.Error, path: Path, connection: apsw.Connection | None
+) -> VectorStoreError | None:
     if isinstance(error, apsw.BusyError | apsw.LockedError | apsw.ProtocolError):
         return BusyError(f"{path}: another process or thread held the file too long; try again")
     if isinstance(error, apsw.FullError):
         return StorageFull(f"{path}: the disk is full; nothing of the call was written")
     if isinstance(error, apsw.ReadOnlyError):
-        return _read_only(error, path, connection)
+        return _read_only_error(error, path, connection)
     if isinstance(error, apsw.CantOpenError | apsw.PermissionsError | apsw.IOError):
-        return _of_the_disk(error, path, connection)
+        return _disk_error(error, path, connection)
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.FormatError):
         return DamageError(f"{path}: {error}")
     if isinstance(error, apsw.SQLError) and "malformed JSON" in str(error):  # ours is whole, so it is the stored one
@@ -126,54 +128,54 @@ def _translated(error: apsw.Error, path: Path, connection: apsw.Connection | Non
     return None
 
 
-def _is_of_a_row(error: UnicodeDecodeError) -> bool:
+def _raised_by_our_row(error: UnicodeDecodeError) -> bool:
     """Whether it was raised while this package read rows, and not by what a caller does inside a block."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     return str(frames[-1].f_globals.get("__name__", "")).startswith("vectorstore.sqlite.")
 
 
-def _read_only(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError | None:
-    if _code(error) == apsw.SQLITE_READONLY_DBMOVED:
+def _read_only_error(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError | None:
+    if _extended_code(error) == apsw.SQLITE_READONLY_DBMOVED:
         return NotAStore(str(path), "it was moved, removed or replaced since it was opened; open it again")
     if connection is not None and not connection.readonly("main"):
         return None  # a statement that writes came through a connection for reading: a bug, not the disk
     return StorageUnwritable(f"{path}: the file can only be read")
 
 
-def _code(error: apsw.Error) -> int:
+def _extended_code(error: apsw.Error) -> int:
     return int(getattr(error, "extendedresult", 0))  # what apsw's type stubs leave out
 
 
-def _of_the_disk(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError:
-    if _code(error) == apsw.SQLITE_CANTOPEN_SYMLINK:
+def _disk_error(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError:
+    if _extended_code(error) == apsw.SQLITE_CANTOPEN_SYMLINK:
         return NotAStore(str(path), "it is a link; name the file it points to")
-    if isinstance(error, apsw.IOError) and _code(error) in _READING:
+    if isinstance(error, apsw.IOError) and _extended_code(error) in _READ_ERROR_CODES:
         return DamageError(f"{path}: cannot be read back from the disk ({error})")
-    number = _reason_of_the_system(connection)
+    number = _system_errno(connection)
     reason = f"{error}: {os.strerror(number)}" if number else str(error)
-    return _of_the_system(number, path, reason)
+    return _system_error(number, path, reason)
 
 
-def _reason_of_the_system(connection: apsw.Connection | None) -> int:
+def _system_errno(connection: apsw.Connection | None) -> int:
     try:
         return 0 if connection is None else connection.system_errno
     except apsw.ConnectionClosedError:  # it was closing that failed
         return 0
 
 
-def _of_the_system(number: int, path: Path, reason: str) -> VectorStoreError:
-    if number in _FULL:
+def _system_error(number: int, path: Path, reason: str) -> VectorStoreError:
+    if number in _FULL_ERRNOS:
         return StorageFull(f"{path}: the disk is full; nothing of the call was written")
-    if number in _FORBIDDEN:
+    if number in _FORBIDDEN_ERRNOS:
         return StorageUnwritable(f"{path}: no permission ({reason})")
     return StorageUnwritable(f"{path}: the file cannot be opened or written ({reason})")
 
 
-_open: WeakSet[Usage] = WeakSet()
+_open_guards: WeakSet[ForkGuard] = WeakSet()
 # Of the whole process, since the system's locks are: SQLite takes what it inherits over a fork for locks it holds.
 
 
-class Usage:
+class ForkGuard:
     """Counts the transactions under way. *shut* runs once, when it is closed and nobody is inside.
 
     *place* is the file (device and inode), *connections* gives those that are open.
@@ -193,7 +195,7 @@ class Usage:
         self._inside = 0
         self._closed = False
         self._shut_down = False
-        _open.add(self)
+        _open_guards.add(self)
 
     def check_process(self) -> None:
         """Raise in a forked child, before any lock is touched: a thread that is not there may hold it."""
@@ -231,7 +233,7 @@ class Usage:
     def _settle(self) -> None:
         if self._inside == 0 and not self._shut_down:
             self._shut_down = True
-            _open.discard(self)
+            _open_guards.discard(self)
             self._shut()
         self._changed.notify_all()
 
@@ -249,19 +251,19 @@ class Usage:
                 "start it with 'spawn', or fork while nothing is under way"
             )
         self._shut_down = True
-        _open.discard(self)
+        _open_guards.discard(self)
         for connection in self._connections():
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.close()
 
 
-def let_go_inherited(place: tuple[int, int]) -> None:
+def release_inherited(place: tuple[int, int]) -> None:
     """In a forked child, forget the parent's connections to a file before it is opened anew.
 
     Else SQLite takes the parent's locks for its own, locks nothing, and loses the child's writes when the parent
     closes the file.
     """
-    for usage in list(_open):
+    for usage in list(_open_guards):
         if usage.place == place and usage.forked():
             usage.let_go()
 
@@ -285,7 +287,7 @@ class Access(Enum):
 
 def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log: bool = False) -> apsw.Connection:
     """Open an existing file; the errors are SQLite's own. With *keep_log* closing does not empty the log."""
-    check_version(apsw.SQLITE_VERSION_NUMBER, apsw.sqlite_lib_version())
+    check_sqlite_version(apsw.SQLITE_VERSION_NUMBER, apsw.sqlite_lib_version())
     flags = apsw.SQLITE_OPEN_NOFOLLOW
     flags |= apsw.SQLITE_OPEN_READWRITE if access in (Access.WRITE, Access.READ) else apsw.SQLITE_OPEN_READONLY
     name = str(path)
@@ -294,24 +296,24 @@ def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log
     connection = apsw.Connection(name, flags=flags)
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep_log))
-        _prepare(connection, access, busy_timeout)
+        _configure(connection, access, busy_timeout)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def check_version(compiled: int, loaded: str) -> None:
+def check_sqlite_version(compiled: int, loaded: str) -> None:
     """Refuse an SQLite older than what the file needs."""
     major, minor, patch = (int(part) for part in loaded.split("."))
     if min(compiled, major * 1_000_000 + minor * 1_000 + patch) < OLDEST_SQLITE:
         raise UnsupportedError("open", f"SQLite 3.52 or newer is needed, not {loaded}: pip install -U apsw")
 
 
-def _prepare(connection: apsw.Connection, access: Access, busy_timeout: float) -> None:
+def _configure(connection: apsw.Connection, access: Access, busy_timeout: float) -> None:
     connection.set_busy_timeout(milliseconds(busy_timeout))
-    _load_extension(connection)
-    register(connection)
+    _load_sqlite_vec(connection)
+    register_filter_function(connection)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     # Each in a call of its own: several statements in one call stop at the first row that one of them gives.
     connection.pragma("trusted_schema", False)
@@ -325,7 +327,7 @@ def _prepare(connection: apsw.Connection, access: Access, busy_timeout: float) -
         connection.pragma("query_only", True)
 
 
-def _load_extension(connection: apsw.Connection) -> None:
+def _load_sqlite_vec(connection: apsw.Connection) -> None:
     # Found, not imported: its package would load Python's own SQLite beside the one in use.
     package = find_spec("sqlite_vec")
     if package is None or package.origin is None:

@@ -18,14 +18,27 @@ import apsw
 
 from vectorstore.errors import ArgumentError, BusyError, NotAStore, UnsupportedError
 from vectorstore.sqlite import backup, secure_delete
-from vectorstore.sqlite.backup import back_up
-from vectorstore.sqlite.component import Component, check_known, total_version, versions
-from vectorstore.sqlite.connection import system_border
-from vectorstore.sqlite.files import Birth, Token, checked_path, create_file, is_missing, open_file
-from vectorstore.sqlite.integrity import rebuild_file, verify_file
-from vectorstore.sqlite.migrations import MigrationCopy, Migrator, drop_copy, permit_without_copy, recorded_copies
+from vectorstore.sqlite.backup import write_backup
+from vectorstore.sqlite.component import Component, check_component_version, component_versions, total_component_version
+from vectorstore.sqlite.connection import translate_system_errors
+from vectorstore.sqlite.files import (
+    FileIdentity,
+    RandomBytes,
+    check_path,
+    create_database_file,
+    is_missing,
+    open_database_file,
+)
+from vectorstore.sqlite.integrity import rebuild_components, verify_file
+from vectorstore.sqlite.migrations import (
+    MigrationCopy,
+    Migrator,
+    drop_copy_records,
+    permit_without_copy,
+    recorded_copies,
+)
 from vectorstore.sqlite.salvage import salvage_file
-from vectorstore.sqlite.secure_delete import size_of
+from vectorstore.sqlite.secure_delete import size_on_disk
 from vectorstore.sqlite.transactions import Transactions
 from vectorstore.types import Compaction, Finding
 
@@ -38,7 +51,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Database:
+class SqliteDatabase:
     """A file and the components in it.
 
     *create* makes a missing file. With *read_only*, and when this user cannot write the file, nothing is
@@ -54,15 +67,15 @@ class Database:
         read_only: bool = False,
         busy_timeout: float = 10.0,
         clock: Callable[[], datetime] = utc_now,
-        token: Token = os.urandom,
+        token: RandomBytes = os.urandom,
     ) -> None:
-        self.path: Path = checked_path(path)
-        timeout = _checked_timeout(busy_timeout)
+        self.path: Path = check_path(path)
+        timeout = _check_timeout(busy_timeout)
         self._clock, self._token = clock, token
         self._components: dict[str, Component] = {}
         self._known_version = -1
         self._make_if_missing(create and not read_only, components)
-        opened = open_file(self.path, components, read_only=read_only, busy_timeout=timeout)
+        opened = open_database_file(self.path, components, read_only=read_only, busy_timeout=timeout)
         self._birth, self._access = opened.birth, opened.reading
         self._transactions = Transactions(self.path, opened, check=self._check_versions, busy_timeout=timeout)
         self._migrator = Migrator(
@@ -106,8 +119,8 @@ class Database:
             return
         if not self.in_write():
             with self.read() as connection:
-                found = versions(connection)
-            check_known(self.path, found, component)
+                found = component_versions(connection)
+            check_component_version(self.path, found, component)
             if found.get(component.name) == len(component.migrations):
                 self._components[component.name] = component
                 return
@@ -156,7 +169,7 @@ class Database:
         """Record, in this thread's present ``write()``, that what it deletes must also leave the disk."""
         if connection is not self._transactions.present_write("mark_erasure").connection:
             raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
-        secure_delete.set_mark(connection, self._mark())
+        secure_delete.set_erasure_mark(connection, self._mark())
 
     def finish_erasure(self) -> bool:
         """Take deleted bytes from the disk; True when none are left.
@@ -181,7 +194,7 @@ class Database:
     def pending_erasure(self) -> bool:
         """Whether deleted bytes may still be in the file or its log."""
         with self.read() as connection:
-            return secure_delete.mark(connection) is not None
+            return secure_delete.erasure_mark(connection) is not None
 
     def compact(self, *, prepare: Callable[[], object] | None = None) -> Compaction:
         """Give free pages back to the disk, after *prepare* has freed what it can; see ``LifecycleStore.compact``.
@@ -190,13 +203,13 @@ class Database:
         """
         if self.in_write() or self._transactions.reading:
             raise UnsupportedError("compact", "it cannot be done inside a transaction or a view of this thread")
-        with system_border(self.path):
-            before = size_of(self.path)
+        with translate_system_errors(self.path):
+            before = size_on_disk(self.path)
             self._transactions.empty_log(wait=_ERASURE_WAIT)
             if prepare is not None:
                 prepare()
             done = self._transactions.compact(wait=_ERASURE_WAIT, mark=self._mark())
-            return Compaction(before, size_of(self.path), pending=not done)
+            return Compaction(before, size_on_disk(self.path), pending=not done)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing.
@@ -207,9 +220,9 @@ class Database:
         target = self._free_path(path, "backup")
         with self.read() as connection:
             try:
-                back_up(connection, target, token=self._token)
+                write_backup(connection, target, token=self._token)
             except FileExistsError as error:
-                raise _taken(path) from error
+                raise _path_taken(path) from error
         at = self._clock().isoformat()
         self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, at))
 
@@ -227,9 +240,9 @@ class Database:
         with self._transactions.write() as connection:  # so that nobody is making it at this moment
             if path not in backup.recorded_backups(connection):
                 raise ArgumentError("path", path, "the path of a recorded backup of this file is needed")
-            with system_border(Path(path)):
-                removed = backup.remove_copy(Path(path), of=self.identity, original=self.path)
-            drop_copy(connection, path)
+            with translate_system_errors(Path(path)):
+                removed = backup.remove_backup_file(Path(path), of=self.identity, original=self.path)
+            drop_copy_records(connection, path)
         return removed
 
     def migration_copies(self) -> list[MigrationCopy]:
@@ -244,7 +257,7 @@ class Database:
         """
         at = self._clock().isoformat()
         with self.write() as connection:
-            permit_without_copy(connection, versions(connection), at)
+            permit_without_copy(connection, component_versions(connection), at)
 
     def verify(self) -> list[Finding]:
         """Check pages, references, header and every component's tables; an empty list means all is well.
@@ -261,13 +274,13 @@ class Database:
     def rebuild(self) -> None:
         """Make indexes and every component's derived tables again, in one transaction."""
         with self.write() as connection:
-            rebuild_file(connection, [*self._components.values()])
+            rebuild_components(connection, [*self._components.values()])
 
     def salvage(self, path: str | os.PathLike[str]) -> int:
         """Copy every readable row into a new file at *path* and return how many; this file is only read."""
         target = self._free_path(path, "salvage")
         with self.read() as connection:
-            strangers = sorted(versions(connection).keys() - self._components.keys())
+            strangers = sorted(component_versions(connection).keys() - self._components.keys())
         if strangers:
             raise UnsupportedError("salvage", f"nothing attached can copy these parts of the file: {strangers}")
         parts = [*self._components.values()]
@@ -275,7 +288,7 @@ class Database:
             try:
                 return salvage_file(self.path, self._access, target, parts, self._birth, token=self._token)
             except FileExistsError as error:
-                raise _taken(path) from error
+                raise _path_taken(path) from error
 
     def close(self) -> None:
         """Release the file; twice is harmless, and any other call afterwards raises ``StoreClosed``.
@@ -299,14 +312,14 @@ class Database:
             transactions.keep_if_forked()
 
     def _make_if_missing(self, create: bool, components: Sequence[Component]) -> None:
-        with system_border(self.path):
+        with translate_system_errors(self.path):
             missing = is_missing(self.path)
         if missing:
             if not create:
                 raise NotAStore(str(self.path), "there is no such file")
-            birth = Birth(self._token(16).hex(), self._clock().isoformat())
+            birth = FileIdentity(self._token(16).hex(), self._clock().isoformat())
             with suppress(FileExistsError):  # another process was first: its file is opened
-                create_file(self.path, components, birth, token=self._token)
+                create_database_file(self.path, components, birth, token=self._token)
 
     def _settle(self) -> None:
         if self._migrator.waits(self._components) and not self.in_write() and not self._transactions.reading:
@@ -314,11 +327,11 @@ class Database:
 
     def _check_versions(self, connection: apsw.Connection) -> None:
         # A process with a newer Mneme may have migrated the file meanwhile.
-        total = total_version(connection)
+        total = total_component_version(connection)
         if total != self._known_version:
-            found = versions(connection)
+            found = component_versions(connection)
             for component in self._components.values():
-                check_known(self.path, found, component)
+                check_component_version(self.path, found, component)
             self._known_version = total
 
     def _mark(self) -> str:
@@ -327,17 +340,17 @@ class Database:
     def _free_path(self, path: str | os.PathLike[str], operation: str) -> Path:
         if self.in_write():
             raise UnsupportedError(operation, "it cannot be made inside write()")
-        target = checked_path(path)
+        target = check_path(path)
         if os.path.lexists(target):
-            raise _taken(path)
+            raise _path_taken(path)
         return target
 
 
-def _taken(path: object) -> ArgumentError:
+def _path_taken(path: object) -> ArgumentError:
     return ArgumentError("path", path, "a path where nothing is yet is needed")
 
 
-def _checked_timeout(seconds: object) -> float:
+def _check_timeout(seconds: object) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
         raise ArgumentError("busy_timeout", seconds, "a number of seconds, 0 or more, is needed")
     return float(seconds)

@@ -18,43 +18,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError, VectorStoreError
-from vectorstore.filters import Node
-from vectorstore.ordered_scan import Place, place_of
-from vectorstore.sqlite.connection import Row, as_json, each, every, first, only
-from vectorstore.sqlite.database import Database
-from vectorstore.sqlite.filter_sql import to_sql
-from vectorstore.sqlite.integrity import added, entry_checksum, vector_checksum
+from vectorstore.filters import FilterNode
+from vectorstore.ordered_scan import ScanPosition, scan_position
+from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows, json_array
+from vectorstore.sqlite.database import SqliteDatabase
+from vectorstore.sqlite.filter_sql import filter_to_sql
+from vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
 from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
 
 COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
-FROM = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
-UNFILLED = (
+FROM_ENTRIES = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
+IS_PENDING = (
     "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
 )
 """What is true of an entry that is pending in the space being filled."""
-_LOADED_TOGETHER = 512
-_VECTORS = "key, namespace, norm, checksum, vector"
-_TABLES = {
+_LOAD_BLOCK = 512
+_VECTOR_COLUMNS = "key, namespace, norm, checksum, vector"
+_TABLE_COLUMNS = {
     "namespaces": "key, name, revision, entries, tally, vector_tally, next_tally, next_term, pruned",
     "entries": "key, namespace, id, revision, text, context, metadata, no_vector, checksum",
-    "vectors": _VECTORS,
-    "next_vectors": _VECTORS,
+    "vectors": _VECTOR_COLUMNS,
+    "next_vectors": _VECTOR_COLUMNS,
     "next_no_vector": "key, namespace, reason, checksum",
     "terms": "namespace, number, term",
     "forward": "key, namespace, context_length, sequence",
     "changes": "namespace, revision, key, removed",
 }
-_HELD = (
+_STORED_ENTRY_SQL = (
     "SELECT e.id, e.key, e.revision, e.checksum, v.checksum, coalesce(n.checksum, r.checksum) FROM {}"
     " LEFT JOIN vectors AS v ON v.key = e.key LEFT JOIN next_vectors AS n ON n.key = e.key"
     " LEFT JOIN next_no_vector AS r ON r.key = e.key{}"
 )
-_parsed = json.JSONDecoder().raw_decode  # canonical JSON has nothing around it
+_parse_json = json.JSONDecoder().raw_decode  # canonical JSON has nothing around it
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredEntry:
     """What a write must know of an entry that is already there."""
 
     key: int
@@ -67,32 +67,34 @@ class Held:
 
 def namespace_key(connection: apsw.Connection, name: str) -> int | None:
     """Return the key of a namespace that was written at least once."""
-    row = first(connection, "SELECT key FROM namespaces WHERE name = ?", (name,))
+    row = fetch_first(connection, "SELECT key FROM namespaces WHERE name = ?", (name,))
     return None if row is None else row[0]
 
 
-def held_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) -> dict[str, Held]:
+def stored_entries_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) -> dict[str, StoredEntry]:
     """Return those of *ids* that exist."""
     wanted = list(ids)
     if len(wanted) == 1:  # the usual write, for which a table of ids would take longer than all the rest
-        rows = each(
-            connection, _HELD.format("entries AS e", " WHERE e.id = ? AND e.namespace = ?"), (*wanted, namespace)
+        rows = iterate_rows(
+            connection,
+            _STORED_ENTRY_SQL.format("entries AS e", " WHERE e.id = ? AND e.namespace = ?"),
+            (*wanted, namespace),
         )
     else:
         found = "json_each(?) AS wanted CROSS JOIN entries AS e ON e.id = wanted.value AND e.namespace = ?"
-        rows = each(connection, _HELD.format(found, ""), (as_json(wanted), namespace))
-    return {id: Held(*rest) for id, *rest in rows}
+        rows = iterate_rows(connection, _STORED_ENTRY_SQL.format(found, ""), (json_array(wanted), namespace))
+    return {id: StoredEntry(*rest) for id, *rest in rows}
 
 
-def checked_rows(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Row]:
-    """Return the rows of *keys* by key, for ``entry_from``; one that is missing or damaged raises ``DamageError``."""
-    rows = every(
+def rows_by_key(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Row]:
+    """Return the rows of *keys* by key, for ``parse_entry``; one that is missing or damaged raises ``DamageError``."""
+    rows = fetch_all(
         connection,
         f"SELECT {COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
-        (as_json(list(keys)),),
+        (json_array(list(keys)),),
     )
-    found = {row[0]: _checked(row) for row in rows}
+    found = {row[0]: _check_row(row) for row in rows}
     if missing := [key for key in keys if key not in found]:
         raise DamageError([Finding("entries", "an entry that must be there is missing", str(missing[0]))])
     return found
@@ -100,65 +102,67 @@ def checked_rows(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, 
 
 def entries_by_id(connection: apsw.Connection, namespace: int, ids: Sequence[str]) -> list[Entry | None]:
     """Return the entries of *ids* in that order, None where there is none."""
-    rows = each(
+    rows = iterate_rows(
         connection,
         f"SELECT {COLUMNS} FROM json_each(?) AS wanted"
         " CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
         " LEFT JOIN vectors AS v ON v.key = e.key",
-        (as_json(list(dict.fromkeys(ids))), namespace),
+        (json_array(list(dict.fromkeys(ids))), namespace),
     )
     found = {row[1]: row for row in rows}
-    return [entry_of(found[id]) if id in found else None for id in ids]
+    return [checked_entry(found[id]) if id in found else None for id in ids]
 
 
-def page(
+def entry_page(
     connection: apsw.Connection,
     namespace: int,
-    where: Node,
+    where: FilterNode,
     after: str | None,
     embedded: bool | None,
     size: int,
 ) -> list[Entry]:
     """Return up to *size* entries after the id *after*, in order of id."""
-    condition, values = to_sql(where)
+    condition, values = filter_to_sql(where)
     state = {None: "", True: " AND v.key IS NOT NULL", False: " AND v.key IS NULL AND e.no_vector IS NULL"}
     start = "" if after is None else " AND e.id > ?"
-    rows = each(
+    rows = iterate_rows(
         connection,
-        f"SELECT {COLUMNS} {FROM} WHERE e.namespace = ?{start}{state[embedded]} AND ({condition})"
+        f"SELECT {COLUMNS} {FROM_ENTRIES} WHERE e.namespace = ?{start}{state[embedded]} AND ({condition})"
         " ORDER BY e.id LIMIT ?",
         (namespace, *(() if after is None else (after,)), *values, size),
     )
-    return [entry_of(row) for row in rows]
+    return [checked_entry(row) for row in rows]
 
 
-def unfilled(connection: apsw.Connection, namespace: int, after: str | None, size: int) -> list[Entry]:
+def pending_page(connection: apsw.Connection, namespace: int, after: str | None, size: int) -> list[Entry]:
     """Return up to *size* entries after the id *after* that are pending in the space being filled, by id."""
     start = "" if after is None else " AND e.id > ?"
-    rows = each(
+    rows = iterate_rows(
         connection,
-        f"SELECT {COLUMNS} {FROM} WHERE e.namespace = ?{start} AND {UNFILLED} ORDER BY e.id LIMIT ?",
+        f"SELECT {COLUMNS} {FROM_ENTRIES} WHERE e.namespace = ?{start} AND {IS_PENDING} ORDER BY e.id LIMIT ?",
         (namespace, *(() if after is None else (after,)), size),
     )
-    return [entry_of(row) for row in rows]
+    return [checked_entry(row) for row in rows]
 
 
-def matching_ids(connection: apsw.Connection, namespace: int, where: Node, ids: Sequence[str] | None) -> list[str]:
+def matching_ids(
+    connection: apsw.Connection, namespace: int, where: FilterNode, ids: Sequence[str] | None
+) -> list[str]:
     """Return the ids that pass *where*, of *ids* where they are given, in order of id."""
-    condition, values = to_sql(where)
+    condition, values = filter_to_sql(where)
     among = "" if ids is None else " AND e.id IN (SELECT value FROM json_each(?))"
-    rows = each(
+    rows = iterate_rows(
         connection,
         f"SELECT e.id FROM entries AS e WHERE e.namespace = ?{among} AND ({condition}) ORDER BY e.id",
-        (namespace, *(() if ids is None else (as_json(list(ids)),)), *values),
+        (namespace, *(() if ids is None else (json_array(list(ids)),)), *values),
     )
     return [id for (id,) in rows]
 
 
-def matching_keys(connection: apsw.Connection, namespace: int, where: Node) -> NDArray[np.int64]:
+def matching_keys(connection: apsw.Connection, namespace: int, where: FilterNode) -> NDArray[np.int64]:
     """Return the keys of the entries that pass *where*."""
-    condition, values = to_sql(where)
-    (joined,) = only(
+    condition, values = filter_to_sql(where)
+    (joined,) = fetch_one(
         connection,
         f"SELECT group_concat(e.key) FROM entries AS e WHERE e.namespace = ? AND ({condition})",
         (namespace, *values),
@@ -166,17 +170,17 @@ def matching_keys(connection: apsw.Connection, namespace: int, where: Node) -> N
     return np.array(joined.split(","), dtype=np.int64) if joined else np.empty(0, dtype=np.int64)
 
 
-def count(connection: apsw.Connection, namespace: int, where: Node) -> int:
+def count_entries(connection: apsw.Connection, namespace: int, where: FilterNode) -> int:
     """Return how many entries pass *where*."""
-    condition, values = to_sql(where)
-    check_counted(connection, namespace)
-    (found,) = only(
+    condition, values = filter_to_sql(where)
+    check_entry_count(connection, namespace)
+    (found,) = fetch_one(
         connection, f"SELECT count(*) FROM entries AS e WHERE e.namespace = ? AND ({condition})", (namespace, *values)
     )
     return int(found)
 
 
-def vectors_of(
+def vector_blocks(
     connection: apsw.Connection, dimension: int, *, namespace: int | None = None, keys: Sequence[int] = ()
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
     """Yield (keys, raw vectors) in blocks, of a whole namespace or of *keys*.
@@ -186,15 +190,15 @@ def vectors_of(
     """
     columns = "v.key, v.norm, v.checksum, v.vector"
     if namespace is not None:
-        rows = each(connection, f"SELECT {columns} FROM vectors AS v WHERE v.namespace = ?", (namespace,))
+        rows = iterate_rows(connection, f"SELECT {columns} FROM vectors AS v WHERE v.namespace = ?", (namespace,))
     else:
-        rows = each(
+        rows = iterate_rows(
             connection,
             f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN vectors AS v ON v.key = wanted.value",
-            (as_json(list(keys)),),
+            (json_array(list(keys)),),
         )
     total = 0
-    while block := list(islice(rows, _LOADED_TOGETHER)):
+    while block := list(islice(rows, _LOAD_BLOCK)):
         found, norms, checksums, blobs = zip(*block, strict=True)
         joined = b"".join(blob for blob in blobs if isinstance(blob, bytes))
         if len(joined) != 4 * dimension * len(block):
@@ -202,24 +206,24 @@ def vectors_of(
         vectors = np.frombuffer(joined, dtype="<f4").reshape(len(block), dimension)
         if not np.allclose(norms, np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)), 1e-12, 0.0):
             raise DamageError([Finding("vectors", "a vector differs from its norm", f"keys from {found[0]}")])
-        total = added(total, *checksums)
+        total = add_checksums(total, *checksums)
         yield list(found), vectors
     if namespace is not None:
-        (tally,) = only(connection, "SELECT vector_tally FROM namespaces WHERE key = ?", (namespace,))
+        (tally,) = fetch_one(connection, "SELECT vector_tally FROM namespaces WHERE key = ?", (namespace,))
         if total != tally:
             raise DamageError([Finding("vectors", "some are missing: the sum of checksums differs")])
 
 
 def check_tables(connection: apsw.Connection) -> None:
     """Raise when a table is not as it was made, or namespaces were lost: the store would seem to be empty."""
-    for table, columns in _TABLES.items():
+    for table, columns in _TABLE_COLUMNS.items():
         try:
             connection.execute(f"SELECT {columns} FROM {table} LIMIT 0")
         except apsw.SQLError as error:
             raise DamageError([Finding("tables", str(error))]) from error
-    (named,) = only(connection, "SELECT count(*) FROM namespaces WHERE name >= ''")
-    (there,) = only(connection, "SELECT count(*) FROM namespaces NOT INDEXED")
-    (lost,) = only(
+    (named,) = fetch_one(connection, "SELECT count(*) FROM namespaces WHERE name >= ''")
+    (there,) = fetch_one(connection, "SELECT count(*) FROM namespaces NOT INDEXED")
+    (lost,) = fetch_one(
         connection,
         "SELECT count(*) FROM (SELECT min(namespace) AS key FROM entries UNION SELECT max(namespace) FROM entries)"
         " AS used WHERE used.key IS NOT NULL AND used.key NOT IN (SELECT key FROM namespaces)",
@@ -228,20 +232,20 @@ def check_tables(connection: apsw.Connection) -> None:
         raise DamageError([Finding("namespaces", "are not all there")])
 
 
-def check_counted(connection: apsw.Connection, namespace: int) -> None:
+def check_entry_count(connection: apsw.Connection, namespace: int) -> None:
     """Raise when entries were lost from the index by which they are found."""
-    (counted,) = only(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (namespace,))
-    (entries,) = only(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
+    (counted,) = fetch_one(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (namespace,))
+    (entries,) = fetch_one(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
     if counted != entries:
         raise DamageError([Finding("entries", f"{counted} are found where {entries} were counted")])
 
 
-def entry_of(row: Row) -> Entry:
+def checked_entry(row: Row) -> Entry:
     """Return the entry of a row of this module's columns; a damaged one raises ``DamageError``."""
-    return entry_from(_checked(row))
+    return parse_entry(_check_row(row))
 
 
-def _checked(row: Row) -> Row:
+def _check_row(row: Row) -> Row:
     _, id, revision, text, context, metadata, no_vector, checksum, blob, blob_checksum = row
     if entry_checksum(id, revision, text, context, metadata, no_vector, has_vector=blob is not None) != checksum:
         raise DamageError([Finding("entries", "content differs from its checksum", id)])
@@ -250,25 +254,25 @@ def _checked(row: Row) -> Row:
     return row
 
 
-def entry_from(row: Row) -> Entry:
+def parse_entry(row: Row) -> Entry:
     """Return a new entry of a row that was checked."""
     _, id, revision, text, context, metadata, no_vector, _, blob, _ = row
     vector: Vector | None = None
     if blob is not None:
         vector = np.frombuffer(bytearray(blob), dtype="<f4").astype(np.float32, copy=False)  # its own, to be written
-    return Entry(id, vector, text, context, _parsed(metadata)[0], revision, no_vector)
+    return Entry(id, vector, text, context, _parse_json(metadata)[0], revision, no_vector)
 
 
-def changes(connection: apsw.Connection, name: str, since: int | None) -> Changes:
+def read_changes(connection: apsw.Connection, name: str, since: int | None) -> Changes:
     """Return what happened in a namespace after the write number *since*."""
-    row = first(connection, "SELECT key, revision, pruned FROM namespaces WHERE name = ?", (name,))
+    row = fetch_first(connection, "SELECT key, revision, pruned FROM namespaces WHERE name = ?", (name,))
     if row is None:
         return Changes((), (), Cursor(name, 0), complete=since is not None)
     key, revision, pruned = row
     cursor = Cursor(name, revision)
     if since is None or not pruned <= since <= revision:
         return Changes((), (), cursor, complete=False)
-    logged = each(
+    logged = iterate_rows(
         connection,
         "SELECT e.id, c.removed FROM changes AS c LEFT JOIN entries AS e ON e.key = c.key"
         " WHERE c.namespace = ? AND c.revision > ? ORDER BY c.revision",
@@ -288,101 +292,111 @@ def changes(connection: apsw.Connection, name: str, since: int | None) -> Change
     )
 
 
-_FIRST_PAGE: Final = 32
-_PAGE: Final = 256
+_FIRST_PAGE_SIZE: Final = 32
+_PAGE_SIZE: Final = 256
 
 
-def scan(
-    database: Database, namespace: str, fields: Sequence[str], where: Node, after: Place | None, *, reverse: bool
+def ordered_entries(
+    database: SqliteDatabase,
+    namespace: str,
+    fields: Sequence[str],
+    where: FilterNode,
+    after: ScanPosition | None,
+    *,
+    reverse: bool,
 ) -> Iterator[Entry]:
     """Yield the entries of *namespace* behind the place *after*, in order of *fields*; a small page comes first."""
-    _make_index(database, fields)
+    _make_order_index(database, fields)
     with database.read() as connection:
         if (there := namespace_key(connection, namespace)) is not None:
-            _check_counted(connection, there, fields)
+            _check_order_index(connection, there, fields)
 
     def pages() -> Iterator[Entry]:
-        at, size = after, _FIRST_PAGE
+        at, size = after, _FIRST_PAGE_SIZE
         while True:
             with database.read() as connection:
                 key = namespace_key(connection, namespace)
-                page = [] if key is None else _page(connection, key, fields, where, at, size, reverse=reverse)
+                page = [] if key is None else _ordered_page(connection, key, fields, where, at, size, reverse=reverse)
             yield from page
             if len(page) < size:
                 return
-            at, size = place_of(page[-1], fields), _PAGE
+            at, size = scan_position(page[-1], fields), _PAGE_SIZE
 
     return pages()
 
 
-def _make_index(database: Database, fields: Sequence[str]) -> None:
+def _make_order_index(database: SqliteDatabase, fields: Sequence[str]) -> None:
     """Make the index for *fields* if it is not there; where it cannot be made, go without."""
     with database.read() as connection:
-        there = _has_index(connection, fields)
+        there = _has_order_index(connection, fields)
     if there or database.read_only:
         return
     try:
         with database.write() as connection:
-            place = _place(fields)
-            connection.execute(f"CREATE INDEX IF NOT EXISTS {_name(fields)} ON entries (namespace, {place}, id)")
+            place = _order_sql(fields)
+            connection.execute(
+                f"CREATE INDEX IF NOT EXISTS {_order_index_name(fields)} ON entries (namespace, {place}, id)"
+            )
     except VectorStoreError:  # busy, full: the answer is the same, and the next call tries again
         return
 
 
-def _check_counted(connection: apsw.Connection, namespace: int, fields: Sequence[str]) -> None:
+def _check_order_index(connection: apsw.Connection, namespace: int, fields: Sequence[str]) -> None:
     """Raise when entries were lost from the index by which they are found."""
-    if not _has_index(connection, fields):
-        check_counted(connection, namespace)
+    if not _has_order_index(connection, fields):
+        check_entry_count(connection, namespace)
         return
-    there = f"SELECT count(*) FROM entries INDEXED BY {_name(fields)} WHERE namespace = ?"
-    (counted,) = only(connection, there, (namespace,))
-    (entries,) = only(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
+    there = f"SELECT count(*) FROM entries INDEXED BY {_order_index_name(fields)} WHERE namespace = ?"
+    (counted,) = fetch_one(connection, there, (namespace,))
+    (entries,) = fetch_one(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
     if counted != entries:
-        raise DamageError([Finding("entries", f"{counted} are found by {_name(fields)} where {entries} were counted")])
+        raise DamageError(
+            [Finding("entries", f"{counted} are found by {_order_index_name(fields)} where {entries} were counted")]
+        )
 
 
-def _page(
+def _ordered_page(
     connection: apsw.Connection,
     namespace: int,
     fields: Sequence[str],
-    where: Node,
-    after: Place | None,
+    where: FilterNode,
+    after: ScanPosition | None,
     size: int,
     *,
     reverse: bool,
 ) -> list[Entry]:
     """Return up to *size* entries behind the place *after*: first the others of its value, then those of the next."""
-    place, sign, down = _place(fields, "e."), "<" if reverse else ">", " DESC" if reverse else ""
+    place, sign, down = _order_sql(fields, "e."), "<" if reverse else ">", " DESC" if reverse else ""
     order = f"{place}{down}, e.id{down}"
     if after is None:
-        return _found(connection, namespace, where, "1", (), order, size)
+        return _fetch_ordered(connection, namespace, where, "1", (), order, size)
     value, id = after
     same = f"{place} = ? AND e.id {sign} ?"
-    found = _found(connection, namespace, where, same, (value, id), f"e.id{down}", size)
+    found = _fetch_ordered(connection, namespace, where, same, (value, id), f"e.id{down}", size)
     if len(found) < size:
-        found += _found(connection, namespace, where, f"{place} {sign} ?", (value,), order, size - len(found))
+        found += _fetch_ordered(connection, namespace, where, f"{place} {sign} ?", (value,), order, size - len(found))
     return found
 
 
-def _found(
+def _fetch_ordered(
     connection: apsw.Connection,
     namespace: int,
-    where: Node,
+    where: FilterNode,
     start: str,
     bound: Sequence[apsw.SQLiteValue],
     order: str,
     size: int,
 ) -> list[Entry]:
-    condition, values = to_sql(where)
-    found = every(
+    condition, values = filter_to_sql(where)
+    found = fetch_all(
         connection,
-        f"SELECT {COLUMNS} {FROM} WHERE e.namespace = ? AND {start} AND ({condition}) ORDER BY {order} LIMIT ?",
+        f"SELECT {COLUMNS} {FROM_ENTRIES} WHERE e.namespace = ? AND {start} AND ({condition}) ORDER BY {order} LIMIT ?",
         (namespace, *bound, *values, size),
     )
-    return [entry_of(row) for row in found]
+    return [checked_entry(row) for row in found]
 
 
-def _place(fields: Sequence[str], of: str = "") -> str:
+def _order_sql(fields: Sequence[str], of: str = "") -> str:
     """Return the SQL of the value that orders an entry; *fields* are plain names, checked by who asks."""
     texts = (
         f"CASE json_type({of}metadata, '$.{field}') WHEN 'text' THEN json_extract({of}metadata, '$.{field}') END"
@@ -391,10 +405,10 @@ def _place(fields: Sequence[str], of: str = "") -> str:
     return f"coalesce({', '.join(texts)}, '')"
 
 
-def _name(fields: Sequence[str]) -> str:
+def _order_index_name(fields: Sequence[str]) -> str:
     return "entries_by_" + "_or_".join(fields)
 
 
-def _has_index(connection: apsw.Connection, fields: Sequence[str]) -> bool:
+def _has_order_index(connection: apsw.Connection, fields: Sequence[str]) -> bool:
     named = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
-    return first(connection, named, (_name(fields),)) is not None
+    return fetch_first(connection, named, (_order_index_name(fields),)) is not None

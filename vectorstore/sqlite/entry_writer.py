@@ -12,19 +12,19 @@ import apsw
 import numpy as np
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.distance import norms
+from vectorstore.distance import row_norms
 from vectorstore.errors import RevisionConflict
-from vectorstore.index.forward_index import analyse, distinct_numbers
-from vectorstore.sqlite.connection import as_json, each, every, first, only
-from vectorstore.sqlite.entry_reader import Held, held_by_id
-from vectorstore.sqlite.integrity import added, entry_checksum, reason_checksum, vector_checksum
+from vectorstore.index.forward_index import analyze_text, distinct_term_numbers
+from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows, json_array
+from vectorstore.sqlite.entry_reader import StoredEntry, stored_entries_by_id
+from vectorstore.sqlite.integrity import add_checksums, entry_checksum, reason_checksum, vector_checksum
 from vectorstore.types import Vector
-from vectorstore.validation import Checked
+from vectorstore.validation import CheckedEntry
 
-_PAGE = 1000
+_PAGE_SIZE = 1000
 
 
-class Dictionary:
+class TermDictionary:
     """Numbers terms from *next_number* on, which the caller keeps; ``numbers`` knows those that were asked for."""
 
     def __init__(self, connection: apsw.Connection, namespace: int, *, next_number: int) -> None:
@@ -38,11 +38,11 @@ class Dictionary:
         wanted = sorted(terms - self.numbers.keys())
         if not wanted:
             return
-        known = each(
+        known = iterate_rows(
             self._connection,
             "SELECT t.term, t.number FROM json_each(?) AS wanted"
             " CROSS JOIN terms AS t ON t.namespace = ? AND t.term = wanted.value",
-            (as_json(wanted), self._namespace),
+            (json_array(wanted), self._namespace),
         )
         self.numbers.update(dict(known))
         fresh = [term for term in wanted if term not in self.numbers]
@@ -55,13 +55,13 @@ class Dictionary:
         )
 
 
-def remove_unused(connection: apsw.Connection, namespace: int) -> None:
+def remove_unused_terms(connection: apsw.Connection, namespace: int) -> None:
     """Remove the terms that no entry of the namespace uses any more, those of overwritten and deleted texts too."""
-    known = every(connection, "SELECT number FROM terms WHERE namespace = ?", (namespace,))
+    known = fetch_all(connection, "SELECT number FROM terms WHERE namespace = ?", (namespace,))
     left = np.array([number for (number,) in known], dtype=np.int32)
-    rows = each(connection, "SELECT sequence FROM forward WHERE namespace = ?", (namespace,))
-    while left.size and (page := list(islice(rows, _PAGE))):
-        used = distinct_numbers(np.frombuffer(blob, dtype="<i4") for (blob,) in page)
+    rows = iterate_rows(connection, "SELECT sequence FROM forward WHERE namespace = ?", (namespace,))
+    while left.size and (page := list(islice(rows, _PAGE_SIZE))):
+        used = distinct_term_numbers(np.frombuffer(blob, dtype="<i4") for (blob,) in page)
         left = np.setdiff1d(left, used, assume_unique=True)
     connection.executemany(
         "DELETE FROM terms WHERE namespace = ? AND number = ?",
@@ -70,14 +70,14 @@ def remove_unused(connection: apsw.Connection, namespace: int) -> None:
 
 
 KEPT_CHANGES = 1000
-_NAMESPACE = (
+_NAMESPACE_SQL = (
     "SELECT key, revision, entries, pruned, tally, vector_tally, next_tally, next_term FROM namespaces WHERE name = ?"
 )
-_INSERT_VECTOR = (
+_INSERT_VECTOR_SQL = (
     "INSERT INTO {} (key, namespace, norm, checksum, vector) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
     " SET norm = excluded.norm, checksum = excluded.checksum, vector = excluded.vector"
 )
-_NEXT = ("next_vectors", "next_no_vector")
+_MIGRATION_TABLES = ("next_vectors", "next_no_vector")
 
 
 class NamespaceWriter:
@@ -86,11 +86,11 @@ class NamespaceWriter:
     def __init__(self, connection: apsw.Connection, name: str) -> None:
         self._connection = connection
         self._name = name
-        found = first(connection, _NAMESPACE, (name,))
+        found = fetch_first(connection, _NAMESPACE_SQL, (name,))
         self._created = found is None
         if self._created:
             connection.execute("INSERT INTO namespaces (name) VALUES (?)", (name,))
-        row = found or only(connection, _NAMESPACE, (name,))
+        row = found or fetch_one(connection, _NAMESPACE_SQL, (name,))
         self.key: int = row[0]
         self._revision: int = row[1]
         self._entries: int = row[2]
@@ -102,20 +102,20 @@ class NamespaceWriter:
         self._filled = False
         self._log: list[tuple[int, int, int, str | None]] = []
 
-    def expect(self, expect: Mapping[str, int], held: Mapping[str, Held]) -> None:
+    def expect(self, expect: Mapping[str, int], held: Mapping[str, StoredEntry]) -> None:
         """Raise where an entry is not at the revision that is expected."""
         for id, wanted in expect.items():
             actual = held[id].revision if id in held else 0
             if actual != wanted:
                 raise RevisionConflict(id, self._name, wanted, actual)
 
-    def write(self, batch: Sequence[Checked], expect: Mapping[str, int], analyzer: Analyzer) -> int:
+    def write(self, batch: Sequence[CheckedEntry], expect: Mapping[str, int], analyzer: Analyzer) -> int:
         """Write checked entries, each id once; return how many."""
-        held = held_by_id(self._connection, self.key, {*(checked.id for checked in batch), *expect})
+        held = stored_entries_by_id(self._connection, self.key, {*(checked.id for checked in batch), *expect})
         self.expect(expect, held)
         next_key = self._reserve_keys(sum(checked.id not in held for checked in batch))
         rows, vectors, gone = [], [], []
-        lengths = _norms([checked.vector for checked in batch if checked.vector is not None])
+        lengths = _vector_norms([checked.vector for checked in batch if checked.vector is not None])
         for checked in batch:
             before = held.get(checked.id)
             if before is None:
@@ -123,7 +123,7 @@ class NamespaceWriter:
                 self._entries += 1
             else:
                 key = before.key
-                self._tally = added(self._tally, -before.checksum)
+                self._tally = add_checksums(self._tally, -before.checksum)
                 self._drop_vector_checksum(before)
             content = (
                 checked.id,
@@ -138,15 +138,15 @@ class NamespaceWriter:
                 vectors.append(self._vector_row(key, checked.id, checked.vector, next(lengths)))
             elif before is not None and before.vector_checksum is not None:
                 gone.append((key,))
-        self._tally = added(self._tally, *(row[-1] for row in rows))
-        self._vector_tally = added(self._vector_tally, *(row[3] for row in vectors))
+        self._tally = add_checksums(self._tally, *(row[-1] for row in rows))
+        self._vector_tally = add_checksums(self._vector_tally, *(row[3] for row in vectors))
         self._connection.executemany(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
             " revision = excluded.revision, text = excluded.text, context = excluded.context,"
             " metadata = excluded.metadata, no_vector = excluded.no_vector, checksum = excluded.checksum",
             rows,
         )
-        self._connection.executemany(_INSERT_VECTOR.format("vectors"), vectors)
+        self._connection.executemany(_INSERT_VECTOR_SQL.format("vectors"), vectors)
         if gone:
             self._connection.executemany("DELETE FROM vectors WHERE key = ?", gone)
         if held:
@@ -156,7 +156,7 @@ class NamespaceWriter:
 
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
         """Replace the metadata (JSON text) of entries; return how many there were."""
-        held = held_by_id(self._connection, self.key, {*metadata, *expect})
+        held = stored_entries_by_id(self._connection, self.key, {*metadata, *expect})
         self.expect(expect, held)
         there = [id for id in metadata if id in held]
         for id in there:
@@ -165,21 +165,21 @@ class NamespaceWriter:
 
     def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
         """Give entries their vectors; return how many there were."""
-        held = held_by_id(self._connection, self.key, {*vectors, *expect})
+        held = stored_entries_by_id(self._connection, self.key, {*vectors, *expect})
         self.expect(expect, held)
         there = [id for id in vectors if id in held]
         for id in there:
             self._next_revision(held[id].key)
             self._rewrite(id, held[id], clear_reason=True)
             self._drop_vector_checksum(held[id])
-            row = self._vector_row(held[id].key, id, vectors[id], next(_norms([vectors[id]])))
-            self._vector_tally = added(self._vector_tally, row[3])
-            self._connection.execute(_INSERT_VECTOR.format("vectors"), row)
+            row = self._vector_row(held[id].key, id, vectors[id], next(_vector_norms([vectors[id]])))
+            self._vector_tally = add_checksums(self._vector_tally, row[3])
+            self._connection.execute(_INSERT_VECTOR_SQL.format("vectors"), row)
         return len(there)
 
     def fill(self, given: Mapping[str, Vector | str], expect: Mapping[str, int]) -> int:
         """Give entries a vector of the space being filled, or a reason for none; return how many there were."""
-        held = held_by_id(self._connection, self.key, {*given, *expect})
+        held = stored_entries_by_id(self._connection, self.key, {*given, *expect})
         self.expect(expect, held)
         there = [id for id in given if id in held]
         self._forget_next(held[id] for id in there)
@@ -190,28 +190,28 @@ class NamespaceWriter:
                 checksums.append(reason_checksum(id, one))
                 reasons.append((key, self.key, one, checksums[-1]))
             else:
-                vectors.append(self._vector_row(key, id, one, next(_norms([one]))))
+                vectors.append(self._vector_row(key, id, one, next(_vector_norms([one]))))
                 checksums.append(vectors[-1][3])
-        self._connection.executemany(_INSERT_VECTOR.format("next_vectors"), vectors)
+        self._connection.executemany(_INSERT_VECTOR_SQL.format("next_vectors"), vectors)
         self._connection.executemany("INSERT INTO next_no_vector VALUES (?, ?, ?, ?)", reasons)
-        self._next_tally = added(self._next_tally, *checksums)
+        self._next_tally = add_checksums(self._next_tally, *checksums)
         self._filled = bool(there)
         return len(there)
 
     def remove(self, ids: Iterable[str], *, erase: bool = False) -> int:
         """Remove entries; return how many there were. *erase*: and terms that nothing uses any more."""
-        held = held_by_id(self._connection, self.key, ids)
+        held = stored_entries_by_id(self._connection, self.key, ids)
         keys = [(one.key,) for one in held.values()]
         for id, one in held.items():
             self._next_revision(one.key, removed=id)
-            self._tally = added(self._tally, -one.checksum)
+            self._tally = add_checksums(self._tally, -one.checksum)
             self._drop_vector_checksum(one)
         self._forget_next(held.values())
         for table in ("forward", "vectors", "entries"):
             self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", keys)
         self._entries -= len(held)
         if erase:
-            remove_unused(self._connection, self.key)
+            remove_unused_terms(self._connection, self.key)
         return len(held)
 
     def finish(self) -> None:
@@ -235,7 +235,7 @@ class NamespaceWriter:
 
     def compact(self) -> None:
         """Remove the terms that no entry has, and what the change log need not keep."""
-        remove_unused(self._connection, self.key)
+        remove_unused_terms(self._connection, self.key)
         self._shorten_log(1)
         self._connection.execute("UPDATE namespaces SET pruned = ? WHERE key = ?", (self._pruned, self.key))
 
@@ -256,7 +256,7 @@ class NamespaceWriter:
     def _reserve_keys(self, count: int) -> int:
         if not count:
             return 0
-        (after,) = only(
+        (after,) = fetch_one(
             self._connection,
             "INSERT INTO store_facts VALUES ('next_key', ?) ON CONFLICT (name) DO UPDATE"
             " SET value = CAST(CAST(value AS INTEGER) + ? AS TEXT) RETURNING value",
@@ -268,27 +268,27 @@ class NamespaceWriter:
         blob = vector.astype("<f4", copy=False).tobytes()
         return key, self.key, norm, vector_checksum(id, blob), blob
 
-    def _drop_vector_checksum(self, held: Held | None) -> None:
+    def _drop_vector_checksum(self, held: StoredEntry | None) -> None:
         if held is not None and held.vector_checksum is not None:
-            self._vector_tally = added(self._vector_tally, -held.vector_checksum)
+            self._vector_tally = add_checksums(self._vector_tally, -held.vector_checksum)
 
-    def _forget_next(self, held: Iterable[Held]) -> None:
+    def _forget_next(self, held: Iterable[StoredEntry]) -> None:
         """Drop what entries have in the space that is being filled."""
         gone = [(one.key, one.next_checksum) for one in held if one.next_checksum is not None]
-        for table in _NEXT if gone else ():
+        for table in _MIGRATION_TABLES if gone else ():
             self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key, _ in gone))
-        self._next_tally = added(self._next_tally, *(-checksum for _, checksum in gone))
+        self._next_tally = add_checksums(self._next_tally, *(-checksum for _, checksum in gone))
 
     def _rewrite(
         self,
         id: str,
-        held: Held,
+        held: StoredEntry,
         *,
         metadata: str | None = None,
         revision: int | None = None,
         clear_reason: bool = False,
     ) -> None:
-        row = only(
+        row = fetch_one(
             self._connection,
             "SELECT revision, text, context, metadata, no_vector FROM entries WHERE key = ?",
             (held.key,),
@@ -302,15 +302,15 @@ class NamespaceWriter:
         )
         has_vector = clear_reason or held.vector_checksum is not None
         checksum = entry_checksum(id, *content, has_vector=has_vector)
-        self._tally = added(self._tally, checksum, -held.checksum)
+        self._tally = add_checksums(self._tally, checksum, -held.checksum)
         self._connection.execute(
             "UPDATE entries SET revision = ?, metadata = ?, no_vector = ?, checksum = ? WHERE key = ?",
             (content[0], content[3], content[4], checksum, held.key),
         )
 
-    def _write_terms(self, batch: Sequence[Checked], keys: Sequence[int], analyzer: Analyzer) -> None:
-        analysed = [analyse(analyzer, checked.text, checked.context) for checked in batch]
-        dictionary = Dictionary(self._connection, self.key, next_number=self._next_term)
+    def _write_terms(self, batch: Sequence[CheckedEntry], keys: Sequence[int], analyzer: Analyzer) -> None:
+        analysed = [analyze_text(analyzer, checked.text, checked.context) for checked in batch]
+        dictionary = TermDictionary(self._connection, self.key, next_number=self._next_term)
         dictionary.intern(set().union(*(one.distinct() for one in analysed)))
         self._next_term = dictionary.next_number
         rows = []
@@ -320,8 +320,8 @@ class NamespaceWriter:
         self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
 
 
-def _norms(vectors: Sequence[Vector]) -> Iterator[float]:
+def _vector_norms(vectors: Sequence[Vector]) -> Iterator[float]:
     """The length of each of *vectors*, all worked out together."""
     if len(vectors) == 1:
-        return iter(norms(vectors[0][np.newaxis]).tolist())
-    return iter(norms(np.stack(vectors)).tolist() if vectors else ())
+        return iter(row_norms(vectors[0][np.newaxis]).tolist())
+    return iter(row_norms(np.stack(vectors)).tolist() if vectors else ())

@@ -18,34 +18,34 @@ from typing import Final, TypeAlias
 import apsw
 
 from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
-from vectorstore.sqlite.component import Component, check_known, migrate, versions
+from vectorstore.sqlite.component import Component, check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import (
     Access,
-    border,
-    every,
-    first,
-    let_go_inherited,
+    fetch_all,
+    fetch_first,
     open_connection,
-    system_border,
+    release_inherited,
+    translate_errors,
+    translate_system_errors,
 )
 from vectorstore.types import Finding
 
-Token: TypeAlias = Callable[[int], bytes]
+RandomBytes: TypeAlias = Callable[[int], bytes]
 """So many random bytes, like ``os.urandom``."""
 
-BESIDE = ("-wal", "-shm", "-journal")
+SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 """What SQLite makes beside a file: the ends of its names."""
 
 
 @contextmanager
-def placed_whole(path: Path, *, token: Token, replace: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> Iterator[Path]:
     """Yield an empty private file (mode 0600) to fill; at the end it stands at *path*, on disk.
 
     ``FileExistsError`` says that another was there first, unless *replace*, which takes the place of what is there
     in one step. Whatever goes wrong, nothing of ours stays behind.
     """
-    make_folders(path.parent)
-    private = private_beside(path, token(8))
+    make_private_folders(path.parent)
+    private = private_path(path, token(8))
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(private, flags, 0o600)
     try:
@@ -53,24 +53,24 @@ def placed_whole(path: Path, *, token: Token, replace: bool = False) -> Iterator
             os.fchmod(descriptor, 0o600)
         os.close(descriptor)
         yield private
-        _flush(private)
+        _flush_file(private)
         if replace:
             private.replace(path)
         else:
-            _put(private, path)
+            _link_into_place(private, path)
         flush_folder(path.parent)
     finally:
-        for leftover in (private, *(private.with_name(private.name + end) for end in BESIDE)):
+        for leftover in (private, *(private.with_name(private.name + end) for end in SIDE_FILE_SUFFIXES)):
             with suppress(FileNotFoundError):
                 leftover.unlink()
 
 
-def private_beside(path: Path, random: bytes) -> Path:
+def private_path(path: Path, random: bytes) -> Path:
     """Return the private name, made of eight *random* bytes, under which what comes to *path* is filled."""
     return path.with_name(f".mneme-{random.hex()}.part")
 
 
-def make_folders(folder: Path) -> None:
+def make_private_folders(folder: Path) -> None:
     """Make *folder* and its missing parents, for their owner alone."""
     missing = []
     while not folder.exists():
@@ -80,7 +80,7 @@ def make_folders(folder: Path) -> None:
         one.mkdir(0o700, exist_ok=True)
 
 
-def _put(private: Path, path: Path) -> None:
+def _link_into_place(private: Path, path: Path) -> None:
     try:
         os.link(private, path)
     except FileExistsError:
@@ -94,7 +94,7 @@ def _put(private: Path, path: Path) -> None:
             raise
 
 
-def _flush(path: Path) -> None:
+def _flush_file(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
@@ -110,8 +110,8 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-_MAGIC = b"SQLite format 3\x00"
-_KINDS = {
+_SQLITE_MAGIC = b"SQLite format 3\x00"
+_FILE_KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -120,7 +120,7 @@ _KINDS = {
 }
 
 
-def checked_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
+def check_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
     """Return *path* made absolute, links among its folders followed, its own name as given."""
     given: object = path  # untyped callers pass anything
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
@@ -151,11 +151,11 @@ def is_missing(path: Path) -> bool:
     if stat.S_ISLNK(mode):
         raise NotAStore(str(path), f"it is a link to {str(path.readlink())!r}; name the file it points to")
     if not stat.S_ISREG(mode):
-        raise NotAStore(str(path), f"it is {_KINDS.get(stat.S_IFMT(mode), 'not a file')}; choose another path")
+        raise NotAStore(str(path), f"it is {_FILE_KINDS.get(stat.S_IFMT(mode), 'not a file')}; choose another path")
     return False
 
 
-def check_file(path: Path) -> None:
+def check_database_file(path: Path) -> None:
     """Refuse a file that is not Mneme's, or newer, by its first hundred bytes."""
     try:
         # Through SQLite's own layer: to open and close a file by any other road drops the locks that another
@@ -170,61 +170,61 @@ def check_file(path: Path) -> None:
         header = file.xRead(min(100, size), 0)
     finally:
         file.xClose()
-    if not header.startswith(_MAGIC) or len(header) < 100:
+    if not header.startswith(_SQLITE_MAGIC) or len(header) < 100:
         raise NotAStore(str(path), "it is not a memory file of Mneme; choose another path")
     check_header(path, int.from_bytes(header[68:72]), int.from_bytes(header[60:64]))
 
 
 APPLICATION_ID: Final = int.from_bytes(b"Mnem")
-FORMAT: Final = 1
+FORMAT_VERSION: Final = 1
 """The version of the frame itself; kept as SQLite's user version."""
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
+class FileIdentity:
     """What a file is told of itself when it is made."""
 
     identity: str
     created: str
 
 
-def write_frame(connection: apsw.Connection, birth: Birth) -> None:
+def write_header(connection: apsw.Connection, birth: FileIdentity) -> None:
     """Make the frame in an empty file."""
     connection.pragma("application_id", APPLICATION_ID)
-    connection.pragma("user_version", FORMAT)
+    connection.pragma("user_version", FORMAT_VERSION)
     connection.execute(
         "CREATE TABLE components (name TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT, WITHOUT ROWID"
     )
     connection.execute("CREATE TABLE file_facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID")
-    put_fact(connection, "identity", birth.identity)
-    put_fact(connection, "created", birth.created)
+    write_fact(connection, "identity", birth.identity)
+    write_fact(connection, "created", birth.created)
 
 
-def read_birth(connection: apsw.Connection, path: Path) -> Birth:
+def read_identity(connection: apsw.Connection, path: Path) -> FileIdentity:
     """Return what the file was told; a file that does not know is not whole."""
     if not all(connection.table_exists("main", table) for table in ("file_facts", "components")):
         raise NotAStore(str(path), "the file lacks the tables that make it whole; restore a backup")
-    identity, created = fact(connection, "identity"), fact(connection, "created")
+    identity, created = read_fact(connection, "identity"), read_fact(connection, "created")
     if identity is None or created is None:
         raise NotAStore(str(path), "the file does not know its identity, so it is not whole; restore a backup")
-    return Birth(identity, created)
+    return FileIdentity(identity, created)
 
 
 def check_header(path: Path, application: int, version: int) -> None:
     """Refuse a file of another program, or of a newer Mneme."""
     if application != APPLICATION_ID:
         raise NotAStore(str(path), "it is an SQLite file of another program; choose another path")
-    if version > FORMAT:
-        raise NewerFile(str(path), "file format", version, FORMAT)
+    if version > FORMAT_VERSION:
+        raise NewerFile(str(path), "file format", version, FORMAT_VERSION)
 
 
-def fact(connection: apsw.Connection, name: str) -> str | None:
+def read_fact(connection: apsw.Connection, name: str) -> str | None:
     """Return a fact of the file."""
-    row = first(connection, "SELECT value FROM file_facts WHERE name = ?", (name,))
+    row = fetch_first(connection, "SELECT value FROM file_facts WHERE name = ?", (name,))
     return None if row is None else str(row[0])
 
 
-def put_fact(connection: apsw.Connection, name: str, value: str) -> None:
+def write_fact(connection: apsw.Connection, name: str, value: str) -> None:
     """Record a fact of the file."""
     connection.execute(
         "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -232,69 +232,76 @@ def put_fact(connection: apsw.Connection, name: str, value: str) -> None:
     )
 
 
-def facts(connection: apsw.Connection, kind: str) -> dict[str, str]:
+def read_facts(connection: apsw.Connection, kind: str) -> dict[str, str]:
     """Return the facts whose names begin with *kind* (and a blank), by the rest of the name, in its order."""
-    rows = every(connection, "SELECT name, value FROM file_facts WHERE name >= ? AND name < ?", (kind, kind[:-1] + "!"))
+    rows = fetch_all(
+        connection, "SELECT name, value FROM file_facts WHERE name >= ? AND name < ?", (kind, kind[:-1] + "!")
+    )
     return {str(name)[len(kind) :]: str(value) for name, value in sorted(rows)}
 
 
-def drop_fact(connection: apsw.Connection, name: str) -> None:
+def delete_fact(connection: apsw.Connection, name: str) -> None:
     """Take a fact of the file away."""
     connection.execute("DELETE FROM file_facts WHERE name = ?", (name,))
 
 
-def holds_rows(connection: apsw.Connection) -> bool:
+def has_rows(connection: apsw.Connection) -> bool:
     """Whether any part keeps anything in the file."""
-    tables = every(
+    tables = fetch_all(
         connection,
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
         " AND name NOT IN ('components', 'file_facts')",
     )
-    return any(first(connection, 'SELECT 1 FROM "{}"'.format(str(name).replace('"', '""'))) for (name,) in tables)
+    return any(fetch_first(connection, 'SELECT 1 FROM "{}"'.format(str(name).replace('"', '""'))) for (name,) in tables)
 
 
-def verify_frame(connection: apsw.Connection) -> list[Finding]:
+def verify_header(connection: apsw.Connection) -> list[Finding]:
     """Return what is wrong with the header and the file's facts."""
     findings = []
     if connection.pragma("application_id") != APPLICATION_ID:
         findings.append(Finding("header", "the application id is not Mneme's"))
-    if connection.pragma("user_version") != FORMAT:
-        findings.append(Finding("header", f"the file format is not {FORMAT}"))
+    if connection.pragma("user_version") != FORMAT_VERSION:
+        findings.append(Finding("header", f"the file format is not {FORMAT_VERSION}"))
     for name in ("identity", "created"):
-        if fact(connection, name) is None:
+        if read_fact(connection, name) is None:
             findings.append(Finding("file_facts", "a fact of the file is missing", name))
     return findings
 
 
-Fill = Callable[[apsw.Connection], int]
+FillCallback = Callable[[apsw.Connection], int]
 
 
-def create_file(
-    path: Path, components: Sequence[Component], birth: Birth, *, token: Token, fill: Fill | None = None
+def create_database_file(
+    path: Path,
+    components: Sequence[Component],
+    birth: FileIdentity,
+    *,
+    token: RandomBytes,
+    fill: FillCallback | None = None,
 ) -> int:
     """Make the file; *fill* may put rows in, and its count is returned. ``FileExistsError``: one is there."""
     filled = 0
-    with system_border(path), placed_whole(path, token=token) as private:
+    with translate_system_errors(path), atomic_write(path, token=token) as private:
         connection = open_connection(private, Access.WRITE, busy_timeout=0)
         try:
-            with border(path, connection):
+            with translate_errors(path, connection):
                 # Nobody sees the private file: it needs neither a journal on disk nor a sync for each step.
                 connection.pragma("journal_mode", "memory")
                 connection.pragma("synchronous", "off")
                 connection.execute("BEGIN IMMEDIATE")
-                write_frame(connection, birth)
+                write_header(connection, birth)
                 for component in components:
-                    migrate(connection, component, path)
+                    run_migrations(connection, component, path)
                 if fill is not None:
                     filled = fill(connection)
                 connection.execute("COMMIT")
-                use_wal(connection, path)
+                enable_wal(connection, path)
         finally:
             connection.close()
     return filled
 
 
-def use_wal(connection: apsw.Connection, path: Path) -> None:
+def enable_wal(connection: apsw.Connection, path: Path) -> None:
     """Let readers and a writer work at once; a file system that cannot is refused."""
     if connection.pragma("journal_mode", "wal") != "wal":
         raise StorageUnwritable(
@@ -302,65 +309,67 @@ def use_wal(connection: apsw.Connection, path: Path) -> None:
         )
 
 
-Place: TypeAlias = tuple[int, int]
+DeviceInode: TypeAlias = tuple[int, int]
 """Device and inode: which file a path means, whatever its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedFile:
     """A file that is ours: *writer* is None where it can only be read, *reading* says how readers open it."""
 
     writer: apsw.Connection | None
     reading: Access
-    birth: Birth
-    place: Place
+    birth: FileIdentity
+    place: DeviceInode
 
 
-def open_file(path: Path, components: Sequence[Component], *, read_only: bool, busy_timeout: float) -> Opened:
+def open_database_file(
+    path: Path, components: Sequence[Component], *, read_only: bool, busy_timeout: float
+) -> OpenedFile:
     """Open the file; it is refused untouched when it is not ours, or when any part of it is newer."""
-    with system_border(path):
-        place = place_of(path)
-        let_go_inherited(place)
-        check_file(path)
-        if not read_only and (found := _for_writing(path, components, busy_timeout)) is not None:
+    with translate_system_errors(path):
+        place = device_inode(path)
+        release_inherited(place)
+        check_database_file(path)
+        if not read_only and (found := _open_for_writing(path, components, busy_timeout)) is not None:
             writer, birth = found
-            return Opened(writer, Access.READ, birth, place)
-        access, birth = _for_reading(path, components, busy_timeout)
-        return Opened(None, access, birth, place)
+            return OpenedFile(writer, Access.READ, birth, place)
+        access, birth = _open_for_reading(path, components, busy_timeout)
+        return OpenedFile(None, access, birth, place)
 
 
-def place_of(path: Path) -> Place:
+def device_inode(path: Path) -> DeviceInode:
     """Return where the file is."""
     status = path.stat()
     return status.st_dev, status.st_ino
 
 
-def check_place(path: Path, place: Place) -> None:
+def check_same_file(path: Path, place: DeviceInode) -> None:
     """Raise when *path* means another file than the one opened: what is written would go with the old one."""
     try:
-        same = place_of(path) == place
+        same = device_inode(path) == place
     except OSError:
         same = False
     if not same:
         raise NotAStore(str(path), "it was moved, removed or replaced since it was opened; open it again")
 
 
-def _for_writing(
+def _open_for_writing(
     path: Path, components: Sequence[Component], busy_timeout: float
-) -> tuple[apsw.Connection, Birth] | None:
+) -> tuple[apsw.Connection, FileIdentity] | None:
     if not os.access(path, os.W_OK):
         return None  # even to try would make an index of ours beside another user's file
     # What a newer Mneme left in the log must not be moved into the file by our closing it.
-    left = _log_size(path) > 0
+    left = _wal_size(path) > 0
     connection = None
     try:
         connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=left)
         if connection.readonly("main"):
             connection.close()
             return None
-        with border(path, connection):
-            birth = _checked(path, connection, components)
-            use_wal(connection, path)
+        with translate_errors(path, connection):
+            birth = _check_opened(path, connection, components)
+            enable_wal(connection, path)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     except (apsw.CantOpenError, apsw.ReadOnlyError, StorageUnwritable):
         if connection is not None:
@@ -375,36 +384,36 @@ def _for_writing(
     return connection, birth
 
 
-def _checked(path: Path, connection: apsw.Connection, components: Sequence[Component]) -> Birth:
+def _check_opened(path: Path, connection: apsw.Connection, components: Sequence[Component]) -> FileIdentity:
     check_header(path, connection.pragma("application_id"), connection.pragma("user_version"))
-    birth = read_birth(connection, path)
-    found = versions(connection)
+    birth = read_identity(connection, path)
+    found = component_versions(connection)
     for component in components:
-        check_known(path, found, component)
+        check_component_version(path, found, component)
     return birth
 
 
-def _for_reading(path: Path, components: Sequence[Component], busy_timeout: float) -> tuple[Access, Birth]:
+def _open_for_reading(path: Path, components: Sequence[Component], busy_timeout: float) -> tuple[Access, FileIdentity]:
     access = Access.READ_ONLY if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else Access.FROZEN
-    connection = open_connection(path, now_for_reading(path, access), busy_timeout=busy_timeout)
+    connection = open_connection(path, reading_access(path, access), busy_timeout=busy_timeout)
     try:
-        with border(path, connection):
-            return access, _checked(path, connection, components)
+        with translate_errors(path, connection):
+            return access, _check_opened(path, connection, components)
     finally:
         connection.close()
 
 
-def now_for_reading(path: Path, access: Access) -> Access:
+def reading_access(path: Path, access: Access) -> Access:
     """Return how to read a file that this user cannot write: through its log if it has one, else as frozen.
 
     An index made beside another user's file would be ours, and in that user's way.
     """
-    if access is Access.FROZEN and (path.with_name(path.name + "-shm").exists() or _log_size(path)):
+    if access is Access.FROZEN and (path.with_name(path.name + "-shm").exists() or _wal_size(path)):
         return Access.READ_ONLY
     return access
 
 
-def _log_size(path: Path) -> int:
+def _wal_size(path: Path) -> int:
     try:
         return path.with_name(path.name + "-wal").stat().st_size
     except FileNotFoundError:

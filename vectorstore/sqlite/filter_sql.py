@@ -16,36 +16,36 @@ from typing import Any, Final
 
 import apsw
 
-from vectorstore.filters import All, Any_, Node, Not, Test, is_number, matches, thawed
+from vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter, thaw_json
 
-FUNCTION: Final = "mneme_matches"
-NODES_LIMIT: Final = 100
+FILTER_FUNCTION: Final = "mneme_matches"
+SQL_NODES_LIMIT: Final = 100
 """Larger filters go to the function whole: SQLite bounds the depth of an expression."""
-INLINE_LIMIT: Final = 20
+SQL_VALUES_LIMIT: Final = 20
 """A longer list of values is bound as one JSON array."""
 
-_INTEGERS: Final = range(-(2**63), 2**63)
-_COMPARISONS: Final = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-_OPPOSITES: Final = {"$ne": "$eq", "$nin": "$in"}
-_WORDS: Final = {None: "'null'", True: "'true'", False: "'false'"}
+_SQL_INTEGERS: Final = range(-(2**63), 2**63)
+_SQL_COMPARISONS: Final = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_NEGATED_OPERATORS: Final = {"$ne": "$eq", "$nin": "$in"}
+_JSON_TYPES: Final = {None: "'null'", True: "'true'", False: "'false'"}
 
 
-def register(connection: apsw.Connection) -> None:
-    """Give *connection* the function that the text of ``to_sql`` may call."""
-    connection.create_scalar_function(FUNCTION, _matches, 2, deterministic=True)
+def register_filter_function(connection: apsw.Connection) -> None:
+    """Give *connection* the function that the text of ``filter_to_sql`` may call."""
+    connection.create_scalar_function(FILTER_FUNCTION, _filter_function, 2, deterministic=True)
 
 
-def to_sql(node: Node, *, column: str = "e.metadata") -> tuple[str, list[apsw.SQLiteValue]]:
+def filter_to_sql(node: FilterNode, *, column: str = "e.metadata") -> tuple[str, list[apsw.SQLiteValue]]:
     """Return the condition for *node* over *column* (SQL of ours, never a user's), and the values to bind.
 
     The condition is 0 or 1, never NULL, and may stand beside AND and OR as it is.
     """
-    writer = _Writer(column)
-    text = writer.reference(node) if _size(node) > NODES_LIMIT else writer.node(node)
+    writer = _ConditionWriter(column)
+    text = writer.reference(node) if _node_count(node) > SQL_NODES_LIMIT else writer.node(node)
     return text, writer.values
 
 
-class _Writer:
+class _ConditionWriter:
     """Writes conditions, and collects the values in the order of their question marks."""
 
     def __init__(self, column: str) -> None:
@@ -56,27 +56,27 @@ class _Writer:
         self.values.append(value)
         return "?"
 
-    def reference(self, node: Node) -> str:
+    def reference(self, node: FilterNode) -> str:
         """The reference meaning itself, on the whole row."""
-        return f"{FUNCTION}({self.column}, {self.bind(json.dumps(_coded(node)))})"
+        return f"{FILTER_FUNCTION}({self.column}, {self.bind(json.dumps(_encode_node(node)))})"
 
-    def node(self, node: Node) -> str:
+    def node(self, node: FilterNode) -> str:
         match node:
-            case All(nodes):
+            case And(nodes):
                 return f"({' AND '.join(self.node(inner) for inner in nodes)})" if nodes else "1"
-            case Any_(nodes):
+            case Or(nodes):
                 return f"({' OR '.join(self.node(inner) for inner in nodes)})" if nodes else "0"
             case Not(inner):
                 return f"(NOT {self.node(inner)})"
-            case Test(field, operator, value) if operator in _OPPOSITES:
-                return f"(NOT {self.node(Test(field, _OPPOSITES[operator], value))})"
-            case Test(field, "$exists", False):
-                return f"(NOT {self.node(Test(field, '$exists', True))})"
-            case Test():
+            case Condition(field, operator, value) if operator in _NEGATED_OPERATORS:
+                return f"(NOT {self.node(Condition(field, _NEGATED_OPERATORS[operator], value))})"
+            case Condition(field, "$exists", False):
+                return f"(NOT {self.node(Condition(field, '$exists', True))})"
+            case Condition():
                 row = f"json_each({self.column}) AS f WHERE f.key = {self.bind(node.field)}"
                 return f"EXISTS (SELECT 1 FROM {row} AND {self.condition(node)})"
 
-    def condition(self, leaf: Test) -> str:
+    def condition(self, leaf: Condition) -> str:
         """What must hold for ``f``, the field's row of ``json_each``."""
         match leaf.operator:
             case "$exists":
@@ -92,22 +92,22 @@ class _Writer:
                 return f"CASE f.type WHEN 'text' THEN {text} WHEN 'array' THEN {inside} ELSE 0 END"
         return self.ordered(leaf)
 
-    def ordered(self, leaf: Test) -> str:
-        comparison = f"f.value {_COMPARISONS[leaf.operator]}"
+    def ordered(self, leaf: Condition) -> str:
+        comparison = f"f.value {_SQL_COMPARISONS[leaf.operator]}"
         if isinstance(leaf.value, str):
             return f"f.type = 'text' AND {comparison} {self.bind(leaf.value)}"
         exact = self.reference(leaf)
-        if _is_large(leaf.value):
+        if _exceeds_64_bits(leaf.value):
             return f"f.type IN ('integer', 'real') AND {exact}"
-        return _number("f", exact, f"{comparison} {self.bind(leaf.value)}")
+        return _number_condition("f", exact, f"{comparison} {self.bind(leaf.value)}")
 
-    def element(self, leaf: Test, wanted: Sequence[Any]) -> str:
+    def element(self, leaf: Condition, wanted: Sequence[Any]) -> str:
         """Whether an element of the list that ``f`` holds equals one of *wanted*."""
         return f"EXISTS (SELECT 1 FROM json_each(f.value) AS m WHERE {self.one_of('m', leaf, wanted)})"
 
-    def one_of(self, row: str, leaf: Test, wanted: Sequence[Any]) -> str:
+    def one_of(self, row: str, leaf: Condition, wanted: Sequence[Any]) -> str:
         """Whether the value of *row* equals one of *wanted*; where SQL cannot say, *leaf* is asked whole."""
-        words = [_WORDS[value] for value in wanted if value is None or isinstance(value, bool)]
+        words = [_JSON_TYPES[value] for value in wanted if value is None or isinstance(value, bool)]
         texts = [value for value in wanted if isinstance(value, str)]
         numbers = [value for value in wanted if is_number(value)]
         parts: list[str] = []
@@ -115,10 +115,10 @@ class _Writer:
             parts.append(f"{row}.type IN ({', '.join(words)})")
         if texts:
             parts.append(f"({row}.type = 'text' AND {self.among(row, texts)})")
-        if any(_is_large(number) for number in numbers):
+        if any(_exceeds_64_bits(number) for number in numbers):
             parts.append(f"({row}.type IN ('integer', 'real') AND {self.reference(leaf)})")
         elif numbers:
-            parts.append(_number(row, self.reference(leaf), self.among(row, numbers)))
+            parts.append(_number_condition(row, self.reference(leaf), self.among(row, numbers)))
         if any(isinstance(value, tuple) for value in wanted):
             parts.append(f"({row}.type = 'array' AND {self.reference(leaf)})")
         if any(isinstance(value, Mapping) for value in wanted):
@@ -128,59 +128,59 @@ class _Writer:
     def among(self, row: str, values: Sequence[str | int | float]) -> str:
         if len(values) == 1:
             return f"{row}.value = {self.bind(values[0])}"
-        if len(values) <= INLINE_LIMIT:
+        if len(values) <= SQL_VALUES_LIMIT:
             return f"{row}.value IN ({', '.join(self.bind(value) for value in values)})"
         return f"{row}.value IN (SELECT value FROM json_each({self.bind(json.dumps(values))}))"
 
 
-def _number(row: str, exact: str, comparison: str) -> str:
+def _number_condition(row: str, exact: str, comparison: str) -> str:
     """*comparison* for a number; *exact* for a whole number that lost digits when SQLite read it."""
     lost = f"{row}.type = 'integer' AND typeof({row}.value) = 'real'"
     return f"CASE WHEN {lost} THEN {exact} WHEN {row}.type IN ('integer', 'real') THEN {comparison} ELSE 0 END"
 
 
-def _is_large(number: int | float) -> bool:
-    return isinstance(number, int) and number not in _INTEGERS
+def _exceeds_64_bits(number: int | float) -> bool:
+    return isinstance(number, int) and number not in _SQL_INTEGERS
 
 
-def _size(node: Node) -> int:
+def _node_count(node: FilterNode) -> int:
     match node:
-        case All(nodes) | Any_(nodes):
-            return 1 + sum(_size(inner) for inner in nodes)
+        case And(nodes) | Or(nodes):
+            return 1 + sum(_node_count(inner) for inner in nodes)
         case Not(inner):
-            return 1 + _size(inner)
+            return 1 + _node_count(inner)
     return 1
 
 
-def _matches(*arguments: apsw.SQLiteValue) -> bool:
+def _filter_function(*arguments: apsw.SQLiteValue) -> bool:
     metadata, coded = arguments
-    return matches(_decoded(str(coded)), json.loads(str(metadata)))
+    return matches_filter(_decode_filter(str(coded)), json.loads(str(metadata)))
 
 
 @lru_cache(maxsize=16)
-def _decoded(coded: str) -> Node:
-    return _tree(json.loads(coded))
+def _decode_filter(coded: str) -> FilterNode:
+    return _decode_node(json.loads(coded))
 
 
-def _coded(node: Node) -> list[Any]:
+def _encode_node(node: FilterNode) -> list[Any]:
     match node:
-        case All(nodes):
-            return ["all", *(_coded(inner) for inner in nodes)]
-        case Any_(nodes):
-            return ["any", *(_coded(inner) for inner in nodes)]
+        case And(nodes):
+            return ["all", *(_encode_node(inner) for inner in nodes)]
+        case Or(nodes):
+            return ["any", *(_encode_node(inner) for inner in nodes)]
         case Not(inner):
-            return ["not", _coded(inner)]
-        case Test(field, operator, value):
-            return ["test", field, operator, thawed(value)]
+            return ["not", _encode_node(inner)]
+        case Condition(field, operator, value):
+            return ["test", field, operator, thaw_json(value)]
 
 
-def _tree(coded: list[Any]) -> Node:
+def _decode_node(coded: list[Any]) -> FilterNode:
     match coded:
         case ["all", *nodes]:
-            return All(tuple(_tree(inner) for inner in nodes))
+            return And(tuple(_decode_node(inner) for inner in nodes))
         case ["any", *nodes]:
-            return Any_(tuple(_tree(inner) for inner in nodes))
+            return Or(tuple(_decode_node(inner) for inner in nodes))
         case ["not", inner]:
-            return Not(_tree(inner))
+            return Not(_decode_node(inner))
     _, field, operator, value = coded
-    return Test(field, operator, value)
+    return Condition(field, operator, value)

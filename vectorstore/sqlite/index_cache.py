@@ -18,25 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError
-from vectorstore.filters import Node
+from vectorstore.filters import FilterNode
 from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock
-from vectorstore.index.namespace_index import Core
-from vectorstore.index.top_k import Ranked
-from vectorstore.index.view import mask_for
-from vectorstore.sqlite.connection import Row, each, every, first, only
-from vectorstore.sqlite.entry_reader import checked_rows, entry_from, matching_keys, vectors_of
-from vectorstore.sqlite.integrity import added
-from vectorstore.sqlite.vector_sql import SqlSearch, scores_of
+from vectorstore.index.namespace_index import NamespaceIndex
+from vectorstore.index.top_k import Ranking
+from vectorstore.index.view import filter_mask
+from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
+from vectorstore.sqlite.entry_reader import matching_keys, parse_entry, rows_by_key, vector_blocks
+from vectorstore.sqlite.integrity import add_checksums
+from vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
 from vectorstore.types import Entry, Finding, Space, Vector
 
-LIMIT: Final = 8 << 20
+ROW_CACHE_BYTES: Final = 8 << 20
 """Bytes that are kept, about."""
-_OVERHEAD: Final = 500
+_ROW_OVERHEAD: Final = 500
 """Bytes of a row beside its texts and its vector."""
-_LARGEST: Final = LIMIT // 64
+_LARGEST_ROW: Final = ROW_CACHE_BYTES // 64
 
 
-class RecentRows:
+class RowCache:
     """The rows of one file by their key, those read longest ago going first. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -47,16 +47,16 @@ class RecentRows:
         """Return the entries of *keys* in that order; each is a value of its own."""
         found = {key: self._rows[key] for key in keys if key in self._rows}
         if missing := [key for key in keys if key not in found]:
-            fresh = checked_rows(connection, missing)
+            fresh = rows_by_key(connection, missing)
             found.update(fresh)
             self._keep(fresh.values())
-        return [entry_from(found[key]) for key in keys]
+        return [parse_entry(found[key]) for key in keys]
 
     def forget(self, keys: Iterable[int]) -> None:
         """Drop rows that have changed."""
         for key in keys:
             if (row := self._rows.pop(key, None)) is not None:
-                self._bytes -= _size(row)
+                self._bytes -= _row_size(row)
 
     def clear(self) -> None:
         """Drop every row."""
@@ -65,44 +65,44 @@ class RecentRows:
 
     def _keep(self, rows: Iterable[Row]) -> None:
         for row in rows:
-            if _size(row) <= _LARGEST:
+            if _row_size(row) <= _LARGEST_ROW:
                 self._rows[row[0]] = row
-                self._bytes += _size(row)
-        while self._bytes > LIMIT:
+                self._bytes += _row_size(row)
+        while self._bytes > ROW_CACHE_BYTES:
             self.forget([next(iter(self._rows))])
 
 
-def _size(row: Row) -> int:
+def _row_size(row: Row) -> int:
     _, id, _, text, context, metadata, _, _, vector, _ = row
-    return _OVERHEAD + len(id) + len(text) + len(context) + len(metadata) + len(vector or b"")
+    return _ROW_OVERHEAD + len(id) + len(text) + len(context) + len(metadata) + len(vector or b"")
 
 
 _RELOAD_SHARE = 0.5
-_LOADED_TOGETHER = 2048
+_LOAD_BLOCK = 2048
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedIndex:
     """A core, and up to where it has read the file."""
 
     key: int
-    core: Core
+    core: NamespaceIndex
     revision: int
     next_term: int = 1
 
 
-class Cores:
+class NamespaceIndexCache:
     """The cores of one store by namespace. *fields* become columns. *recent* are rows as the cores have them."""
 
     def __init__(self, *, space: Space | None, fields: Sequence[str]) -> None:
         self.space = space
         self.fields = tuple(fields)
-        self.recent = RecentRows()
-        self._loaded: dict[str, Loaded] = {}
+        self.recent = RowCache()
+        self._loaded: dict[str, LoadedIndex] = {}
 
-    def fresh(self, connection: apsw.Connection, name: str) -> Loaded | None:
+    def fresh(self, connection: apsw.Connection, name: str) -> LoadedIndex | None:
         """Return the core of a namespace in the state that *connection* sees; None if it was never written."""
-        row = first(connection, "SELECT key, revision, pruned, entries FROM namespaces WHERE name = ?", (name,))
+        row = fetch_first(connection, "SELECT key, revision, pruned, entries FROM namespaces WHERE name = ?", (name,))
         if row is None:
             self._loaded.pop(name, None)
             return None
@@ -115,7 +115,9 @@ class Cores:
             loaded = None
         try:
             if loaded is None:
-                loaded = self._loaded[name] = Loaded(key, Core(space=self.space, fields=self.fields), revision)
+                loaded = self._loaded[name] = LoadedIndex(
+                    key, NamespaceIndex(space=self.space, fields=self.fields), revision
+                )
                 self._load_rows(connection, loaded)
             elif loaded.revision != revision:
                 self._catch_up(connection, loaded, revision, entries)
@@ -137,47 +139,51 @@ class Cores:
         width = 0 if self.space is None else 4 * self.space.dimension
         return sum(len(one.core) * width for one in self._loaded.values() if one.core.has_matrix)
 
-    def load_matrix(self, connection: apsw.Connection, loaded: Loaded) -> None:
+    def load_matrix(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the matrix of a core."""
         assert self.space is not None
-        blocks = vectors_of(connection, self.space.dimension, namespace=loaded.key)
-        loaded.core.load_matrix(_of_entries(blocks, set(loaded.core.keys().tolist())))
+        blocks = vector_blocks(connection, self.space.dimension, namespace=loaded.key)
+        loaded.core.load_matrix(_check_vector_keys(blocks, set(loaded.core.keys().tolist())))
 
-    def load_terms(self, connection: apsw.Connection, loaded: Loaded) -> None:
+    def load_terms(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the terms of a core."""
         loaded.next_term = 1
         dictionary = _new_terms(connection, loaded)
-        rows = each(connection, "SELECT key, sequence, context_length FROM forward WHERE namespace = ?", (loaded.key,))
+        rows = iterate_rows(
+            connection, "SELECT key, sequence, context_length FROM forward WHERE namespace = ?", (loaded.key,)
+        )
         known = np.zeros(max(dictionary.values(), default=0) + 1, dtype=np.bool_)
         known[[SENTENCE_END, *dictionary.values()]] = True
         blocks = []
-        while block := list(islice(rows, _LOADED_TOGETHER)):
+        while block := list(islice(rows, _LOAD_BLOCK)):
             keys, sequences, contexts = zip(*block, strict=True)
-            numbers = _numbers(sequences)
+            numbers = _term_numbers(sequences)
             if numbers.size and (numbers.min() < 0 or numbers.max() >= len(known) or not known[numbers].all()):
                 raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
             blocks.append(ForwardBlock(keys, numbers, [len(sequence) // 4 for sequence in sequences], contexts))
-        _check_keys([key for block in blocks for key in block.keys], loaded.core.keys().tolist())
+        _check_forward_keys([key for block in blocks for key in block.keys], loaded.core.keys().tolist())
         loaded.core.load_terms(dictionary, iter(blocks))
 
-    def _load_rows(self, connection: apsw.Connection, loaded: Loaded) -> None:
+    def _load_rows(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         column = "metadata" if self.fields else "''"
-        rows = each(connection, f"SELECT key, id, checksum, {column} FROM entries WHERE namespace = ?", (loaded.key,))
+        rows = iterate_rows(
+            connection, f"SELECT key, id, checksum, {column} FROM entries WHERE namespace = ?", (loaded.key,)
+        )
         keys: list[int] = []
         ids: list[str] = []
         total = 0
 
         def metadata() -> Iterator[dict[str, Any]]:
             nonlocal total
-            while block := list(islice(rows, _LOADED_TOGETHER)):
+            while block := list(islice(rows, _LOAD_BLOCK)):
                 some_keys, some_ids, checksums, texts = zip(*block, strict=True)
                 keys.extend(some_keys)
                 ids.extend(some_ids)
-                total = added(total, *checksums)
+                total = add_checksums(total, *checksums)
                 yield from self._columns(texts)
 
         loaded.core.load_rows(keys, ids, metadata())
-        entries, tally = only(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (loaded.key,))
+        entries, tally = fetch_one(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (loaded.key,))
         if (len(keys), total) != (entries, tally):
             raise DamageError([Finding("entries", f"{len(keys)} are not the {entries} that were written")])
 
@@ -190,24 +196,24 @@ class Cores:
             raise DamageError([Finding("entries", "metadata are no JSON")]) from error
         return fields
 
-    def _catch_up(self, connection: apsw.Connection, loaded: Loaded, revision: int, entries: int) -> None:
-        changed = every(
+    def _catch_up(self, connection: apsw.Connection, loaded: LoadedIndex, revision: int, entries: int) -> None:
+        changed = fetch_all(
             connection,
             "SELECT DISTINCT key FROM changes WHERE namespace = ? AND revision > ?",
             (loaded.key, loaded.revision),
         )
         self.recent.forget(key for (key,) in changed)
         if len(changed) > max(100, _RELOAD_SHARE * entries):
-            fields = Core(space=self.space, fields=self.fields)
+            fields = NamespaceIndex(space=self.space, fields=self.fields)
             loaded.core, loaded.next_term = fields, 1
             self._load_rows(connection, loaded)
         else:
             self._apply(connection, loaded, [key for (key,) in changed])
         loaded.revision = revision
 
-    def _apply(self, connection: apsw.Connection, loaded: Loaded, changed: list[int]) -> None:
+    def _apply(self, connection: apsw.Connection, loaded: LoadedIndex, changed: list[int]) -> None:
         core, wanted = loaded.core, json.dumps(changed)
-        rows = every(
+        rows = fetch_all(
             connection,
             "SELECT e.key, e.id, e.metadata FROM json_each(?) AS wanted"
             " CROSS JOIN entries AS e ON e.key = wanted.value",
@@ -220,34 +226,34 @@ class Cores:
             core.put_row(key, id, fields)
         if core.has_matrix and self.space is not None:
             left = set(there)
-            for keys, vectors in vectors_of(connection, self.space.dimension, keys=there):
+            for keys, vectors in vector_blocks(connection, self.space.dimension, keys=there):
                 for key, vector in zip(keys, vectors, strict=True):
                     core.put_vector(key, vector)
                 left.difference_update(keys)
             for key in left:
                 core.put_vector(key, None)
         if core.has_terms:
-            forward = every(
+            forward = fetch_all(
                 connection,
                 "SELECT f.key, f.sequence, f.context_length FROM json_each(?) AS wanted"
                 " CROSS JOIN forward AS f ON f.key = wanted.value",
                 (wanted,),
             )
-            _check_keys([key for key, _, _ in forward], there)
-            _numbers([blob for _, blob, _ in forward])
+            _check_forward_keys([key for key, _, _ in forward], there)
+            _term_numbers([blob for _, blob, _ in forward])
             # asked for once, so only where a row takes them in: what came and went again leaves its terms behind
             fresh = _new_terms(connection, loaded) if forward else {}
             for key, blob, length in forward:
                 core.put_terms(key, np.frombuffer(blob, dtype="<i4"), length, fresh)
 
 
-def _check_keys(found: Sequence[int], keys: Collection[int]) -> None:
+def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
     """Raise when the terms that were *found* are not those of the entries *keys*."""
     if len(found) != len(keys) or set(found) != set(keys):
         raise DamageError([Finding("forward", "is not of the entries that are there; rebuild makes it again")])
 
 
-def _of_entries(
+def _check_vector_keys(
     blocks: Iterator[tuple[list[int], NDArray[np.float32]]], keys: set[int]
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
     """Pass vectors on, none of which may be of an entry that is not there."""
@@ -257,7 +263,7 @@ def _of_entries(
         yield found, vectors
 
 
-def _numbers(sequences: Iterable[bytes]) -> NDArray[np.int32]:
+def _term_numbers(sequences: Iterable[bytes]) -> NDArray[np.int32]:
     """Return the term numbers of sequences end to end."""
     try:
         return np.frombuffer(b"".join(sequences), dtype="<i4")
@@ -265,8 +271,8 @@ def _numbers(sequences: Iterable[bytes]) -> NDArray[np.int32]:
         raise DamageError([Finding("forward", "is no sequence of terms; rebuild makes it again")]) from error
 
 
-def _new_terms(connection: apsw.Connection, loaded: Loaded) -> dict[str, int]:
-    rows = each(
+def _new_terms(connection: apsw.Connection, loaded: LoadedIndex) -> dict[str, int]:
+    rows = iterate_rows(
         connection, "SELECT term, number FROM terms WHERE namespace = ? AND number >= ?", (loaded.key, loaded.next_term)
     )
     fresh: dict[str, int] = dict(rows)
@@ -274,20 +280,22 @@ def _new_terms(connection: apsw.Connection, loaded: Loaded) -> dict[str, int]:
     return fresh
 
 
-class SqliteReader:
+class SqliteNamespaceReader:
     """Implements ``Reader`` over a read transaction. Matrices together stay within *matrix_limit* bytes."""
 
-    def __init__(self, connection: apsw.Connection, cores: Cores, loaded: Loaded, *, matrix_limit: int) -> None:
+    def __init__(
+        self, connection: apsw.Connection, cores: NamespaceIndexCache, loaded: LoadedIndex, *, matrix_limit: int
+    ) -> None:
         self._connection = connection
         self._cores = cores
         self._loaded = loaded
         self._matrix_limit = matrix_limit
 
-    def rows(self) -> Core:
+    def rows(self) -> NamespaceIndex:
         """The core with rows and columns."""
         return self._loaded.core
 
-    def words(self) -> Core:
+    def words(self) -> NamespaceIndex:
         """The core with its terms loaded."""
         if not self._loaded.core.has_terms:
             self._cores.load_terms(self._connection, self._loaded)
@@ -301,20 +309,20 @@ class SqliteReader:
         """The entries of *keys*."""
         return self._cores.recent.entries(self._connection, keys)
 
-    def passing(self, where: Node) -> NDArray[np.bool_]:
+    def passing(self, where: FilterNode) -> NDArray[np.bool_]:
         """Which rows pass, by SQL."""
         return self._loaded.core.mask_of(matching_keys(self._connection, self._loaded.key, where))
 
     def nearest(
-        self, queries: Sequence[Vector], k: int, where: Node, min_score: float | None, *, fast: bool
-    ) -> list[Ranked]:
+        self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
+    ) -> list[Ranking]:
         """The k nearest of each query, from memory where the matrix fits and else by SQL."""
         core = self._loaded.core
         if not self._in_memory():
             assert self._cores.space is not None
-            search = SqlSearch(self._connection, self._cores.space, self._loaded.key, where)
+            search = SqlVectorSearch(self._connection, self._cores.space, self._loaded.key, where)
             return [search.nearest(query, k, min_score) for query in queries]
-        mask = mask_for(self, core, where)
+        mask = filter_mask(self, core, where)
         if len(queries) == 1:
             return [core.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
         return core.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
@@ -324,7 +332,7 @@ class SqliteReader:
         if self._in_memory():
             return self._loaded.core.similarity(query, keys)
         assert self._cores.space is not None
-        return scores_of(self._connection, self._cores.space, query, list(keys))
+        return exact_scores_by_key(self._connection, self._cores.space, query, list(keys))
 
     def _in_memory(self) -> bool:
         core, space = self._loaded.core, self._cores.space

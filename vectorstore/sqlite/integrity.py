@@ -16,15 +16,15 @@ import numpy as np
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import DamageError
-from vectorstore.index.forward_index import analyse, named
-from vectorstore.sqlite.component import Component, versions
-from vectorstore.sqlite.connection import each, every, only
-from vectorstore.sqlite.files import verify_frame
+from vectorstore.index.forward_index import analyze_text, decode_terms
+from vectorstore.sqlite.component import Component, component_versions
+from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
+from vectorstore.sqlite.files import verify_header
 from vectorstore.types import Finding
 
-_SIGN: Final = 1 << 63
-_WRAP: Final = 1 << 64
-_NO_TEXT: Final = b"\xff"
+_SIGN_BIT: Final = 1 << 63
+_MODULUS: Final = 1 << 64
+_NOT_TEXT: Final = b"\xff"
 """What no text encodes to: damage can put a value of another type where one belongs."""
 
 
@@ -40,24 +40,24 @@ def entry_checksum(
         else:
             sizes = ",".join(str(len(part.encode())) for part in (id, number, text, context, metadata, reason))
     except (TypeError, AttributeError):
-        return _digest(_NO_TEXT)
+        return _digest(_NOT_TEXT)
     return _digest((sizes + joined).encode())
 
 
 def vector_checksum(id: str, vector: bytes) -> int:
     """Return the checksum of a vector row, as a signed 64-bit integer."""
-    return _digest(id.encode() + b"\0" + (vector if isinstance(vector, bytes) else _NO_TEXT))
+    return _digest(id.encode() + b"\0" + (vector if isinstance(vector, bytes) else _NOT_TEXT))
 
 
 def reason_checksum(id: str, reason: str) -> int:
     """Return the checksum of a reason for having no vector in the space that is being filled."""
-    return _digest(id.encode() + b"\0" + (reason.encode() if isinstance(reason, str) else _NO_TEXT))
+    return _digest(id.encode() + b"\0" + (reason.encode() if isinstance(reason, str) else _NOT_TEXT))
 
 
-def added(tally: int, *checksums: int) -> int:
+def add_checksums(tally: int, *checksums: int) -> int:
     """Return the sum of checksums as SQLite keeps it: signed, modulo 2**64; its order does not matter."""
     try:
-        return (tally + sum(checksums) + _SIGN) % _WRAP - _SIGN
+        return (tally + sum(checksums) + _SIGN_BIT) % _MODULUS - _SIGN_BIT
     except TypeError as error:
         raise DamageError("a checksum is no number") from error
 
@@ -66,45 +66,47 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 
-_NEXT = ("next_vectors", "next_no_vector")
-_ROWS = (
+_MIGRATION_TABLES = ("next_vectors", "next_no_vector")
+_ROWS_SQL = (
     "SELECT e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum,"
     " f.sequence, f.context_length FROM entries AS e"
     " LEFT JOIN vectors AS v ON v.key = e.key LEFT JOIN forward AS f ON f.key = e.key WHERE e.namespace = ?"
 )
 
 
-def verify_store(connection: apsw.Connection, analyzer: Analyzer) -> list[Finding]:
+def verify_store_tables(connection: apsw.Connection, analyzer: Analyzer) -> list[Finding]:
     """Return everything that is wrong; an empty list means all is well."""
-    findings = list(_orphans(connection))
-    namespaces = every(
+    findings = list(_find_orphans(connection))
+    namespaces = fetch_all(
         connection, "SELECT key, name, entries, next_term, tally, vector_tally, next_tally FROM namespaces"
     )
     for key, name, entries, next_term, tally, vector_tally, next_tally in namespaces:
         findings += _verify_namespace(connection, analyzer, key, name, entries, (tally, vector_tally))
-        findings += _verify_next(connection, key, name, next_tally)
-        highest = only(connection, "SELECT max(number) FROM terms WHERE namespace = ?", (key,))[0]
+        findings += _verify_migration(connection, key, name, next_tally)
+        highest = fetch_one(connection, "SELECT max(number) FROM terms WHERE namespace = ?", (key,))[0]
         if highest is not None and highest >= next_term:
             findings.append(Finding("terms", "a term number would be used twice", name))
     return findings
 
 
-def retally(connection: apsw.Connection) -> None:
+def recount_tallies(connection: apsw.Connection) -> None:
     """Count and sum the rows of every namespace again."""
-    for (key,) in every(connection, "SELECT key FROM namespaces"):
-        (entries,) = only(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (key,))
-        tallies = [_sum(connection, key, *tables) for tables in (("entries",), ("vectors",), _NEXT)]
+    for (key,) in fetch_all(connection, "SELECT key FROM namespaces"):
+        (entries,) = fetch_one(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (key,))
+        tallies = [
+            _sum_checksums(connection, key, *tables) for tables in (("entries",), ("vectors",), _MIGRATION_TABLES)
+        ]
         connection.execute(
             "UPDATE namespaces SET entries = ?, tally = ?, vector_tally = ?, next_tally = ? WHERE key = ?",
             (entries, *tallies, key),
         )
 
 
-def _sum(connection: apsw.Connection, namespace: int, *tables: str) -> int:
+def _sum_checksums(connection: apsw.Connection, namespace: int, *tables: str) -> int:
     total = 0
     for table in tables:
-        rows = each(connection, f"SELECT checksum FROM {table} WHERE namespace = ?", (namespace,))
-        total = added(total, *(checksum for (checksum,) in rows))
+        rows = iterate_rows(connection, f"SELECT checksum FROM {table} WHERE namespace = ?", (namespace,))
+        total = add_checksums(total, *(checksum for (checksum,) in rows))
     return total
 
 
@@ -112,12 +114,12 @@ def _verify_namespace(
     connection: apsw.Connection, analyzer: Analyzer, key: int, name: str, entries: int, tallies: tuple[int, int]
 ) -> list[Finding]:
     findings: list[Finding] = []
-    terms: dict[int, str] = dict(every(connection, "SELECT number, term FROM terms WHERE namespace = ?", (key,)))
+    terms: dict[int, str] = dict(fetch_all(connection, "SELECT number, term FROM terms WHERE namespace = ?", (key,)))
     counted, total, of_vectors = 0, 0, 0
-    for row in each(connection, _ROWS, (key,)):
+    for row in iterate_rows(connection, _ROWS_SQL, (key,)):
         id, *content, checksum, vector, its_checksum, sequence, context_length = row
         counted += 1
-        total, of_vectors = added(total, checksum), added(of_vectors, its_checksum or 0)
+        total, of_vectors = add_checksums(total, checksum), add_checksums(of_vectors, its_checksum or 0)
         if entry_checksum(id, *content, has_vector=vector is not None) != checksum:
             findings.append(Finding("entries", "content differs from its checksum", id))
         if vector is not None and vector_checksum(id, vector) != its_checksum:
@@ -131,7 +133,7 @@ def _verify_namespace(
     return findings
 
 
-def _verify_next(connection: apsw.Connection, key: int, name: str, tally: int) -> Iterator[Finding]:
+def _verify_migration(connection: apsw.Connection, key: int, name: str, tally: int) -> Iterator[Finding]:
     """What was filled into a second space."""
     parts: list[tuple[str, str, Callable[[str, Any], int]]] = [
         ("next_vectors", "vector", vector_checksum),
@@ -139,14 +141,14 @@ def _verify_next(connection: apsw.Connection, key: int, name: str, tally: int) -
     ]
     total = 0
     for table, column, checksum_of in parts:
-        rows = each(
+        rows = iterate_rows(
             connection,
             f"SELECT e.id, t.{column}, t.checksum FROM {table} AS t JOIN entries AS e ON e.key = t.key"
             " WHERE t.namespace = ?",
             (key,),
         )
         for id, content, checksum in rows:
-            total = added(total, checksum)
+            total = add_checksums(total, checksum)
             if checksum_of(id, content) != checksum:
                 yield Finding(table, "content differs from its checksum", id)
     if total != tally:
@@ -163,14 +165,14 @@ def _same_terms(
 ) -> bool:
     if not isinstance(sequence, bytes) or len(sequence) % 4:
         return False
-    analysed = analyse(analyzer, text, context)
-    stored = named(np.frombuffer(sequence, dtype="<i4"), context_length, lambda number: terms.get(number, ""))
+    analysed = analyze_text(analyzer, text, context)
+    stored = decode_terms(np.frombuffer(sequence, dtype="<i4"), context_length, lambda number: terms.get(number, ""))
     return stored == (analysed.context, *analysed.sentences)
 
 
-def _orphans(connection: apsw.Connection) -> Iterator[Finding]:
-    for table in ("vectors", "forward", *_NEXT):
-        rows = each(
+def _find_orphans(connection: apsw.Connection) -> Iterator[Finding]:
+    for table in ("vectors", "forward", *_MIGRATION_TABLES):
+        rows = iterate_rows(
             connection,
             f"SELECT t.key FROM {table} AS t LEFT JOIN entries AS e ON e.key = t.key"
             " WHERE e.key IS NULL OR e.namespace <> t.namespace",
@@ -182,24 +184,24 @@ def _orphans(connection: apsw.Connection) -> Iterator[Finding]:
 def verify_file(connection: apsw.Connection, components: Sequence[Component]) -> list[Finding]:
     """Check pages, references, header and every component."""
     findings = [
-        *_checked("pages", lambda: _pages(connection)),
-        *_checked("references", lambda: _references(connection)),
-        *_checked("header", lambda: verify_frame(connection)),
-        *_checked("components", lambda: _versions(connection, components)),
+        *_run_check("pages", lambda: _page_findings(connection)),
+        *_run_check("references", lambda: _reference_findings(connection)),
+        *_run_check("header", lambda: verify_header(connection)),
+        *_run_check("components", lambda: _version_findings(connection, components)),
     ]
     for component in components:
-        findings += _checked(component.name, partial(component.verify, connection))
+        findings += _run_check(component.name, partial(component.verify, connection))
     return findings
 
 
-def rebuild_file(connection: apsw.Connection, components: Sequence[Component]) -> None:
+def rebuild_components(connection: apsw.Connection, components: Sequence[Component]) -> None:
     """Make indexes and every component's derived tables again, inside the caller's write transaction."""
     connection.execute("REINDEX")
     for component in components:
         component.rebuild(connection)
 
 
-def _checked(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def _run_check(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
     try:
         return list(check())
     except (apsw.BusyError, apsw.LockedError):
@@ -208,12 +210,12 @@ def _checked(part: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]
         return [Finding(part, f"cannot be read: {error}")]
 
 
-def _pages(connection: apsw.Connection) -> Iterable[Finding]:
+def _page_findings(connection: apsw.Connection) -> Iterable[Finding]:
     rows = connection.execute("PRAGMA integrity_check").fetchall()
     return [Finding("pages", str(text)) for (text,) in rows if text != "ok"]
 
 
-def _references(connection: apsw.Connection) -> Iterable[Finding]:
+def _reference_findings(connection: apsw.Connection) -> Iterable[Finding]:
     rows = connection.execute("PRAGMA foreign_key_check").fetchall()
     return [
         Finding("references", f"row {row} refers to a missing row of {parent}", str(table))
@@ -221,8 +223,8 @@ def _references(connection: apsw.Connection) -> Iterable[Finding]:
     ]
 
 
-def _versions(connection: apsw.Connection, components: Sequence[Component]) -> Iterable[Finding]:
-    found = versions(connection)
+def _version_findings(connection: apsw.Connection, components: Sequence[Component]) -> Iterable[Finding]:
+    found = component_versions(connection)
     for component in components:
         if found.get(component.name) != len(component.migrations):
             yield Finding("components", f"has version {found.get(component.name)}", component.name)

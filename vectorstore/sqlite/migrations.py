@@ -20,18 +20,33 @@ from typing import Final, Literal
 import apsw
 
 from vectorstore.errors import BusyError, NotAStore, StorageFull, StorageUnwritable, UnsupportedError, VectorStoreError
-from vectorstore.sqlite.backup import back_up, drop_record, record_backup, recorded_backups, remove_copy
-from vectorstore.sqlite.component import Component, check_known, migrate, versions
-from vectorstore.sqlite.connection import system_border
-from vectorstore.sqlite.files import Token, drop_fact, fact, facts, flush_folder, holds_rows, private_beside, put_fact
+from vectorstore.sqlite.backup import (
+    drop_backup_record,
+    record_backup,
+    recorded_backups,
+    remove_backup_file,
+    write_backup,
+)
+from vectorstore.sqlite.component import Component, check_component_version, component_versions, run_migrations
+from vectorstore.sqlite.connection import translate_system_errors
+from vectorstore.sqlite.files import (
+    RandomBytes,
+    delete_fact,
+    flush_folder,
+    has_rows,
+    private_path,
+    read_fact,
+    read_facts,
+    write_fact,
+)
 from vectorstore.sqlite.integrity import verify_file
-from vectorstore.sqlite.secure_delete import size_of, wipe
+from vectorstore.sqlite.secure_delete import size_on_disk, wipe_file
 from vectorstore.sqlite.transactions import Transactions
 
-_KIND: Final = "migration "
-_PERMISSION: Final = "uncopied"
+_COPY_FACT: Final = "migration "
+_PERMISSION_FACT: Final = "uncopied"
 _STEM_BYTES: Final = 120
-_STATES: Final = ("making", "made", "wrong")
+_COPY_STATES: Final = ("making", "made", "wrong")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +66,38 @@ class MigrationCopy:
     private: bytes
 
 
-def put_copy(connection: apsw.Connection, copy: MigrationCopy) -> None:
+def record_copy(connection: apsw.Connection, copy: MigrationCopy) -> None:
     """Record a copy, or what became of it."""
     record_backup(connection, Path(copy.path), copy.at)
     value = {"parts": copy.parts, "state": copy.state, "of": copy.of, "private": copy.private.hex()}
-    put_fact(connection, _KIND + copy.path, json.dumps(value))
+    write_fact(connection, _COPY_FACT + copy.path, json.dumps(value))
 
 
 def recorded_copies(connection: apsw.Connection) -> list[MigrationCopy]:
     """Return the copies from before migrations, in order of path. A record that cannot be read is a backup's alone."""
     at = recorded_backups(connection)
-    found = [_read(path, at.get(path), value) for path, value in facts(connection, _KIND).items()]
+    found = [_read_copy(path, at.get(path), value) for path, value in read_facts(connection, _COPY_FACT).items()]
     return [copy for copy in found if copy is not None]
 
 
-def drop_copy(connection: apsw.Connection, path: str) -> None:
+def drop_copy_records(connection: apsw.Connection, path: str) -> None:
     """Take both records of a copy away."""
-    drop_record(connection, path)
+    drop_backup_record(connection, path)
     keep_as_backup(connection, path)
 
 
 def keep_as_backup(connection: apsw.Connection, path: str) -> None:
     """Leave a copy recorded as any backup is: named, and removed on request alone."""
-    drop_fact(connection, _KIND + path)
+    delete_fact(connection, _COPY_FACT + path)
 
 
-def without_details(copy: apsw.Connection) -> None:
+def drop_migration_facts(copy: apsw.Connection) -> None:
     """Take the records of migrations out of a copy: restored from it, a file treats it as any backup."""
-    for path in facts(copy, _KIND):
+    for path in read_facts(copy, _COPY_FACT):
         keep_as_backup(copy, path)
 
 
-def free_path(connection: apsw.Connection, file: Path, part: str, before: int, after: int) -> Path:
+def free_copy_path(connection: apsw.Connection, file: Path, part: str, before: int, after: int) -> Path:
     """Return a path beside *file* for a copy, named after what is about to happen, where nothing is nor is recorded."""
     stem = file.name.encode()[:_STEM_BYTES].decode(errors="ignore")
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in part[:40])
@@ -97,44 +112,44 @@ def free_path(connection: apsw.Connection, file: Path, part: str, before: int, a
 
 def permit_without_copy(connection: apsw.Connection, versions: Mapping[str, int], at: str) -> None:
     """Record that parts of these *versions* may be migrated without a copy."""
-    put_fact(connection, _PERMISSION, json.dumps({"at": at, "versions": dict(versions)}))
+    write_fact(connection, _PERMISSION_FACT, json.dumps({"at": at, "versions": dict(versions)}))
 
 
-def without_copy_permitted(connection: apsw.Connection, part: str, version: int) -> bool:
+def is_permitted_without_copy(connection: apsw.Connection, part: str, version: int) -> bool:
     """Whether *part*, at *version*, may be migrated without a copy; for later versions it does not hold."""
     try:
-        return bool(json.loads(fact(connection, _PERMISSION) or "{}")["versions"][part] == version)
+        return bool(json.loads(read_fact(connection, _PERMISSION_FACT) or "{}")["versions"][part] == version)
     except (ValueError, LookupError, TypeError):
         return False
 
 
-def _read(path: str, at: str | None, value: str) -> MigrationCopy | None:
+def _read_copy(path: str, at: str | None, value: str) -> MigrationCopy | None:
     try:
         told = json.loads(value)
         parts = {str(name): (int(before), int(after)) for name, (before, after) in told["parts"].items()}
         private = bytes.fromhex(told["private"])
-        if at is None or told["state"] not in _STATES or len(private) != 8:
+        if at is None or told["state"] not in _COPY_STATES or len(private) != 8:
             return None
         return MigrationCopy(path, at, parts, told["state"], str(told["of"]), private)
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
-VERIFIED_AT_ONCE: Final = 128 << 20
+VERIFY_AT_ONCE_BYTES: Final = 128 << 20
 """Bytes of a file that is verified as soon as its migration is over, which takes about two seconds for so many."""
 _ATTEMPTS: Final = 5
-_Seen = tuple[int, int]
+_ChangeStamp = tuple[int, int]
 
 
 class Migrator:
     """Migrates the parts of one opened file. *now* gives the present moment (ISO 8601)."""
 
     def __init__(
-        self, path: Path, transactions: Transactions, *, identity: str, now: Callable[[], str], token: Token
+        self, path: Path, transactions: Transactions, *, identity: str, now: Callable[[], str], token: RandomBytes
     ) -> None:
         self._path, self._transactions = path, transactions
         self._identity, self._now, self._token = identity, now, token
-        self._latest: tuple[str, _Seen] | None = None
+        self._latest: tuple[str, _ChangeStamp] | None = None
         self._waiting, self._tried = False, 0
 
     def bring_up(self, component: Component) -> None:
@@ -146,7 +161,7 @@ class Migrator:
             with self._transactions.write() as connection:
                 if self._needs_copy(connection, component):
                     raise UnsupportedError("attach", f"an older {component.name!r} must be attached outside of write()")
-                migrate(connection, component, self._path)
+                run_migrations(connection, component, self._path)
             return
         copy: MigrationCopy | None = None
         try:
@@ -163,7 +178,7 @@ class Migrator:
             with suppress(VectorStoreError, OSError), self._transactions.write() as connection:
                 self.clear(connection)
             if isinstance(error, StorageFull | StorageUnwritable):
-                raise type(error)(f"{error}. {_way_on(component)}") from error
+                raise type(error)(f"{error}. {_advice_without_room(component)}") from error
             raise
 
     def look(self) -> None:
@@ -175,14 +190,14 @@ class Migrator:
             if any(copy.state == "making" for copy in copies if self._is_ours(copy)):
                 self._transactions.write_soon(self.clear)
             if itself:  # this file is a copy that is put to use: no other file may take it for a mere copy
-                self._transactions.write_soon(lambda connection: drop_record(connection, str(self._path)))
+                self._transactions.write_soon(lambda connection: drop_backup_record(connection, str(self._path)))
 
     def clear(self, connection: apsw.Connection, but: str = "") -> None:
         """Under the write lock: remove what migrations that did not come to their end have left. Never raises."""
         for copy in recorded_copies(connection):
             if copy.state == "making" and self._is_ours(copy) and copy.path != but:
                 with suppress(VectorStoreError, OSError):
-                    wipe(private_beside(Path(copy.path), copy.private), of=self._identity)
+                    wipe_file(private_path(Path(copy.path), copy.private), of=self._identity)
                     self._remove(connection, copy)
 
     def waits(self, components: Mapping[str, Component]) -> bool:
@@ -196,7 +211,7 @@ class Migrator:
         """
         self._tried = len(components)
         with suppress(VectorStoreError, OSError):
-            if size_of(self._path) > VERIFIED_AT_ONCE:
+            if size_on_disk(self._path) > VERIFY_AT_ONCE_BYTES:
                 return
             with self._transactions.read_fresh() as connection:
                 copies = [copy for copy in self.verifiable(connection, components) if copy.state == "made"]
@@ -205,7 +220,7 @@ class Migrator:
             if findings:
                 with self._transactions.write() as connection:
                     for copy in copies:
-                        put_copy(connection, replace(copy, state="wrong"))
+                        record_copy(connection, replace(copy, state="wrong"))
             else:
                 self.let_go(copies)
 
@@ -225,8 +240,8 @@ class Migrator:
 
     def _migrated(self, connection: apsw.Connection, component: Component, copy: MigrationCopy | None) -> bool:
         """Migrate; False when a copy must be recorded first. *copy* is what was recorded for it."""
-        found, recorded = versions(connection), {one.path: one for one in recorded_copies(connection)}
-        check_known(self._path, found, component)
+        found, recorded = component_versions(connection), {one.path: one for one in recorded_copies(connection)}
+        check_component_version(self._path, found, component)
         before, after = found.get(component.name, 0), len(component.migrations)
         earlier = self._unspoiled(connection, recorded)
         if before == after:  # another process was first
@@ -238,46 +253,46 @@ class Migrator:
             self.clear(connection, but=copy.path)
             self._make(copy)
             earlier = copy
-        migrate(connection, component, self._path)
+        run_migrations(connection, component, self._path)
         if earlier is not None:
             if before:
-                put_copy(
+                record_copy(
                     connection, replace(earlier, state="made", parts={**earlier.parts, component.name: (before, after)})
                 )
-            self._latest = (earlier.path, _seen(connection))
+            self._latest = (earlier.path, _change_stamp(connection))
             self._waiting, self._tried = True, 0
         return True
 
     def _needs_copy(self, connection: apsw.Connection, component: Component) -> bool:
-        before = versions(connection).get(component.name, 0)
-        if before in (0, len(component.migrations)) or not holds_rows(connection):
+        before = component_versions(connection).get(component.name, 0)
+        if before in (0, len(component.migrations)) or not has_rows(connection):
             return False
-        return not without_copy_permitted(connection, component.name, before)
+        return not is_permitted_without_copy(connection, component.name, before)
 
     def _recorded(self, connection: apsw.Connection, component: Component) -> MigrationCopy:
-        before, after = versions(connection)[component.name], len(component.migrations)
-        path = free_path(connection, self._path, component.name, before, after)
+        before, after = component_versions(connection)[component.name], len(component.migrations)
+        path = free_copy_path(connection, self._path, component.name, before, after)
         parts = {component.name: (before, after)}
         copy = MigrationCopy(str(path), self._now(), parts, "making", str(self._path), self._token(8))
-        put_copy(connection, copy)
+        record_copy(connection, copy)
         return copy
 
     def _make(self, copy: MigrationCopy) -> None:
-        with system_border(self._path):
-            needed, free = size_of(self._path), shutil.disk_usage(self._path.parent).free
+        with translate_system_errors(self._path):
+            needed, free = size_on_disk(self._path), shutil.disk_usage(self._path.parent).free
         if free < needed:
             raise StorageFull(f"{self._path}: no room for a copy of {needed:,} bytes, {free:,} are free")
         with self._transactions.read_fresh(fresh=False) as source:
             try:
-                back_up(source, Path(copy.path), token=lambda _: copy.private, finish=without_details)
+                write_backup(source, Path(copy.path), token=lambda _: copy.private, finish=drop_migration_facts)
             except FileExistsError as error:
                 raise StorageUnwritable(f"{copy.path}: something came to stand where a copy was to be put") from error
-        with system_border(self._path):
+        with translate_system_errors(self._path):
             flush_folder(self._path.parent)  # its private name must not come back: from here on nobody looks for it
 
     def _unspoiled(self, connection: apsw.Connection, recorded: Mapping[str, MigrationCopy]) -> MigrationCopy | None:
         """Return the copy that was made for another part, if nothing but migrations was written since."""
-        if self._latest is None or self._latest[1] != _seen(connection):
+        if self._latest is None or self._latest[1] != _change_stamp(connection):
             return None
         return recorded.get(self._latest[0]) if Path(self._latest[0]).exists() else None
 
@@ -290,20 +305,20 @@ class Migrator:
             return
         path = Path(copy.path)
         try:
-            with system_border(path):
-                remove_copy(path, of=self._identity, original=self._path, only_untouched=True)
+            with translate_system_errors(path):
+                remove_backup_file(path, of=self._identity, original=self._path, only_untouched=True)
         except NotAStore:
             keep_as_backup(connection, copy.path)
         else:
-            drop_copy(connection, copy.path)
+            drop_copy_records(connection, copy.path)
 
 
-def _seen(connection: apsw.Connection) -> _Seen:
+def _change_stamp(connection: apsw.Connection) -> _ChangeStamp:
     """What moves when anybody changes a row: this connection, or another one."""
     return connection.total_changes(), int(connection.pragma("data_version"))
 
 
-def _way_on(component: Component) -> str:
+def _advice_without_room(component: Component) -> str:
     return (
         f"Nothing was changed; before its older {component.name!r} is migrated, a copy is made beside it: make room, "
         "or let it go without one (Database(path).migrate_without_copy(), mneme doctor --without-copy)"

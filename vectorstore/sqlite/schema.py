@@ -28,22 +28,22 @@ from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
-from vectorstore.index.forward_index import analyse
-from vectorstore.sqlite.connection import each, every, first, only
-from vectorstore.sqlite.entry_reader import UNFILLED
-from vectorstore.sqlite.entry_writer import Dictionary
-from vectorstore.sqlite.integrity import added, entry_checksum, retally, verify_store
-from vectorstore.sqlite.salvage import copy_rows
-from vectorstore.types import Filling, Finding, Metric, Space
-from vectorstore.validation import check_begun, check_complete, check_filling
+from vectorstore.index.forward_index import analyze_text
+from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows
+from vectorstore.sqlite.entry_reader import IS_PENDING
+from vectorstore.sqlite.entry_writer import TermDictionary
+from vectorstore.sqlite.integrity import add_checksums, entry_checksum, recount_tallies, verify_store_tables
+from vectorstore.sqlite.salvage import salvage_store_rows
+from vectorstore.types import Finding, Metric, Space, SpaceMigration
+from vectorstore.validation import check_migration_complete, check_migration_running, check_migration_start
 
-SPACE: Final = "space"
-NEXT_SPACE: Final = "next_space"
+SPACE_FACT: Final = "space"
+NEXT_SPACE_FACT: Final = "next_space"
 """How the file names the space in use, and the one that is being filled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StoreSettings:
     """The settings of a store; *recorded* says whether a file has them."""
 
     space: Space | None = None
@@ -51,7 +51,7 @@ class Settings:
     fields: tuple[str, ...] = ()
     recorded: bool = False
 
-    def agreed(self, *, space: Space | None, analyzer: Analyzer | None, fields: Sequence[str] | None) -> Settings:
+    def agreed(self, *, space: Space | None, analyzer: Analyzer | None, fields: Sequence[str] | None) -> StoreSettings:
         """Return the settings to use when these are recorded and those are given; a difference raises."""
         if self.space is not None and space is not None and space != self.space:
             raise SpaceMismatch(self.space, space)
@@ -59,7 +59,7 @@ class Settings:
             raise SettingMismatch("analyzer", self.analyzer.language, analyzer.language)
         if self.recorded and fields is not None and tuple(fields) != self.fields:
             raise SettingMismatch("fields", self.fields, tuple(fields))
-        return Settings(
+        return StoreSettings(
             space=self.space or space,
             analyzer=self.analyzer if self.recorded or analyzer is None else analyzer,
             fields=self.fields if self.recorded or fields is None else tuple(fields),
@@ -67,16 +67,16 @@ class Settings:
         )
 
 
-def read_settings(connection: apsw.Connection) -> Settings:
+def read_settings(connection: apsw.Connection) -> StoreSettings:
     """Return what the file has recorded."""
     facts: dict[str, str] = dict(
-        each(connection, "SELECT name, value FROM store_facts WHERE name IN ('space', 'analyser', 'fields')")
+        iterate_rows(connection, "SELECT name, value FROM store_facts WHERE name IN ('space', 'analyser', 'fields')")
     )
     if not facts:
-        return Settings()
+        return StoreSettings()
     try:
-        return Settings(
-            space=_space(facts[SPACE]) if SPACE in facts else None,
+        return StoreSettings(
+            space=_parse_space(facts[SPACE_FACT]) if SPACE_FACT in facts else None,
             analyzer=Analyzer(**json.loads(facts["analyser"])),
             fields=tuple(json.loads(facts["fields"])),
             recorded=True,
@@ -85,9 +85,9 @@ def read_settings(connection: apsw.Connection) -> Settings:
         raise DamageError([Finding("store_facts", "the settings are not what was written")]) from error
 
 
-def record_settings(connection: apsw.Connection, settings: Settings) -> None:
+def record_settings(connection: apsw.Connection, settings: StoreSettings) -> None:
     """Record *settings*."""
-    _put(connection, "analyser", {"language": settings.analyzer.language})
+    _write_store_fact(connection, "analyser", {"language": settings.analyzer.language})
     record_fields(connection, settings.fields)
     if settings.space is not None:
         record_space(connection, settings.space)
@@ -95,22 +95,22 @@ def record_settings(connection: apsw.Connection, settings: Settings) -> None:
 
 def record_fields(connection: apsw.Connection, fields: Sequence[str]) -> None:
     """Record the declared fields."""
-    _put(connection, "fields", list(fields))
+    _write_store_fact(connection, "fields", list(fields))
 
 
-def read_space(connection: apsw.Connection, name: str = SPACE) -> Space | None:
+def read_space(connection: apsw.Connection, name: str = SPACE_FACT) -> Space | None:
     """Return the space in use, or the one being filled."""
-    row = first(connection, "SELECT value FROM store_facts WHERE name = ?", (name,))
-    return None if row is None else _space(row[0])
+    row = fetch_first(connection, "SELECT value FROM store_facts WHERE name = ?", (name,))
+    return None if row is None else _parse_space(row[0])
 
 
-def put_space(connection: apsw.Connection, space: Space | None, name: str = SPACE) -> None:
+def write_space(connection: apsw.Connection, space: Space | None, name: str = SPACE_FACT) -> None:
     """Record a space, or that there is none."""
     if space is None:
         connection.execute("DELETE FROM store_facts WHERE name = ?", (name,))
         return
     facts = {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
-    _put(connection, name, facts)
+    _write_store_fact(connection, name, facts)
 
 
 def record_space(connection: apsw.Connection, space: Space) -> None:
@@ -118,97 +118,101 @@ def record_space(connection: apsw.Connection, space: Space) -> None:
     known = read_space(connection)
     if known is not None and known != space:
         raise SpaceMismatch(known, space)
-    put_space(connection, space)
+    write_space(connection, space)
 
 
 @lru_cache(maxsize=4)
-def _space(text: str) -> Space:
+def _parse_space(text: str) -> Space:
     """The space of a recorded text; every call that searches asks."""
     facts = json.loads(text)
     return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
 
 
-def _put(connection: apsw.Connection, name: str, value: object) -> None:
+def _write_store_fact(connection: apsw.Connection, name: str, value: object) -> None:
     connection.execute(
         "INSERT INTO store_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, json.dumps(value, sort_keys=True)),
     )
 
 
-def begin(connection: apsw.Connection, space: Space) -> None:
+def begin_migration(connection: apsw.Connection, space: Space) -> None:
     """Record that *space* is being filled."""
-    check_begun(space, read_space(connection), read_space(connection, NEXT_SPACE))
-    put_space(connection, space, NEXT_SPACE)
+    check_migration_start(space, read_space(connection), read_space(connection, NEXT_SPACE_FACT))
+    write_space(connection, space, NEXT_SPACE_FACT)
 
 
-def filling(connection: apsw.Connection) -> Filling | None:
+def migration_state(connection: apsw.Connection) -> SpaceMigration | None:
     """Return how far the second space is."""
-    space = read_space(connection, NEXT_SPACE)
+    space = read_space(connection, NEXT_SPACE_FACT)
     if space is None:
         return None
-    (filled,) = only(connection, "SELECT count(*) FROM next_vectors")
-    checksums = each(connection, "SELECT checksum FROM next_vectors UNION ALL SELECT checksum FROM next_no_vector")
-    tallies = each(connection, "SELECT next_tally FROM namespaces")
-    if added(0, *(one for (one,) in checksums)) != added(0, *(one for (one,) in tallies)):
+    (filled,) = fetch_one(connection, "SELECT count(*) FROM next_vectors")
+    checksums = iterate_rows(
+        connection, "SELECT checksum FROM next_vectors UNION ALL SELECT checksum FROM next_no_vector"
+    )
+    tallies = iterate_rows(connection, "SELECT next_tally FROM namespaces")
+    if add_checksums(0, *(one for (one,) in checksums)) != add_checksums(0, *(one for (one,) in tallies)):
         raise DamageError([Finding("next_vectors", "some are missing: the sum of checksums differs")])
-    pending = every(
+    pending = fetch_all(
         connection,
         "SELECT n.name, count(*) FROM entries AS e JOIN namespaces AS n ON n.key = e.namespace"
-        f" WHERE {UNFILLED} GROUP BY n.key ORDER BY n.name",
+        f" WHERE {IS_PENDING} GROUP BY n.key ORDER BY n.name",
     )
-    return Filling(space, filled, dict(pending))
+    return SpaceMigration(space, filled, dict(pending))
 
 
-def drop(connection: apsw.Connection) -> None:
+def abort_migration(connection: apsw.Connection) -> None:
     """Forget the second space and all that it has."""
     connection.execute("DELETE FROM next_vectors")
     connection.execute("DELETE FROM next_no_vector")
     connection.execute("UPDATE namespaces SET next_tally = 0 WHERE next_tally <> 0")
-    put_space(connection, None, NEXT_SPACE)
+    write_space(connection, None, NEXT_SPACE_FACT)
 
 
-def switch(connection: apsw.Connection, space: Space) -> None:
+def commit_migration(connection: apsw.Connection, space: Space) -> None:
     """Make the second space the one in use, and drop what was; every core then loads afresh."""
-    check_filling(read_space(connection, NEXT_SPACE), space)
-    check_complete(filling(connection))
+    check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
+    check_migration_complete(migration_state(connection))
     _write_reasons(connection)
-    for namespace, checksum in every(connection, "SELECT namespace, checksum FROM next_no_vector"):
-        _add(connection, "next_tally", namespace, -checksum)
+    for namespace, checksum in fetch_all(connection, "SELECT namespace, checksum FROM next_no_vector"):
+        _add_to_tally(connection, "next_tally", namespace, -checksum)
     for old, new in (("vectors", "old_vectors"), ("next_vectors", "vectors"), ("old_vectors", "next_vectors")):
         connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
     connection.execute("DELETE FROM changes")
     connection.execute(
         "UPDATE namespaces SET vector_tally = next_tally, revision = revision + 1, pruned = revision + 1"
     )
-    drop(connection)
-    put_space(connection, space)
+    abort_migration(connection)
+    write_space(connection, space)
 
 
 def _write_reasons(connection: apsw.Connection) -> None:
     """Let *no_vector* and the checksum of each entry say what holds in the second space."""
-    changed = every(
+    changed = fetch_all(
         connection,
         "SELECT key, reason FROM next_no_vector UNION ALL"
         " SELECT n.key, NULL FROM next_vectors AS n LEFT JOIN vectors AS v ON v.key = n.key WHERE v.key IS NULL",
     )
     for key, reason in changed:
-        namespace, before, id, revision, text, context, metadata = only(
+        namespace, before, id, revision, text, context, metadata = fetch_one(
             connection,
             "SELECT namespace, checksum, id, revision, text, context, metadata FROM entries WHERE key = ?",
             (key,),
         )
         checksum = entry_checksum(id, revision, text, context, metadata, reason, has_vector=reason is None)
-        _add(connection, "tally", namespace, checksum, -before)
+        _add_to_tally(connection, "tally", namespace, checksum, -before)
         connection.execute("UPDATE entries SET no_vector = ?, checksum = ? WHERE key = ?", (reason, checksum, key))
 
 
-def _add(connection: apsw.Connection, column: str, namespace: int, *checksums: int) -> None:
-    (tally,) = only(connection, f"SELECT {column} FROM namespaces WHERE key = ?", (namespace,))
-    connection.execute(f"UPDATE namespaces SET {column} = ? WHERE key = ?", (added(tally, *checksums), namespace))
+def _add_to_tally(connection: apsw.Connection, column: str, namespace: int, *checksums: int) -> None:
+    (tally,) = fetch_one(connection, f"SELECT {column} FROM namespaces WHERE key = ?", (namespace,))
+    connection.execute(
+        f"UPDATE namespaces SET {column} = ? WHERE key = ?", (add_checksums(tally, *checksums), namespace)
+    )
 
 
-COMPONENT: Final = "store"
-_VECTORS: Final = """
+STORE_COMPONENT: Final = "store"
+_VECTORS_TABLE_SQL: Final = """
     CREATE TABLE {} (
         key INTEGER PRIMARY KEY REFERENCES entries (key) ON DELETE CASCADE,
         namespace INTEGER NOT NULL,
@@ -219,7 +223,7 @@ _VECTORS: Final = """
 """
 
 
-def m001_tables(connection: apsw.Connection) -> None:
+def m001_store_tables(connection: apsw.Connection) -> None:
     """Make the first tables."""
     for statement in (
         "CREATE TABLE store_facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
@@ -250,8 +254,8 @@ def m001_tables(connection: apsw.Connection) -> None:
             UNIQUE (namespace, id)
         ) STRICT
         """,
-        _VECTORS.format("vectors"),
-        _VECTORS.format("next_vectors"),
+        _VECTORS_TABLE_SQL.format("vectors"),
+        _VECTORS_TABLE_SQL.format("next_vectors"),
         "CREATE INDEX vectors_of ON vectors (namespace)",
         "CREATE INDEX next_vectors_of ON next_vectors (namespace)",
         """
@@ -296,29 +300,29 @@ def m001_tables(connection: apsw.Connection) -> None:
 class StoreTables:
     """The component that owns these tables; *analyzer* makes the derived terms again."""
 
-    name = COMPONENT
-    migrations: Sequence[Callable[[apsw.Connection], None]] = (m001_tables,)
+    name = STORE_COMPONENT
+    migrations: Sequence[Callable[[apsw.Connection], None]] = (m001_store_tables,)
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Compare rows, checksums, tallies and terms."""
-        return verify_store(connection, self.analyzer)
+        return verify_store_tables(connection, self.analyzer)
 
     def rebuild(self, connection: apsw.Connection) -> None:
         """Make terms and the forward index again from the entries; every core then loads afresh."""
         connection.execute("DELETE FROM forward")
         connection.execute("DELETE FROM terms")
-        for namespace, next_term in every(connection, "SELECT key, next_term FROM namespaces"):
-            dictionary = Dictionary(connection, namespace, next_number=next_term)
-            rows = every(
+        for namespace, next_term in fetch_all(connection, "SELECT key, next_term FROM namespaces"):
+            dictionary = TermDictionary(connection, namespace, next_number=next_term)
+            rows = fetch_all(
                 connection, "SELECT key, text, context FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
             )
             for key, text, context in rows:
-                analysed = analyse(self.analyzer, text, context)
+                analysed = analyze_text(self.analyzer, text, context)
                 dictionary.intern(analysed.distinct())
-                write_forward(connection, key, namespace, *analysed.numbered(dictionary.numbers))
+                write_forward_index(connection, key, namespace, *analysed.numbered(dictionary.numbers))
             connection.execute("DELETE FROM changes WHERE namespace = ?", (namespace,))
             connection.execute(
                 "UPDATE namespaces SET revision = revision + 1, pruned = revision + 1, next_term = ? WHERE key = ?",
@@ -327,20 +331,20 @@ class StoreTables:
 
     def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
         """Copy every row whose checksum holds into a fresh file; see ``salvaging``."""
-        saved = copy_rows(source, target)
+        saved = salvage_store_rows(source, target)
         try:
             found = read_settings(target)
         except DamageError:  # settings that were lost are those given here, without a space
             target.execute("DELETE FROM store_facts WHERE name <> 'next_key'")
-            record_settings(target, Settings(analyzer=self.analyzer))
+            record_settings(target, StoreSettings(analyzer=self.analyzer))
         else:
             self.analyzer = found.analyzer if found.recorded else self.analyzer
-        retally(target)
+        recount_tallies(target)
         self.rebuild(target)
         return saved
 
 
-def write_forward(
+def write_forward_index(
     connection: apsw.Connection, key: int, namespace: int, sequence: NDArray[np.int32], context_length: int
 ) -> None:
     """Store the forward index of one entry."""

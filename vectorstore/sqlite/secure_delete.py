@@ -19,87 +19,87 @@ import apsw
 
 from vectorstore.errors import StorageFull
 from vectorstore.sqlite.connection import milliseconds
-from vectorstore.sqlite.files import BESIDE, fact, flush_folder, put_fact
+from vectorstore.sqlite.files import SIDE_FILE_SUFFIXES, flush_folder, read_fact, write_fact
 
 _WIPED_COPY_MARK: Final = b"Mneme: a removed copy of "
-_BLOCK: Final = bytes(1 << 20)
-_FLAGS: Final = os.O_RDWR | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
+_ZERO_BLOCK: Final = bytes(1 << 20)
+_OPEN_FLAGS: Final = os.O_RDWR | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 
 
-def wipe(path: Path, *, of: str) -> None:
+def wipe_file(path: Path, *, of: str) -> None:
     """Take the file at *path*, a copy of the file whose identity is *of*, and what SQLite made beside it, away.
 
     A file with another name elsewhere (a hard link) is not overwritten: only this name goes. A disk that cannot
     overwrite (it is full, and writes elsewhere) does not keep the file from going.
     """
-    for one in (path, *(path.with_name(path.name + end) for end in BESIDE)):
+    for one in (path, *(path.with_name(path.name + end) for end in SIDE_FILE_SUFFIXES)):
         with suppress(OSError):
-            _overwrite(one, _mark(of))
+            _overwrite(one, _wiped_copy_mark(of))
         one.unlink(missing_ok=True)
     flush_folder(path.parent)
 
 
-def half_wiped(path: Path, *, of: str) -> bool:
-    """Whether the file at *path* is what a crash in the midst of ``wipe`` has left."""
-    mark = _mark(of)
+def is_half_wiped(path: Path, *, of: str) -> bool:
+    """Whether the file at *path* is what a crash in the midst of ``wipe_file`` has left."""
+    mark = _wiped_copy_mark(of)
     with path.open("rb") as file:
         return file.read(len(mark)) == mark
 
 
-def _mark(of: str) -> bytes:
+def _wiped_copy_mark(of: str) -> bytes:
     return _WIPED_COPY_MARK + of.encode() + b"\n"
 
 
 def _overwrite(path: Path, mark: bytes) -> None:
-    descriptor = os.open(path, _FLAGS)
+    descriptor = os.open(path, _OPEN_FLAGS)
     try:
         status = os.fstat(descriptor)
         if status.st_nlink != 1:
             return
-        _write(descriptor, mark)
+        _write_all(descriptor, mark)
         os.fsync(descriptor)
         left = status.st_size - len(mark)
         while left > 0:
-            left -= _write(descriptor, _BLOCK[:left])
+            left -= _write_all(descriptor, _ZERO_BLOCK[:left])
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _write(descriptor: int, data: bytes) -> int:
+def _write_all(descriptor: int, data: bytes) -> int:
     done = 0
     while done < len(data):
         done += os.write(descriptor, data[done:])
     return done
 
 
-_MARK = "erasure"
+_ERASURE_FACT = "erasure"
 
 
-def set_mark(connection: apsw.Connection, value: str) -> None:
+def set_erasure_mark(connection: apsw.Connection, value: str) -> None:
     """Mark the file, in the transaction that deletes. *value* is new each time."""
-    put_fact(connection, _MARK, value)
+    write_fact(connection, _ERASURE_FACT, value)
 
 
-def mark(connection: apsw.Connection) -> str | None:
+def erasure_mark(connection: apsw.Connection) -> str | None:
     """Return the mark, if there is one."""
-    return fact(connection, _MARK)
+    return read_fact(connection, _ERASURE_FACT)
 
 
-def finish(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> bool:
+def finish_erasure(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> bool:
     """Empty the log and take the mark away; False when a reader or a full disk prevents it for now."""
     connection.set_busy_timeout(milliseconds(wait))
     try:
-        value = mark(connection)
+        value = erasure_mark(connection)
         if value is None:
             return True
-        if not emptied_log(connection):
+        if not truncate_log(connection):
             return False
         connection.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have marked anew since the checkpoint: that mark stays.
-            connection.execute("DELETE FROM file_facts WHERE name = ? AND value = ?", (_MARK, value))
-            left = mark(connection)
+            connection.execute("DELETE FROM file_facts WHERE name = ? AND value = ?", (_ERASURE_FACT, value))
+            left = erasure_mark(connection)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
@@ -111,14 +111,14 @@ def finish(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> 
         connection.set_busy_timeout(milliseconds(busy_timeout))
 
 
-def emptied_log(connection: apsw.Connection) -> bool:
+def truncate_log(connection: apsw.Connection) -> bool:
     """Move the log into the file and cut it to nothing; False when a reader is in the way."""
     # That it was busy comes as a value in the first column, not as an error.
     ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return not busy
 
 
-def size_of(path: Path) -> int:
+def size_on_disk(path: Path) -> int:
     """Return the bytes of the file and of its log."""
     log = path.with_name(path.name + "-wal")
     return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
@@ -132,11 +132,11 @@ def vacuum(connection: apsw.Connection, path: Path) -> None:
         raise StorageFull(f"{path}: memory is too small for the copy that compacting makes") from error
 
 
-def emptied(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> bool:
+def wait_and_truncate_log(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> bool:
     """Move the log into the file and cut it to nothing; False when a reader prevents it for *wait* seconds."""
     connection.set_busy_timeout(milliseconds(wait))
     try:
-        return emptied_log(connection)
+        return truncate_log(connection)
     except apsw.BusyError:  # another connection empties it at this moment
         return False
     finally:

@@ -17,12 +17,12 @@ import apsw
 
 from vectorstore.errors import BusyError, StorageUnwritable, UnsupportedError, VectorStoreError
 from vectorstore.sqlite import secure_delete
-from vectorstore.sqlite.connection import Access, Usage, border, milliseconds, open_connection
-from vectorstore.sqlite.files import Opened, check_place, now_for_reading
-from vectorstore.sqlite.secure_delete import emptied, vacuum
+from vectorstore.sqlite.connection import Access, ForkGuard, milliseconds, open_connection, translate_errors
+from vectorstore.sqlite.files import OpenedFile, check_same_file, reading_access
+from vectorstore.sqlite.secure_delete import vacuum, wait_and_truncate_log
 
 
-class Writing:
+class WriteTransaction:
     """The outermost ``write()`` of a thread on the writing connection."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -70,7 +70,7 @@ class Writing:
             self._depth -= 1
 
 
-class Reading:
+class ReadTransaction:
     """The outermost ``read()`` of a thread, and how many blocks share it; none when it is over."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -87,7 +87,7 @@ class Reading:
             self.depth -= 1
 
 
-def run_all(callbacks: list[Callable[[], object]]) -> None:
+def run_callbacks(callbacks: list[Callable[[], object]]) -> None:
     """Run what waited for the commit; one that fails stops no other, and the first error is raised."""
     errors: list[BaseException] = []
     for callback in callbacks:
@@ -100,9 +100,9 @@ def run_all(callbacks: list[Callable[[], object]]) -> None:
         raise errors[0]
 
 
-_KEPT: Final = 8
+_IDLE_CONNECTIONS: Final = 8
 """Idle connections kept open; more are opened while more threads read."""
-_Look: TypeAlias = tuple[int, int, bool]
+_FileStamp: TypeAlias = tuple[int, int, bool]
 
 
 class ReadPool:
@@ -122,17 +122,17 @@ class ReadPool:
 
         A *fresh* connection has no pages in memory yet, so it sees what is on the disk.
         """
-        access = now_for_reading(self._path, self._access)
-        before = _look(self._path) if access is Access.FROZEN else None
-        with border(self._path):
+        access = reading_access(self._path, self._access)
+        before = _file_stamp(self._path) if access is Access.FROZEN else None
+        with translate_errors(self._path):
             connection = self._take(access, fresh)
         try:
-            with border(self._path, connection):
+            with translate_errors(self._path, connection):
                 connection.execute("BEGIN")
                 yield connection
         finally:
             self._give_back(connection)
-        if before is not None and _look(self._path) != before:
+        if before is not None and _file_stamp(self._path) != before:
             raise BusyError(f"{self._path}: another user wrote while it was read; try again")
 
     def connections(self) -> list[apsw.Connection]:
@@ -157,16 +157,16 @@ class ReadPool:
         return connection
 
     def _give_back(self, connection: apsw.Connection) -> None:
-        keep = _at_rest(connection) and self._access is not Access.FROZEN
+        keep = _end_transaction(connection) and self._access is not Access.FROZEN
         with self._lock:
             self._lent.remove(connection)
-            if keep and len(self._idle) < _KEPT:
+            if keep and len(self._idle) < _IDLE_CONNECTIONS:
                 self._idle.append(connection)
                 return
         connection.close(True)
 
 
-def _at_rest(connection: apsw.Connection) -> bool:
+def _end_transaction(connection: apsw.Connection) -> bool:
     """End the transaction; a cursor that someone kept half read would hold its state open, and fails here."""
     try:
         if connection.in_transaction:
@@ -176,23 +176,23 @@ def _at_rest(connection: apsw.Connection) -> bool:
     return connection.txn_state("main") == apsw.SQLITE_TXN_NONE
 
 
-def _look(path: Path) -> _Look:
+def _file_stamp(path: Path) -> _FileStamp:
     status = path.stat()
     return status.st_size, status.st_mtime_ns, path.with_name(path.name + "-wal").exists()
 
 
-class _Here(threading.local):
+class _ThreadBlocks(threading.local):
     """What one thread has open."""
 
-    writing: Writing | None = None
-    reading: Reading | None = None
+    writing: WriteTransaction | None = None
+    reading: ReadTransaction | None = None
 
 
 class Transactions:
     """The transactions of an opened file. *check* is the first read of each; what it raises refuses it."""
 
     def __init__(
-        self, path: Path, opened: Opened, *, check: Callable[[apsw.Connection], None], busy_timeout: float
+        self, path: Path, opened: OpenedFile, *, check: Callable[[apsw.Connection], None], busy_timeout: float
     ) -> None:
         self._path = path
         self._place = opened.place
@@ -202,9 +202,9 @@ class Transactions:
         self._busy_timeout = busy_timeout
         self._turn_of = threading.Lock()
         self._notes: list[Callable[[apsw.Connection], object]] = []
-        self._here = _Here()
+        self._here = _ThreadBlocks()
         self._unfinished = False
-        self._usage = Usage(opened.place, self._shut, self._connections)
+        self._usage = ForkGuard(opened.place, self._shut, self._connections)
 
     @property
     def read_only(self) -> bool:
@@ -212,7 +212,7 @@ class Transactions:
         return self._writer is None
 
     @property
-    def writing(self) -> Writing | None:
+    def writing(self) -> WriteTransaction | None:
         """This thread's present transaction that writes."""
         self._usage.check_process()
         return self._here.writing
@@ -228,14 +228,14 @@ class Transactions:
         """As ``Database.read``."""
         writing, reading = self.writing, self._here.reading
         if writing is not None:
-            with border(self._path, writing.connection):
+            with translate_errors(self._path, writing.connection):
                 yield writing.connection
         elif reading is not None and reading.depth:
-            with reading.inner(), border(self._path, reading.connection):
+            with reading.inner(), translate_errors(self._path, reading.connection):
                 yield reading.connection
         else:
             with self.read_fresh(fresh=False) as connection:
-                self._here.reading = reading = Reading(connection)
+                self._here.reading = reading = ReadTransaction(connection)
                 try:
                     yield connection
                 finally:
@@ -245,7 +245,7 @@ class Transactions:
     def read_fresh(self, *, fresh: bool = True) -> Iterator[apsw.Connection]:
         """A transaction of its own; on a *fresh* connection it sees the disk, not pages kept in memory."""
         with self.inside():
-            check_place(self._path, self._place)
+            check_same_file(self._path, self._place)
             with self._readers.transaction(fresh=fresh) as connection:
                 self._check(connection)
                 yield connection
@@ -256,21 +256,21 @@ class Transactions:
     def write(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
         """As ``Database.write``."""
         if (writing := self.writing) is not None:
-            with border(self._path, writing.connection), writing.inner():
+            with translate_errors(self._path, writing.connection), writing.inner():
                 yield writing.connection
             return
         with self.inside():
             with self._turn(wait=wait) as connection:
-                check_place(self._path, self._place)
-                writing = Writing(connection)
-                with border(self._path, connection):
+                check_same_file(self._path, self._place)
+                writing = WriteTransaction(connection)
+                with translate_errors(self._path, connection):
                     try:
                         writing.begin()
                         self._here.writing = writing
                         self._check(connection)
                         yield connection
                         noted = self._note(connection)
-                        marked = secure_delete.mark(connection) is not None
+                        marked = secure_delete.erasure_mark(connection) is not None
                         writing.commit()
                         del self._notes[:noted]
                     finally:
@@ -278,7 +278,7 @@ class Transactions:
                         writing.end()
                 if marked:
                     self._erase_quietly(connection)
-            run_all(writing.callbacks)
+            run_callbacks(writing.callbacks)
 
     def write_soon(self, note: Callable[[apsw.Connection], object]) -> None:
         """Write *note* at once where nobody else writes, else with the next commit, or on closing; never wait."""
@@ -286,7 +286,7 @@ class Transactions:
         if not self._turn_of.locked():
             self._write_notes()
 
-    def present_write(self, operation: str) -> Writing:
+    def present_write(self, operation: str) -> WriteTransaction:
         """Return this thread's present transaction that writes; *operation* makes no sense without one."""
         if (writing := self.writing) is None:
             raise UnsupportedError(operation, "it belongs inside write()")
@@ -294,14 +294,16 @@ class Transactions:
 
     def finish_erasure(self, *, wait: float) -> bool:
         """Try to empty the log; *wait* seconds for readers, though never for this thread's own."""
-        with self.inside(), self._turn() as connection, border(self._path, connection):
-            return secure_delete.finish(connection, wait=0.0 if self.reading else wait, busy_timeout=self._busy_timeout)
+        with self.inside(), self._turn() as connection, translate_errors(self._path, connection):
+            return secure_delete.finish_erasure(
+                connection, wait=0.0 if self.reading else wait, busy_timeout=self._busy_timeout
+            )
 
     def empty_log(self, *, wait: float) -> None:
         """Move the log into the file; raise ``BusyError`` when a reader prevents it for more than *wait* seconds."""
-        with self.inside(), self._turn() as connection, border(self._path, connection):
-            check_place(self._path, self._place)
-            if not emptied(connection, wait=wait, busy_timeout=self._busy_timeout):
+        with self.inside(), self._turn() as connection, translate_errors(self._path, connection):
+            check_same_file(self._path, self._place)
+            if not wait_and_truncate_log(connection, wait=wait, busy_timeout=self._busy_timeout):
                 raise BusyError(f"{self._path}: somebody reads it, so it cannot be made smaller now; try again")
 
     def compact(self, *, wait: float, mark: str) -> bool:
@@ -310,14 +312,14 @@ class Transactions:
         Then *mark* is left, so that it is tried again. Not inside ``write`` or ``read`` of this thread.
         """
         with self.inside():
-            with self._turn() as connection, border(self._path, connection):
-                check_place(self._path, self._place)
+            with self._turn() as connection, translate_errors(self._path, connection):
+                check_same_file(self._path, self._place)
                 self._check(connection)
                 vacuum(connection, self._path)
-                if emptied(connection, wait=wait, busy_timeout=self._busy_timeout):
+                if wait_and_truncate_log(connection, wait=wait, busy_timeout=self._busy_timeout):
                     return True
             with self.write() as connection:
-                secure_delete.set_mark(connection, mark)
+                secure_delete.set_erasure_mark(connection, mark)
             return False
 
     def inside(self) -> AbstractContextManager[None]:
@@ -362,7 +364,7 @@ class Transactions:
     def _erase_quietly(self, connection: apsw.Connection) -> None:
         self._unfinished = True
         with suppress(apsw.Error):  # the commit stands, and so does the mark: whatever ails the file is not its error
-            self._unfinished = not secure_delete.finish(connection, wait=0.0, busy_timeout=self._busy_timeout)
+            self._unfinished = not secure_delete.finish_erasure(connection, wait=0.0, busy_timeout=self._busy_timeout)
 
     def _erase_if_idle(self) -> None:
         """Try again what a reader prevented, now that one has left; not while somebody writes."""
@@ -385,5 +387,5 @@ class Transactions:
         if self._writer is not None:
             self._last_notes(self._writer)
             self._erase_quietly(self._writer)
-            with border(self._path, self._writer):
+            with translate_errors(self._path, self._writer):
                 self._writer.close(True)

@@ -18,46 +18,46 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.distance import exact_scores, prepare
-from vectorstore.filters import All, Node
-from vectorstore.index.top_k import Ranked
-from vectorstore.sqlite.connection import each, every
-from vectorstore.sqlite.entry_reader import vectors_of
-from vectorstore.sqlite.filter_sql import to_sql
+from vectorstore.distance import exact_scores, prepare_rows
+from vectorstore.filters import And, FilterNode
+from vectorstore.index.top_k import Ranking
+from vectorstore.sqlite.connection import fetch_all, iterate_rows
+from vectorstore.sqlite.entry_reader import vector_blocks
+from vectorstore.sqlite.filter_sql import filter_to_sql
 from vectorstore.types import Metric, Space, Vector
 
-_SLACK: Final = 64
-_MOST: Final = 2**63 - 1
+_EXTRA_ROWS: Final = 64
+_LARGEST_LIMIT: Final = 2**63 - 1
 """The highest limit that SQLite takes."""
-_SAFE: Final = "v.norm BETWEEN 1e-15 AND 1e15"
-_ALWAYS: Final = "9e999"
+_SAFE_NORM_SQL: Final = "v.norm BETWEEN 1e-15 AND 1e15"
+_INFINITY_SQL: Final = "9e999"
 _UNDERFLOW: Final = 1e-17
 """Above what squares that vanish in float32 can add to a distance."""
 
 
-class SqlSearch:
+class SqlVectorSearch:
     """The k nearest rows of one namespace that pass *where*, found by SQLite."""
 
-    def __init__(self, connection: apsw.Connection, space: Space, namespace: int, where: Node) -> None:
+    def __init__(self, connection: apsw.Connection, space: Space, namespace: int, where: FilterNode) -> None:
         self._connection = connection
         self._space = space
         self._namespace = namespace
         self._values: list[apsw.SQLiteValue] = []
         self._rows = "vectors AS v WHERE v.namespace = ?"
-        if not (isinstance(where, All) and not where.nodes):
-            condition, self._values = to_sql(where)
+        if not (isinstance(where, And) and not where.nodes):
+            condition, self._values = filter_to_sql(where)
             self._rows = f"vectors AS v JOIN entries AS e ON e.key = v.key WHERE v.namespace = ? AND ({condition})"
 
-    def nearest(self, query: Vector, k: int, min_score: float | None) -> Ranked:
+    def nearest(self, query: Vector, k: int, min_score: float | None) -> Ranking:
         """Return (key, score), best first, ties by id. *query* as it was given, float32."""
         if k == 0:
             return []
         keys = self._candidates(query, k)
         if not keys:
             return []
-        scores = scores_of(self._connection, self._space, query, keys)
+        scores = exact_scores_by_key(self._connection, self._space, query, keys)
         ids: dict[int, str] = dict(
-            each(
+            iterate_rows(
                 self._connection,
                 "SELECT e.key, e.id FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value",
                 (json.dumps(keys),),
@@ -68,16 +68,16 @@ class SqlSearch:
         return kept[:k]
 
     def _candidates(self, query: Vector, k: int) -> list[int]:
-        error = rounding(self._space.dimension)
+        error = relative_rounding(self._space.dimension)
         length = float(np.sqrt(np.sum(np.square(query, dtype=np.float64))))
         if not 1e-15 <= length <= 1e15:
             return self._at_least(None, query, length)
-        rows = every(
+        rows = fetch_all(
             self._connection,
             f"SELECT v.key, v.norm, {self._highest()} AS high FROM {self._rows} ORDER BY high DESC LIMIT ?",
-            (*self._bindings(query, length), self._namespace, *self._values, min(k + _SLACK, _MOST)),
+            (*self._bindings(query, length), self._namespace, *self._values, min(k + _EXTRA_ROWS, _LARGEST_LIMIT)),
         )
-        if len(rows) < k + _SLACK:
+        if len(rows) < k + _EXTRA_ROWS:
             return [key for key, _, _ in rows]
         lowest = sorted((self._lowest(norm, high, error, length) for _, norm, high in rows), reverse=True)
         threshold = lowest[k - 1]
@@ -91,7 +91,7 @@ class SqlSearch:
         if threshold is not None and threshold > -math.inf:
             passing = f" AND {self._highest()} >= ?"
             values = (*self._bindings(query, length), threshold)
-        rows = each(
+        rows = iterate_rows(
             self._connection,
             f"SELECT v.key FROM {self._rows}{passing}",
             (self._namespace, *self._values, *values),
@@ -105,13 +105,13 @@ class SqlSearch:
             Metric.DOT: "v.norm * ? * (1.0 + ? - vec_distance_cosine(v.vector, ?))",
             Metric.L2: "? - vec_distance_L2(v.vector, ?) * ?",
         }[self._space.metric]
-        return f"CASE WHEN {_SAFE} THEN coalesce({score}, {_ALWAYS}) ELSE {_ALWAYS} END"
+        return f"CASE WHEN {_SAFE_NORM_SQL} THEN coalesce({score}, {_INFINITY_SQL}) ELSE {_INFINITY_SQL} END"
 
     def _bindings(self, query: Vector, length: float) -> tuple[float | bytes, ...]:
-        error = rounding(self._space.dimension)
+        error = relative_rounding(self._space.dimension)
         if self._space.metric is Metric.L2:
             return _UNDERFLOW, query.astype("<f4").tobytes(), 1.0 - error
-        unit = prepare(query[np.newaxis], Metric.COSINE)[0].astype("<f4").tobytes()
+        unit = prepare_rows(query[np.newaxis], Metric.COSINE)[0].astype("<f4").tobytes()
         return (error, unit) if self._space.metric is Metric.COSINE else (length, error, unit)
 
     def _lowest(self, norm: float, high: float, error: float, length: float) -> float:
@@ -126,16 +126,18 @@ class SqlSearch:
         return -distance * (1.0 + error) - _UNDERFLOW
 
 
-def rounding(dimension: int) -> float:
+def relative_rounding(dimension: int) -> float:
     """Return a safe relative bound of float32 rounding in a sum of *dimension* products (with a factor of four)."""
     return 4 * (dimension + 16) * 2.0**-24
 
 
-def scores_of(connection: apsw.Connection, space: Space, query: Vector, keys: list[int]) -> NDArray[np.float64]:
+def exact_scores_by_key(
+    connection: apsw.Connection, space: Space, query: Vector, keys: list[int]
+) -> NDArray[np.float64]:
     """Return the exact scores of the rows *keys*; NaN for those without a vector."""
-    prepared = prepare(query[np.newaxis], space.metric)[0]
+    prepared = prepare_rows(query[np.newaxis], space.metric)[0]
     found: dict[int, float] = {}
-    for block, vectors in vectors_of(connection, space.dimension, keys=keys):
-        scores = exact_scores(prepare(vectors, space.metric), prepared, space.metric)
+    for block, vectors in vector_blocks(connection, space.dimension, keys=keys):
+        scores = exact_scores(prepare_rows(vectors, space.metric), prepared, space.metric)
         found.update(zip(block, scores.tolist(), strict=True))
     return np.array([found.get(key, math.nan) for key in keys], dtype=np.float64)

@@ -13,10 +13,17 @@ from typing import Any
 import pytest
 
 from vectorstore.errors import ArgumentError, FilterError
-from vectorstore.testing.suite import StoreContract, abandoned, entry, ids_of, lifecycle, scored
+from vectorstore.testing.suite import (
+    StoreContract,
+    abandoned_transaction,
+    as_lifecycle,
+    ids_and_scores,
+    make_entry,
+    result_ids,
+)
 from vectorstore.types import Entry
 
-Data = Mapping[str, Any]
+CaseMetadata = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +31,9 @@ class FilterCase:
     """A filter, the metadata it matches and those it does not; *one_sided* says why one of them is empty."""
 
     name: str
-    where: Data
-    matching: tuple[Data, ...]
-    others: tuple[Data, ...]
+    where: CaseMetadata
+    matching: tuple[CaseMetadata, ...]
+    others: tuple[CaseMetadata, ...]
     one_sided: str = ""
 
     def __post_init__(self) -> None:
@@ -34,102 +41,154 @@ class FilterCase:
             raise ValueError(f"case {self.name!r} needs metadata that match and metadata that do not")
 
 
-def _held(*values: Any) -> tuple[Data, ...]:
+def _as_metadata(*values: Any) -> tuple[CaseMetadata, ...]:
     return tuple({"a": value} for value in values)
 
 
-_BIG = 2**63
-_ANY: tuple[Data, ...] = ({}, {"a": None}, {"a": 1}, {"b": [1, {"c": None}]})
+_BEYOND_INT64 = 2**63
+_ANY_METADATA: tuple[CaseMetadata, ...] = ({}, {"a": None}, {"a": 1}, {"b": [1, {"c": None}]})
 
 FILTER_CASES: tuple[FilterCase, ...] = (
-    FilterCase("plain text", {"a": "x"}, _held("x"), (*_held("X", "xx", "", ["x"], None, 1), {}, {"b": "x"})),
-    FilterCase("plain number", {"a": 1}, _held(1, 1.0), (*_held(True, "1", 2, [1], None), {})),
-    FilterCase("plain float", {"a": 1.0}, _held(1, 1.0), (*_held(True, 1.5), {})),
-    FilterCase("plain true", {"a": True}, _held(True), (*_held(False, 1, 1.0, "true", None), {})),
-    FilterCase("plain false", {"a": False}, _held(False), (*_held(True, 0, 0.0, "", None, []), {})),
-    FilterCase("plain null", {"a": None}, _held(None), (*_held(0, "", False, [], [None]), {})),
-    FilterCase("plain list", {"a": [1, "x"]}, _held([1, "x"], [1.0, "x"]), _held(["x", 1], [1], "x", [True, "x"], [])),
+    FilterCase(
+        "plain text", {"a": "x"}, _as_metadata("x"), (*_as_metadata("X", "xx", "", ["x"], None, 1), {}, {"b": "x"})
+    ),
+    FilterCase("plain number", {"a": 1}, _as_metadata(1, 1.0), (*_as_metadata(True, "1", 2, [1], None), {})),
+    FilterCase("plain float", {"a": 1.0}, _as_metadata(1, 1.0), (*_as_metadata(True, 1.5), {})),
+    FilterCase("plain true", {"a": True}, _as_metadata(True), (*_as_metadata(False, 1, 1.0, "true", None), {})),
+    FilterCase("plain false", {"a": False}, _as_metadata(False), (*_as_metadata(True, 0, 0.0, "", None, []), {})),
+    FilterCase("plain null", {"a": None}, _as_metadata(None), (*_as_metadata(0, "", False, [], [None]), {})),
+    FilterCase(
+        "plain list",
+        {"a": [1, "x"]},
+        _as_metadata([1, "x"], [1.0, "x"]),
+        _as_metadata(["x", 1], [1], "x", [True, "x"], []),
+    ),
     FilterCase("two fields", {"a": 1, "b": 2}, ({"a": 1, "b": 2},), ({"a": 1}, {"b": 2}, {"a": 1, "b": 3})),
-    FilterCase("zero", {"a": 0}, _held(0, 0.0, -0.0), _held(False, None, "", "0")),
+    FilterCase("zero", {"a": 0}, _as_metadata(0, 0.0, -0.0), _as_metadata(False, None, "", "0")),
     FilterCase(
         "$eq object",
         {"a": {"$eq": {"x": 1}}},
-        _held({"x": 1}, {"x": 1.0}),
-        _held({"x": True}, {}, {"x": 1, "y": 1}),
+        _as_metadata({"x": 1}, {"x": 1.0}),
+        _as_metadata({"x": True}, {}, {"x": 1, "y": 1}),
     ),
     FilterCase(
         "$eq object order",
         {"a": {"$eq": {"x": [1], "y": 2}}},
-        _held({"y": 2, "x": [1]}),
-        _held({"x": [2], "y": 2}),
+        _as_metadata({"y": 2, "x": [1]}),
+        _as_metadata({"x": [2], "y": 2}),
     ),
-    FilterCase("$eq beyond 64 bits", {"a": {"$eq": _BIG + 1}}, _held(_BIG + 1), _held(_BIG, float(_BIG), _BIG - 1)),
-    FilterCase("$eq beyond 53 bits", {"a": {"$eq": 2**53 + 1}}, _held(2**53 + 1), _held(2**53, float(2**53))),
-    FilterCase("$eq NUL in a text", {"a": {"$eq": "x\0y"}}, _held("x\0y"), _held("x", "x\0z", "xy")),
-    FilterCase("$eq unfolded text", {"a": "é"}, _held("é"), _held("e\u0301", "É", "e")),
-    FilterCase("$ne", {"a": {"$ne": 1}}, (*_held(2, True, "1", None, [1]), {}), _held(1, 1.0)),
-    FilterCase("$ne null", {"a": {"$ne": None}}, (*_held(0, ""), {}), _held(None)),
-    FilterCase("$in", {"a": {"$in": [1, "x", None]}}, _held(1, 1.0, "x", None), (*_held(2, True, "X", []), {})),
+    FilterCase(
+        "$eq beyond 64 bits",
+        {"a": {"$eq": _BEYOND_INT64 + 1}},
+        _as_metadata(_BEYOND_INT64 + 1),
+        _as_metadata(_BEYOND_INT64, float(_BEYOND_INT64), _BEYOND_INT64 - 1),
+    ),
+    FilterCase(
+        "$eq beyond 53 bits", {"a": {"$eq": 2**53 + 1}}, _as_metadata(2**53 + 1), _as_metadata(2**53, float(2**53))
+    ),
+    FilterCase("$eq NUL in a text", {"a": {"$eq": "x\0y"}}, _as_metadata("x\0y"), _as_metadata("x", "x\0z", "xy")),
+    FilterCase("$eq unfolded text", {"a": "é"}, _as_metadata("é"), _as_metadata("e\u0301", "É", "e")),
+    FilterCase("$ne", {"a": {"$ne": 1}}, (*_as_metadata(2, True, "1", None, [1]), {}), _as_metadata(1, 1.0)),
+    FilterCase("$ne null", {"a": {"$ne": None}}, (*_as_metadata(0, ""), {}), _as_metadata(None)),
+    FilterCase(
+        "$in", {"a": {"$in": [1, "x", None]}}, _as_metadata(1, 1.0, "x", None), (*_as_metadata(2, True, "X", []), {})
+    ),
     FilterCase(
         "$in on a list",
         {"a": {"$in": ["x", "y"]}},
-        _held(["z", "y"], ["x"]),
-        _held(["z"], [], [["x"]], {"x": 1}),
+        _as_metadata(["z", "y"], ["x"]),
+        _as_metadata(["z"], [], [["x"]], {"x": 1}),
     ),
-    FilterCase("$in does not take a list whole", {"a": {"$in": [[1, 2]]}}, _held([[1, 2]]), _held([1, 2], [1])),
-    FilterCase("$in true", {"a": {"$in": [True]}}, _held(True, [0, True]), _held(1, [1], "true", False)),
+    FilterCase(
+        "$in does not take a list whole", {"a": {"$in": [[1, 2]]}}, _as_metadata([[1, 2]]), _as_metadata([1, 2], [1])
+    ),
+    FilterCase("$in true", {"a": {"$in": [True]}}, _as_metadata(True, [0, True]), _as_metadata(1, [1], "true", False)),
     FilterCase(
         "$in of many",
         {"a": {"$in": [*range(50), "x"]}},
-        _held(49, 0.0, "x", [99, 7]),
-        _held(50, True, "7", [99]),
+        _as_metadata(49, 0.0, "x", [99, 7]),
+        _as_metadata(50, True, "7", [99]),
     ),
-    FilterCase("$in of nothing", {"a": {"$in": []}}, (), _ANY, one_sided="nothing is in an empty list"),
-    FilterCase("$nin", {"a": {"$nin": [1, "x"]}}, (*_held(2, True, ["z"], None, []), {}), _held(1, "x", ["z", "x"])),
-    FilterCase("$nin of nothing", {"a": {"$nin": []}}, _ANY, (), one_sided="everything is outside an empty list"),
-    FilterCase("$gt", {"a": {"$gt": 1}}, _held(1.5, 2, _BIG), (*_held(1, 0, "2", True, None, [2]), {})),
-    FilterCase("$gte", {"a": {"$gte": 1}}, _held(1, 1.0, 2), (*_held(0.9, True, "1"), {})),
-    FilterCase("$lt", {"a": {"$lt": 1}}, _held(0, -1, 0.9, -_BIG - 1), (*_held(1, False, "0", None, []), {})),
-    FilterCase("$lte", {"a": {"$lte": 1}}, _held(1, 0), (*_held(1.1, True, None), {})),
-    FilterCase("$gt beyond 64 bits", {"a": {"$gt": _BIG}}, _held(_BIG + 1, 1e30), _held(_BIG, float(_BIG), 1)),
+    FilterCase("$in of nothing", {"a": {"$in": []}}, (), _ANY_METADATA, one_sided="nothing is in an empty list"),
+    FilterCase(
+        "$nin",
+        {"a": {"$nin": [1, "x"]}},
+        (*_as_metadata(2, True, ["z"], None, []), {}),
+        _as_metadata(1, "x", ["z", "x"]),
+    ),
+    FilterCase(
+        "$nin of nothing", {"a": {"$nin": []}}, _ANY_METADATA, (), one_sided="everything is outside an empty list"
+    ),
+    FilterCase(
+        "$gt", {"a": {"$gt": 1}}, _as_metadata(1.5, 2, _BEYOND_INT64), (*_as_metadata(1, 0, "2", True, None, [2]), {})
+    ),
+    FilterCase("$gte", {"a": {"$gte": 1}}, _as_metadata(1, 1.0, 2), (*_as_metadata(0.9, True, "1"), {})),
+    FilterCase(
+        "$lt",
+        {"a": {"$lt": 1}},
+        _as_metadata(0, -1, 0.9, -_BEYOND_INT64 - 1),
+        (*_as_metadata(1, False, "0", None, []), {}),
+    ),
+    FilterCase("$lte", {"a": {"$lte": 1}}, _as_metadata(1, 0), (*_as_metadata(1.1, True, None), {})),
+    FilterCase(
+        "$gt beyond 64 bits",
+        {"a": {"$gt": _BEYOND_INT64}},
+        _as_metadata(_BEYOND_INT64 + 1, 1e30),
+        _as_metadata(_BEYOND_INT64, float(_BEYOND_INT64), 1),
+    ),
     FilterCase(
         "$gt on texts",
         {"a": {"$gt": "b"}},
-        _held("ba", "c", "é", "\U0001f600"),
-        _held("b", "B", "", 99, ["c"]),
+        _as_metadata("ba", "c", "é", "\U0001f600"),
+        _as_metadata("b", "B", "", 99, ["c"]),
     ),
     FilterCase(
         "$lt by code point",
         {"a": {"$lt": "\U0001f600"}},
-        _held("\uffff", "z"),
-        _held("\U0001f601", "\U0001f600"),
+        _as_metadata("\uffff", "z"),
+        _as_metadata("\U0001f601", "\U0001f600"),
     ),
-    FilterCase("a range", {"a": {"$gte": 1, "$lt": 3}}, _held(1, 2.9), _held(3, 0)),
-    FilterCase("$exists", {"a": {"$exists": True}}, _held(0, "", False, [], {}), (*_held(None), {}, {"b": 1})),
-    FilterCase("$exists not", {"a": {"$exists": False}}, (*_held(None), {}, {"b": 1}), _held(0, "", False, [])),
+    FilterCase("a range", {"a": {"$gte": 1, "$lt": 3}}, _as_metadata(1, 2.9), _as_metadata(3, 0)),
+    FilterCase(
+        "$exists", {"a": {"$exists": True}}, _as_metadata(0, "", False, [], {}), (*_as_metadata(None), {}, {"b": 1})
+    ),
+    FilterCase(
+        "$exists not", {"a": {"$exists": False}}, (*_as_metadata(None), {}, {"b": 1}), _as_metadata(0, "", False, [])
+    ),
     FilterCase(
         "$contains in a list",
         {"a": {"$contains": 1}},
-        _held([2, 1.0], [1]),
-        _held([True], ["1"], [[1]], 1, [], {"1": 1}),
+        _as_metadata([2, 1.0], [1]),
+        _as_metadata([True], ["1"], [[1]], 1, [], {"1": 1}),
     ),
     FilterCase(
         "$contains in a text",
         {"a": {"$contains": "b"}},
-        _held("abc", "b", ["b"]),
-        (*_held("B", "", ["abc"]), {}),
+        _as_metadata("abc", "b", ["b"]),
+        (*_as_metadata("B", "", ["abc"]), {}),
     ),
-    FilterCase("$contains nothing", {"a": {"$contains": ""}}, _held("", "x", [""]), (*_held([], 1, None, ["x"]), {})),
-    FilterCase("$contains past a NUL", {"a": {"$contains": "y"}}, _held("x\0y"), _held("x\0")),
-    FilterCase("$contains a pattern", {"a": {"$contains": "%_*"}}, _held("a%_*b"), _held("abc", "%*")),
-    FilterCase("$contains a list", {"a": {"$contains": [1]}}, _held([[1.0], 2]), _held([1], [[True]], [[1, 1]])),
-    FilterCase("$contains null", {"a": {"$contains": None}}, _held([None]), (*_held(None, [], "null"), {})),
+    FilterCase(
+        "$contains nothing",
+        {"a": {"$contains": ""}},
+        _as_metadata("", "x", [""]),
+        (*_as_metadata([], 1, None, ["x"]), {}),
+    ),
+    FilterCase("$contains past a NUL", {"a": {"$contains": "y"}}, _as_metadata("x\0y"), _as_metadata("x\0")),
+    FilterCase("$contains a pattern", {"a": {"$contains": "%_*"}}, _as_metadata("a%_*b"), _as_metadata("abc", "%*")),
+    FilterCase(
+        "$contains a list", {"a": {"$contains": [1]}}, _as_metadata([[1.0], 2]), _as_metadata([1], [[True]], [[1, 1]])
+    ),
+    FilterCase(
+        "$contains null", {"a": {"$contains": None}}, _as_metadata([None]), (*_as_metadata(None, [], "null"), {})
+    ),
     FilterCase("$and", {"$and": [{"a": 1}, {"b": 2}]}, ({"a": 1, "b": 2},), ({"a": 1}, {"b": 2}, {})),
-    FilterCase("$and of nothing", {"$and": []}, _ANY, (), one_sided="no condition, so everything"),
+    FilterCase("$and of nothing", {"$and": []}, _ANY_METADATA, (), one_sided="no condition, so everything"),
     FilterCase("$or", {"$or": [{"a": 1}, {"b": 2}]}, ({"a": 1}, {"b": 2}), ({"a": 2, "b": 1}, {})),
-    FilterCase("$or of nothing", {"$or": []}, (), _ANY, one_sided="none of no conditions holds"),
-    FilterCase("$not", {"$not": {"a": {"$gt": 1}}}, (*_held(1, "x", None), {}), _held(2)),
-    FilterCase("$not below a field", {"a": {"$not": {"$gte": 1, "$lt": 3}}}, (*_held(0, 3, "x"), {}), _held(1, 2)),
+    FilterCase("$or of nothing", {"$or": []}, (), _ANY_METADATA, one_sided="none of no conditions holds"),
+    FilterCase("$not", {"$not": {"a": {"$gt": 1}}}, (*_as_metadata(1, "x", None), {}), _as_metadata(2)),
+    FilterCase(
+        "$not below a field", {"a": {"$not": {"$gte": 1, "$lt": 3}}}, (*_as_metadata(0, 3, "x"), {}), _as_metadata(1, 2)
+    ),
     FilterCase("$or beside a field", {"b": 1, "$or": [{"a": 1}, {"a": 2}]}, ({"a": 2, "b": 1},), ({"a": 2}, {"b": 1})),
     FilterCase(
         "nested",
@@ -174,7 +233,7 @@ BAD_FILTERS: tuple[tuple[str, Any], ...] = (
 )
 
 
-def stored(case: FilterCase) -> list[Entry]:
+def case_entries(case: FilterCase) -> list[Entry]:
     """Return the metadata of a case as entries: "yes0"… match, "no0"… do not."""
     pairs = [("yes", data) for data in case.matching] + [("no", data) for data in case.others]
     return [Entry(f"{side}{i:02}", [1, i, 0], "zorb", metadata=data) for i, (side, data) in enumerate(pairs)]  # type: ignore[arg-type]
@@ -188,16 +247,16 @@ class FilterContract(StoreContract):
         store = self.open(fields=fields)
         wrong = {}
         for case in FILTER_CASES:
-            store.upsert(stored(case), namespace=case.name)
+            store.upsert(case_entries(case), namespace=case.name)
             where, namespace, many = case.where, case.name, 99
-            expected = [kept.id for kept in stored(case) if kept.id.startswith("yes")]
+            expected = [kept.id for kept in case_entries(case) if kept.id.startswith("yes")]
             answers = {
-                "scan": ids_of(store.scan(where=where, namespace=namespace)),
-                "search": sorted(ids_of(store.search([1, 0, 0], many, where=where, namespace=namespace))),
+                "scan": result_ids(store.scan(where=where, namespace=namespace)),
+                "search": sorted(result_ids(store.search([1, 0, 0], many, where=where, namespace=namespace))),
                 "search_many": sorted(
-                    ids_of(store.search_many([[1, 0, 0]], many, where=where, namespace=namespace)[0])
+                    result_ids(store.search_many([[1, 0, 0]], many, where=where, namespace=namespace)[0])
                 ),
-                "search_text": sorted(ids_of(store.search_text("zorb", many, where=where, namespace=namespace))),
+                "search_text": sorted(result_ids(store.search_text("zorb", many, where=where, namespace=namespace))),
             }
             counted = store.count(where=where, namespace=namespace)
             found = {call: ids for call, ids in answers.items() if ids != sorted(expected)}
@@ -211,9 +270,9 @@ class FilterContract(StoreContract):
         for case in FILTER_CASES:
             if case.where in ({}, {"$and": []}):
                 continue
-            store.upsert(stored(case), namespace=case.name)
+            store.upsert(case_entries(case), namespace=case.name)
             deleted = store.delete(where=case.where, namespace=case.name)
-            left = ids_of(store.scan(namespace=case.name))
+            left = result_ids(store.scan(namespace=case.name))
             if deleted != len(case.matching) or any(name.startswith("yes") for name in left):
                 wrong[case.name] = (deleted, left)
         assert not wrong
@@ -221,7 +280,7 @@ class FilterContract(StoreContract):
     @pytest.mark.parametrize(("name", "where"), BAD_FILTERS, ids=[name for name, _ in BAD_FILTERS])
     def test_what_is_no_filter_is_refused_by_every_call(self, name: str, where: Any) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0], "zorb", kind="fact")])
+        store.upsert([make_entry("a", [1, 0, 0], "zorb", kind="fact")])
         calls: list[Callable[[], object]] = [
             lambda: store.search([1, 0, 0], where=where),
             lambda: store.search_many([[1, 0, 0]], where=where),
@@ -239,7 +298,7 @@ class FilterContract(StoreContract):
 
     def test_a_filter_is_taken_as_it_was_when_the_call_began(self) -> None:
         store = self.open()
-        store.upsert(entry(f"e{i:04}", x=i % 2) for i in range(1000))
+        store.upsert(make_entry(f"e{i:04}", x=i % 2) for i in range(1000))
         where = {"x": 1}
         scan = store.scan(where=where)
         next(scan)
@@ -248,7 +307,7 @@ class FilterContract(StoreContract):
 
     def test_a_filter_of_many_values_is_answered(self) -> None:
         store = self.open(fields=("n",))
-        store.upsert(entry(f"e{i}", [1, i, 0], n=i, m=i) for i in range(30))
+        store.upsert(make_entry(f"e{i}", [1, i, 0], n=i, m=i) for i in range(30))
         many = [*range(20, 5000), *(f"t{i}" for i in range(5000))]
         for name in ("n", "m"):
             assert store.count(where={name: {"$in": many}}) == 10
@@ -256,22 +315,22 @@ class FilterContract(StoreContract):
             assert store.count(where={"$or": [{name: i} for i in range(1000)]}) == 30
 
 
-class FieldsContract(StoreContract):
+class DeclaredFieldsContract(StoreContract):
     """Declared fields, of stores with the second protocol."""
 
     def test_fields_declared_later_filter_as_before(self) -> None:
         store = self.open_lifecycle()
         values = [1, 1.0, True, "x", None, [1, "x"], {"k": 1}]
-        store.upsert(entry(f"e{i}", [i, 1, 0], "zorb", a=value, b=i) for i, value in enumerate(values))
-        store.upsert([entry("without", [1, 1, 1], "zorb")])
+        store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb", a=value, b=i) for i, value in enumerate(values))
+        store.upsert([make_entry("without", [1, 1, 1], "zorb")])
         filters: list[dict[str, Any]] = [{"a": {"$eq": value}} for value in values]
         filters += [{"a": {"$exists": False}}, {"b": {"$gt": 3}}, {"a": {"$ne": 1}, "b": {"$lt": 5}}]
 
         def answers() -> list[Any]:
             return [
                 (
-                    scored(store.search([1, 2, 3], 99, where=where)),
-                    ids_of(store.search_text("zorb", where=where)),
+                    ids_and_scores(store.search([1, 2, 3], 99, where=where)),
+                    result_ids(store.search_text("zorb", where=where)),
                     store.count(where=where),
                 )
                 for where in filters
@@ -284,25 +343,25 @@ class FieldsContract(StoreContract):
             assert store.fields == fields
             assert answers() == before
         store.declare_fields(["b", "a"])
-        store.upsert([entry("late", [0, 1, 0], "zorb", a="x", b=99)])
+        store.upsert([make_entry("late", [0, 1, 0], "zorb", a="x", b=99)])
         store.patch({"e0": {"a": "x"}})
-        assert ids_of(store.search_text("zorb", where={"a": "x"})) == ["e0", "e3", "late"]
+        assert result_ids(store.search_text("zorb", where={"a": "x"})) == ["e0", "e3", "late"]
         assert store.verify() == []
 
     def test_fields_are_declared_in_transactions_and_lastingly(self) -> None:
         store = self.open_lifecycle()
-        store.upsert([entry("a", [1, 0, 0], n=1), entry("b", [1, 0, 0], n=2)])
+        store.upsert([make_entry("a", [1, 0, 0], n=1), make_entry("b", [1, 0, 0], n=2)])
         store.declare_fields(("n",))
-        with abandoned(store):
+        with abandoned_transaction(store):
             store.declare_fields(("other",))
             assert store.fields == ("other",)
-            assert ids_of(store.search([1, 0, 0], where={"n": 2})) == ["b"]
+            assert result_ids(store.search([1, 0, 0], where={"n": 2})) == ["b"]
         assert store.fields == ("n",)
-        assert ids_of(store.search([1, 0, 0], where={"n": 2})) == ["b"]
+        assert result_ids(store.search([1, 0, 0], where={"n": 2})) == ["b"]
         bad: list[Any] = ["n", None, 7, [1], ["n", "n"], ["\ud800"]]
         for fields in bad:
             with pytest.raises(ArgumentError):
                 store.declare_fields(fields)
-        again = lifecycle(self.reopened(store))
+        again = as_lifecycle(self.reopened(store))
         assert again.fields == ("n",)
-        assert ids_of(again.search([1, 0, 0], where={"n": 2})) == ["b"]
+        assert result_ids(again.search([1, 0, 0], where={"n": 2})) == ["b"]

@@ -22,32 +22,43 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.distance import as_vector
 from vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
-from vectorstore.filters import All, matches, parse
-from vectorstore.types import Entry, Filling, Filter, Match, Metadata, Metric, Progress, Space, Vector, VectorLike
+from vectorstore.filters import And, filter_tree, matches_filter
+from vectorstore.types import (
+    Entry,
+    Filter,
+    Match,
+    Metadata,
+    Metric,
+    ProgressCallback,
+    Space,
+    SpaceMigration,
+    Vector,
+    VectorLike,
+)
 from vectorstore.validation import (
-    batches,
-    check_begun,
-    check_complete,
     check_entry,
     check_expect,
-    check_filling,
-    check_given,
     check_ids,
     check_k,
     check_metadata,
+    check_migration_complete,
+    check_migration_running,
+    check_migration_start,
+    check_migration_vectors,
     check_min_score,
     check_name,
     check_namespace,
     check_space,
     check_text,
-    last_of_each,
+    drop_overwritten,
+    entry_batches,
 )
 
 K1, B = 0.9, 0.4
 
 
 @dataclass(slots=True)
-class _Namespace:
+class _ModelNamespace:
     entries: dict[str, Entry] = field(default_factory=dict)
     writes: int = 0
     given: dict[str, Vector | str] = field(default_factory=dict)  # in a second space: see ``SpacesModel``
@@ -62,7 +73,7 @@ class ModelStore:
         self.space = space
         self.fields = tuple(fields)  # nothing is kept per field here; every filter is its reference meaning
         self._analyzer = analyzer or Analyzer()
-        self._spaces: dict[str, _Namespace] = {}
+        self._spaces: dict[str, _ModelNamespace] = {}
         self._closed = False
 
     def upsert(
@@ -71,15 +82,15 @@ class ModelStore:
         *,
         namespace: str = "",
         expect: Mapping[str, int] | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> int:
         """As ``VectorStore.upsert``."""
         name, pending = self._name(namespace), dict(check_expect(expect))
         total = 0
-        for start, batch in batches(entries):
+        for start, batch in entry_batches(entries):
             checked = [check_entry(one, f"entries[{start + i}]", self.space) for i, one in enumerate(batch)]
             self._expect(name, pending)
-            for one in last_of_each(checked):
+            for one in drop_overwritten(checked):
                 pending.pop(one.id, None)
                 data = json.loads(one.metadata)
                 self._write(name, Entry(one.id, one.vector, one.text, one.context, data, 0, one.no_vector))
@@ -130,11 +141,15 @@ class ModelStore:
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
-        name, node, named = self._name(namespace), parse(where), check_ids(ids)
-        if not named and node == All():
+        name, node, named = self._name(namespace), filter_tree(where), check_ids(ids)
+        if not named and node == And():
             raise ArgumentError("ids", named, "ids, or a filter that is not empty, are needed")
         held = self._held(name)
-        gone = [one for one in dict.fromkeys(named or list(held)) if one in held and matches(node, held[one].metadata)]
+        gone = [
+            one
+            for one in dict.fromkeys(named or list(held))
+            if one in held and matches_filter(node, held[one].metadata)
+        ]
         for one in gone:
             del held[one]
             self._spaces[name].given.pop(one, None)
@@ -144,7 +159,7 @@ class ModelStore:
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
         held = self._held(self._name(namespace))
-        return [_copied(held[one]) if one in held else None for one in check_ids(ids)]
+        return [_copy_entry(held[one]) if one in held else None for one in check_ids(ids)]
 
     def search(
         self,
@@ -156,14 +171,14 @@ class ModelStore:
         namespace: str = "",
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        held, node = self._held(self._name(namespace)), parse(where)
+        held, node = self._held(self._name(namespace)), filter_tree(where)
         query, least = self._vector(vector, "vector"), check_min_score(min_score)
         scores = {
             one.id: self._score(one.vector, query)
             for one in held.values()
-            if one.vector is not None and matches(node, one.metadata)
+            if one.vector is not None and matches_filter(node, one.metadata)
         }
-        return _best(held, {one: score for one, score in scores.items() if least is None or score >= least}, k)
+        return _best_matches(held, {one: score for one, score in scores.items() if least is None or score >= least}, k)
 
     def search_many(
         self,
@@ -175,7 +190,7 @@ class ModelStore:
         namespace: str = "",
     ) -> list[list[Match]]:
         """As ``VectorStore.search_many``."""
-        self._name(namespace), parse(where), check_k(k), check_min_score(min_score)
+        self._name(namespace), filter_tree(where), check_k(k), check_min_score(min_score)
         if self.space is None:
             raise ArgumentError("vectors", vectors, "the store has no space yet")
         if isinstance(vectors, np.ndarray) and vectors.ndim != 2:
@@ -186,7 +201,7 @@ class ModelStore:
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
-        held, node = self._held(self._name(namespace)), parse(where)
+        held, node = self._held(self._name(namespace)), filter_tree(where)
         asked = sorted(set(self._analyzer.terms(check_text(query, "query"))))
         counts = {one.id: Counter(self._terms(one)) for one in held.values()}
         mean = sum(count.total() for count in counts.values()) / max(len(counts), 1)
@@ -195,16 +210,16 @@ class ModelStore:
             df = sum(term in count for count in counts.values())
             idf = math.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
             for name, count in counts.items():
-                if term in count and matches(node, held[name].metadata):
+                if term in count and matches_filter(node, held[name].metadata):
                     tf = count[term]
                     share = tf * (K1 + 1) / (tf + K1 * (1 - B + B * count.total() / mean))
                     scores[name] = scores.get(name, 0.0) + idf * share
-        return _best(held, scores, k)
+        return _best_matches(held, scores, k)
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
-        held, node = self._held(self._name(namespace)), parse(where)
-        return sum(matches(node, one.metadata) for one in held.values())
+        held, node = self._held(self._name(namespace)), filter_tree(where)
+        return sum(matches_filter(node, one.metadata) for one in held.values())
 
     def scan(
         self,
@@ -215,10 +230,16 @@ class ModelStore:
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``; here it is a snapshot."""
-        held, node = self._held(self._name(namespace)), parse(where)
+        held, node = self._held(self._name(namespace)), filter_tree(where)
         first = None if after is None else check_name(after, "after", empty=True)
         found = [held[one] for one in sorted(held) if first is None or one > first]
-        return iter([_copied(one) for one in found if matches(node, one.metadata) and _is(one, embedded)])
+        return iter(
+            [
+                _copy_entry(one)
+                for one in found
+                if matches_filter(node, one.metadata) and _in_embedding_state(one, embedded)
+            ]
+        )
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
@@ -233,7 +254,7 @@ class ModelStore:
     def transaction(self) -> Iterator[None]:
         """What is written inside stays only if the block ends well."""
         before = {
-            name: _Namespace(dict(space.entries), space.writes, dict(space.given))
+            name: _ModelNamespace(dict(space.entries), space.writes, dict(space.given))
             for name, space in self._spaces.items()
         }
         try:
@@ -251,7 +272,7 @@ class ModelStore:
         return self._spaces[name].entries if name in self._spaces else {}
 
     def _write(self, name: str, entry: Entry, *, revision: int | None = None) -> None:
-        space = self._spaces.setdefault(name, _Namespace())
+        space = self._spaces.setdefault(name, _ModelNamespace())
         space.writes += 1
         space.entries[entry.id] = replace(entry, revision=space.writes if revision is None else revision)
 
@@ -283,18 +304,18 @@ class ModelStore:
         return max(-1.0, min(1.0, dot / norms))
 
 
-def _best(held: Mapping[str, Entry], scores: Mapping[str, float], k: int) -> list[Match]:
+def _best_matches(held: Mapping[str, Entry], scores: Mapping[str, float], k: int) -> list[Match]:
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: check_k(k)]
-    return [Match(_copied(held[one]), score) for one, score in ranked]
+    return [Match(_copy_entry(held[one]), score) for one, score in ranked]
 
 
-def _is(entry: Entry, embedded: bool | None) -> bool:
+def _in_embedding_state(entry: Entry, embedded: bool | None) -> bool:
     if embedded is None:
         return True
     return entry.vector is not None if embedded else entry.vector is None and entry.no_vector is None
 
 
-def _copied(entry: Entry) -> Entry:
+def _copy_entry(entry: Entry) -> Entry:
     vector = None if entry.vector is None else entry.vector.copy()
     return replace(entry, vector=vector, metadata=json.loads(json.dumps(entry.metadata)))
 
@@ -306,21 +327,21 @@ class SpacesModel(ModelStore):
 
     def begin_space(self, space: Space) -> None:
         """As ``LifecycleStore.begin_space``."""
-        check_begun(check_space(space), self.space, self.next_space)
+        check_migration_start(check_space(space), self.space, self.next_space)
         self.next_space = space
 
-    def filling(self) -> Filling | None:
+    def filling(self) -> SpaceMigration | None:
         """As ``LifecycleStore.filling``."""
         if self.next_space is None:
             return None
         pending = {name: len(list(self.unfilled(namespace=name))) for name in self._spaces}
         given = [one for space in self._spaces.values() for one in space.given.values()]
         filled = sum(not isinstance(one, str) for one in given)
-        return Filling(self.next_space, filled, {name: count for name, count in pending.items() if count})
+        return SpaceMigration(self.next_space, filled, {name: count for name, count in pending.items() if count})
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
         """As ``LifecycleStore.unfilled``; here it is a snapshot."""
-        check_filling(self.next_space)
+        check_migration_running(self.next_space)
         given = self._spaces[namespace].given if namespace in self._spaces else {}
         scan = self.scan(namespace=namespace, after=after)
         return iter([entry for entry in scan if entry.id not in given and entry.no_vector is None])
@@ -336,8 +357,8 @@ class SpacesModel(ModelStore):
     ) -> int:
         """As ``LifecycleStore.fill_space``."""
         name, expected = self._name(namespace), check_expect(expect)
-        given = check_given(vectors, no_vector, check_space(space))
-        check_filling(self.next_space, space)
+        given = check_migration_vectors(vectors, no_vector, check_space(space))
+        check_migration_running(self.next_space, space)
         self._expect(name, expected)
         there = {one: value for one, value in given.items() if one in self._held(name)}
         if there:
@@ -346,8 +367,8 @@ class SpacesModel(ModelStore):
 
     def commit_space(self, space: Space) -> None:
         """As ``LifecycleStore.commit_space``."""
-        check_filling(self.next_space, check_space(space))
-        check_complete(self.filling())
+        check_migration_running(self.next_space, check_space(space))
+        check_migration_complete(self.filling())
         for held in self._spaces.values():
             held.writes += 1
             for name, entry in held.entries.items():

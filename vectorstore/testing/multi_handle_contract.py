@@ -11,27 +11,27 @@ import pytest
 from vectorstore.errors import RevisionConflict, SpaceChanged, SpaceMismatch, SpaceNotReady, StoreClosed
 from vectorstore.protocol import LifecycleStore, VectorStore
 from vectorstore.testing.suite import (
-    COSINE,
-    LIKE,
-    NEXT,
+    COSINE_SPACE,
+    NEXT_SPACE,
+    RENAMED_SPACE,
     StoreContract,
-    entry,
-    everything,
-    fill_all,
-    filled,
-    ids_of,
-    lifecycle,
-    numbers,
-    one,
-    scored,
+    all_entries,
+    as_lifecycle,
+    begin_second_space,
+    fill_second_space,
+    get_entry,
+    ids_and_scores,
+    make_entry,
+    result_ids,
+    vector_numbers,
 )
-from vectorstore.types import Entry, Filling, Metric, Space
+from vectorstore.types import Entry, Metric, Space, SpaceMigration
 
 
-def every_call(store: VectorStore) -> dict[str, Callable[[], object]]:
+def data_calls(store: VectorStore) -> dict[str, Callable[[], object]]:
     """Return each method of the data part as a call with good arguments."""
     return {
-        "upsert": lambda: store.upsert([entry("a")]),
+        "upsert": lambda: store.upsert([make_entry("a")]),
         "patch": lambda: store.patch({"a": {}}),
         "put_vectors": lambda: store.put_vectors({"a": [1, 0, 0]}),
         "get": lambda: store.get(["a"]),
@@ -45,22 +45,22 @@ def every_call(store: VectorStore) -> dict[str, Callable[[], object]]:
     }
 
 
-class ClosingContract(StoreContract):
+class ReopenContract(StoreContract):
     """A closed store says so, an opened one is as it was left, and threads may share it."""
 
     def test_a_closed_store_answers_nothing(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0], "zorb")])
+        store.upsert([make_entry("a", [1, 0, 0], "zorb")])
         store.search([1, 0, 0])
         store.close()
         store.close()
-        for call in every_call(store).values():
+        for call in data_calls(store).values():
             with pytest.raises(StoreClosed):
                 call()
 
     def test_a_scan_ends_with_its_store(self) -> None:
         store = self.open()
-        store.upsert(entry(f"e{i:05}") for i in range(3000))
+        store.upsert(make_entry(f"e{i:05}") for i in range(3000))
         scan = store.scan()
         next(scan)
         store.close()
@@ -82,37 +82,37 @@ class ClosingContract(StoreContract):
             store.put_vectors({"e4": [0.1, 0.2, 0.3]}, namespace=name)
             store.delete(["e5", "e6"], namespace=name)
         names = store.namespaces()
-        before = everything(store, names)
-        vector = {name: scored(store.search([0.3, 1, 0.1], 99, namespace=name)) for name in names}
-        text = {name: scored(store.search_text("zorb quil vexa", 99, namespace=name)) for name in names}
+        before = all_entries(store, names)
+        vector = {name: ids_and_scores(store.search([0.3, 1, 0.1], 99, namespace=name)) for name in names}
+        text = {name: ids_and_scores(store.search_text("zorb quil vexa", 99, namespace=name)) for name in names}
         again = self.reopened(store)
         assert again.space == store.space
         assert again.namespaces() == names
-        assert everything(again, names) == before
-        assert {name: scored(again.search([0.3, 1, 0.1], 99, namespace=name)) for name in names} == vector
-        assert {name: scored(again.search_text("zorb quil vexa", 99, namespace=name)) for name in names} == text
+        assert all_entries(again, names) == before
+        assert {name: ids_and_scores(again.search([0.3, 1, 0.1], 99, namespace=name)) for name in names} == vector
+        assert {name: ids_and_scores(again.search_text("zorb quil vexa", 99, namespace=name)) for name in names} == text
         assert all(vector.values())
         assert all(text.values())
 
     def test_a_revision_is_not_used_again_after_opening_again(self) -> None:
         store = self.open()
-        store.upsert([entry("a"), entry("b")])
+        store.upsert([make_entry("a"), make_entry("b")])
         used = max(kept.revision for kept in store.scan())
         store.delete(["a", "b"])
         again = self.reopened(store)
-        again.upsert([entry("c")])
-        assert one(again, "c").revision > used
+        again.upsert([make_entry("c")])
+        assert get_entry(again, "c").revision > used
 
     def test_a_store_opened_again_goes_on(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0], "zorb"), entry("b", [0, 1, 0], "quil")])
+        store.upsert([make_entry("a", [1, 0, 0], "zorb"), make_entry("b", [0, 1, 0], "quil")])
         again = self.reopened(store)
-        again.upsert([entry("c", [1, 0, 0], "zorb vexa"), entry("a", [0, 0, 1], "vexa")])
-        assert ids_of(again.search([1, 0, 0], 1)) == ["c"]
-        assert ids_of(again.search_text("zorb")) == ["c"]
-        assert ids_of(again.search_text("vexa")) == ["a", "c"]
+        again.upsert([make_entry("c", [1, 0, 0], "zorb vexa"), make_entry("a", [0, 0, 1], "vexa")])
+        assert result_ids(again.search([1, 0, 0], 1)) == ["c"]
+        assert result_ids(again.search_text("zorb")) == ["c"]
+        assert result_ids(again.search_text("vexa")) == ["a", "c"]
         assert again.delete(["b"]) == 1
-        assert ids_of(again.scan()) == ["a", "c"]
+        assert result_ids(again.scan()) == ["a", "c"]
 
     def test_threads_share_a_store(self) -> None:
         store = self.open()
@@ -123,10 +123,10 @@ class ClosingContract(StoreContract):
             try:
                 start.wait(timeout=60)
                 for i in range(12):
-                    store.upsert([entry(f"{number}-{i}", [number, i, 1], "zorb", n=number)])
+                    store.upsert([make_entry(f"{number}-{i}", [number, i, 1], "zorb", n=number)])
                     assert len(store.search([1, 1, 1], 5, where={"n": number})) == min(i + 1, 5)
                     assert store.count(where={"n": number}) == i + 1
-                    assert f"{number}-{i}" in ids_of(store.search_text("zorb", 99))
+                    assert f"{number}-{i}" in result_ids(store.search_text("zorb", 99))
             except BaseException as failure:  # handed to the test's own thread
                 failures.append(failure)
 
@@ -140,78 +140,80 @@ class ClosingContract(StoreContract):
         assert sorted({kept.revision for kept in store.scan()}) == sorted(kept.revision for kept in store.scan())
 
 
-def answers(store: VectorStore) -> dict[str, object]:
+def store_answers(store: VectorStore) -> dict[str, object]:
     """Return what each road to the entries says."""
-    told: dict[str, object] = {"names": store.namespaces(), "entries": everything(store, ["", "other"])}
+    told: dict[str, object] = {"names": store.namespaces(), "entries": all_entries(store, ["", "other"])}
     for name in ("", "other"):
-        told[f"near {name}"] = scored(store.search([0.9, 0.2, 0.1], 99, namespace=name))
-        told[f"many {name}"] = [scored(found) for found in store.search_many([[0, 1, 1]] * 2, 5, namespace=name)]
-        told[f"text {name}"] = scored(store.search_text("zorb quil vexa", 99, namespace=name))
+        told[f"near {name}"] = ids_and_scores(store.search([0.9, 0.2, 0.1], 99, namespace=name))
+        told[f"many {name}"] = [
+            ids_and_scores(found) for found in store.search_many([[0, 1, 1]] * 2, 5, namespace=name)
+        ]
+        told[f"text {name}"] = ids_and_scores(store.search_text("zorb quil vexa", 99, namespace=name))
         for field in ("declared", "other"):
-            told[f"{field} {name}"] = ids_of(store.search([1, 0, 0], 99, where={field: 1}, namespace=name))
+            told[f"{field} {name}"] = result_ids(store.search([1, 0, 0], 99, where={field: 1}, namespace=name))
             told[f"count {field} {name}"] = store.count(where={field: 1}, namespace=name)
     return told
 
 
-def writes(store: VectorStore, n: int) -> list[Callable[[], object]]:
+def write_calls(store: VectorStore, n: int) -> list[Callable[[], object]]:
     """Return the *n*-th round of writes, each of which changes an answer."""
     return [
-        lambda: store.upsert([entry(f"new{n}", [n, 0, 1], "quil", declared=1, other=1)]),
-        lambda: store.upsert([entry("e1", [0, n, 1], "vexa " * n, declared=0, other=1)]),
+        lambda: store.upsert([make_entry(f"new{n}", [n, 0, 1], "quil", declared=1, other=1)]),
+        lambda: store.upsert([make_entry("e1", [0, n, 1], "vexa " * n, declared=0, other=1)]),
         lambda: store.patch({"e2": {"declared": n % 2, "other": 1}}),
         lambda: store.put_vectors({"e3": [1, n, n]}),
         lambda: store.delete([f"new{n}", f"e{n + 3}"]),
-        lambda: store.upsert([entry("x", [n, 1, 1], "zorb")], namespace="other"),
+        lambda: store.upsert([make_entry("x", [n, 1, 1], "zorb")], namespace="other"),
         lambda: store.delete(["x"], namespace="other"),
     ]
 
 
-class FollowingContract(StoreContract):
+class SharedWritesContract(StoreContract):
     """Objects that have the same store open, of stores that *share*."""
 
     def test_what_another_writes_is_seen_at_the_next_call(self) -> None:
         store = self.open(fields=("declared",))
-        store.upsert(entry(f"e{i}", [i, 1, 0], "zorb " * i, declared=i % 2, other=i % 2) for i in range(7))
+        store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb " * i, declared=i % 2, other=i % 2) for i in range(7))
         other = self.beside(store)
-        assert answers(other) == answers(store)
-        seen = [answers(store)]
+        assert store_answers(other) == store_answers(store)
+        seen = [store_answers(store)]
         for n, (writer, reader) in enumerate(((other, store), (store, other), (other, store)), start=1):
-            for write in writes(writer, n):
+            for write in write_calls(writer, n):
                 write()
-                assert answers(reader) == answers(writer)
-                assert answers(reader) != seen[-1]
+                assert store_answers(reader) == store_answers(writer)
+                assert store_answers(reader) != seen[-1]
                 found = [match.entry for match in reader.search([0.9, 0.2, 0.1], 99)]
                 assert found == reader.get([one.id for one in found])
-                seen.append(answers(reader))
+                seen.append(store_answers(reader))
 
     def test_what_another_deleted_and_wrote_again_is_not_mixed_up(self) -> None:
         store = self.open()
-        store.upsert(entry(f"e{i}", [i, 1, 0], "zorb") for i in range(5))
+        store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb") for i in range(5))
         other = self.beside(store)
-        assert answers(other) == answers(store)
+        assert store_answers(other) == store_answers(store)
         other.delete([f"e{i}" for i in range(5)])
-        other.upsert(entry(f"e{i}", [1, i, 0], "quil") for i in (4, 0, 2))
+        other.upsert(make_entry(f"e{i}", [1, i, 0], "quil") for i in (4, 0, 2))
         assert store.search_text("zorb") == []
-        assert ids_of(store.search([0, 1, 0], 9)) == ["e4", "e2", "e0"]
-        assert answers(store) == answers(other)
+        assert result_ids(store.search([0, 1, 0], 9)) == ["e4", "e2", "e0"]
+        assert store_answers(store) == store_answers(other)
 
     def test_a_revision_that_another_wrote_is_in_the_way(self) -> None:
         store = self.open()
-        store.upsert([entry("a", text="first")])
+        store.upsert([make_entry("a", text="first")])
         other = self.beside(store)
-        revision = one(store, "a").revision
-        other.upsert([entry("a", text="second")])
+        revision = get_entry(store, "a").revision
+        other.upsert([make_entry("a", text="second")])
         with pytest.raises(RevisionConflict) as caught:
-            store.upsert([entry("a", text="lost")], expect={"a": revision})
-        assert caught.value.actual == one(other, "a").revision
-        store.upsert([entry("b")])
-        other.upsert([entry("c")])
+            store.upsert([make_entry("a", text="lost")], expect={"a": revision})
+        assert caught.value.actual == get_entry(other, "a").revision
+        store.upsert([make_entry("b")])
+        other.upsert([make_entry("c")])
         revisions = [kept.revision for kept in store.scan()]
         assert len(set(revisions)) == 3
-        assert one(other, "c").revision == max(revisions)
+        assert get_entry(other, "c").revision == max(revisions)
 
 
-def calls_with_a_vector(store: LifecycleStore, vector: list[float]) -> dict[str, Callable[[], object]]:
+def vector_calls(store: LifecycleStore, vector: list[float]) -> dict[str, Callable[[], object]]:
     """Return each call that takes a vector of the space in use."""
 
     def viewed(method: str, *arguments: Any) -> object:
@@ -219,7 +221,7 @@ def calls_with_a_vector(store: LifecycleStore, vector: list[float]) -> dict[str,
             return getattr(view, method)(vector, *arguments)
 
     return {
-        "upsert": lambda: store.upsert([entry("new", text="lost"), entry("a", vector)]),
+        "upsert": lambda: store.upsert([make_entry("new", text="lost"), make_entry("a", vector)]),
         "put_vectors": lambda: store.put_vectors({"a": vector}),
         "search": lambda: store.search(vector),
         "search_many": lambda: store.search_many([vector]),
@@ -229,106 +231,106 @@ def calls_with_a_vector(store: LifecycleStore, vector: list[float]) -> dict[str,
     }
 
 
-def everything_of(store: LifecycleStore) -> list[Entry]:
+def entries_of_both_namespaces(store: LifecycleStore) -> list[Entry]:
     """Return all entries of both namespaces."""
     return [kept for name in ("", "other") for kept in store.scan(namespace=name)]
 
 
-class SharingContract(StoreContract):
+class SharedSpaceContract(StoreContract):
     """Objects that have the same store open, of stores with the second protocol that *share*."""
 
     def test_a_switch_by_another_is_noticed_by_who_gives_a_vector(self) -> None:
-        store = filled(self.open_lifecycle())
+        store = begin_second_space(self.open_lifecycle())
         other = self._beside(store)
         store.abort_space()
-        store.begin_space(LIKE)
-        assert ids_of(other.search([1, 0, 0], 1)) == ["a"]
-        assert other.filling() == Filling(LIKE, 0, {"": 3, "other": 1})
+        store.begin_space(RENAMED_SPACE)
+        assert result_ids(other.search([1, 0, 0], 1)) == ["a"]
+        assert other.filling() == SpaceMigration(RENAMED_SPACE, 0, {"": 3, "other": 1})
         for name in ("", "other"):
             vectors = {kept.id: [0, 0, i + 1] for i, kept in enumerate(store.unfilled(namespace=name))}
-            store.fill_space(LIKE, vectors, namespace=name)
-        store.commit_space(LIKE)
-        state = everything_of(store)
-        for call in calls_with_a_vector(other, [1, 0, 0]).values():
+            store.fill_space(RENAMED_SPACE, vectors, namespace=name)
+        store.commit_space(RENAMED_SPACE)
+        state = entries_of_both_namespaces(store)
+        for call in vector_calls(other, [1, 0, 0]).values():
             with pytest.raises(SpaceChanged) as caught:
                 call()
-            assert (caught.value.recorded, caught.value.given) == (LIKE, COSINE)
+            assert (caught.value.recorded, caught.value.given) == (RENAMED_SPACE, COSINE_SPACE)
             with pytest.raises(SpaceChanged), other.transaction():
                 call()
-        assert everything_of(store) == everything_of(other) == state
-        assert other.space == COSINE
+        assert entries_of_both_namespaces(store) == entries_of_both_namespaces(other) == state
+        assert other.space == COSINE_SPACE
 
     def test_the_recorded_space_is_that_of_the_last_switch_whoever_made_it(self) -> None:
-        store = filled(self.open_lifecycle())
+        store = begin_second_space(self.open_lifecycle())
         other = self._beside(store)
-        assert other.recorded_space() == other.space == COSINE
-        fill_all(store)
+        assert other.recorded_space() == other.space == COSINE_SPACE
+        fill_second_space(store)
         with store.transaction():
-            store.commit_space(NEXT)
-            assert store.recorded_space() == NEXT
-        assert (other.recorded_space(), other.space) == (NEXT, COSINE)
-        other.set_space(NEXT)
-        assert other.recorded_space() == other.space == NEXT
+            store.commit_space(NEXT_SPACE)
+            assert store.recorded_space() == NEXT_SPACE
+        assert (other.recorded_space(), other.space) == (NEXT_SPACE, COSINE_SPACE)
+        other.set_space(NEXT_SPACE)
+        assert other.recorded_space() == other.space == NEXT_SPACE
 
     def test_a_vector_of_the_new_dimension_says_that_the_space_changed_and_not_that_it_is_too_short(self) -> None:
-        store = filled(self.open_lifecycle())
+        store = begin_second_space(self.open_lifecycle())
         other = self._beside(store)
-        assert ids_of(other.search([1, 0, 0], 1)) == ["a"]
-        fill_all(store)
-        store.commit_space(NEXT)
-        state = everything_of(store)
-        for call in calls_with_a_vector(other, [1, 2]).values():
+        assert result_ids(other.search([1, 0, 0], 1)) == ["a"]
+        fill_second_space(store)
+        store.commit_space(NEXT_SPACE)
+        state = entries_of_both_namespaces(store)
+        for call in vector_calls(other, [1, 2]).values():
             with pytest.raises(SpaceChanged):
                 call()
-        assert everything_of(store) == state
+        assert entries_of_both_namespaces(store) == state
 
     def test_whoever_gives_no_vector_goes_on_after_a_switch_by_another(self) -> None:
-        store = filled(self.open_lifecycle())
+        store = begin_second_space(self.open_lifecycle())
         other = self._beside(store)
-        assert ids_of(other.search([1, 0, 0], 1)) == ["a"]
-        fill_all(store)
-        store.commit_space(NEXT)
-        assert ids_of(other.search_text("zorb")) == ["a"]
-        assert other.upsert([entry("c", text="zorb zorb")]) == 1
+        assert result_ids(other.search([1, 0, 0], 1)) == ["a"]
+        fill_second_space(store)
+        store.commit_space(NEXT_SPACE)
+        assert result_ids(other.search_text("zorb")) == ["a"]
+        assert other.upsert([make_entry("c", text="zorb zorb")]) == 1
         other.patch({"a": {"n": 5}})
         assert other.delete(["b"]) == 1
-        kept = one(other, "a")
-        assert (numbers(kept), dict(kept.metadata)) == ([1, 2], {"n": 5})
+        kept = get_entry(other, "a")
+        assert (vector_numbers(kept), dict(kept.metadata)) == ([1, 2], {"n": 5})
         with other.view([""]) as view:
             assert [name for name, _ in view.matching("zorb", 9)] == ["c", "a"]
-        other.begin_space(COSINE)
-        assert store.filling() == Filling(COSINE, 0, {"": 3, "other": 1})
-        assert ids_of(store.search([1, 2])) == ["a", "pending"]
+        other.begin_space(COSINE_SPACE)
+        assert store.filling() == SpaceMigration(COSINE_SPACE, 0, {"": 3, "other": 1})
+        assert result_ids(store.search([1, 2])) == ["a", "pending"]
         assert other.verify() == []
 
     def test_after_a_switch_by_another_one_goes_on_by_opening_again(self) -> None:
-        store = filled(self.open_lifecycle())
+        store = begin_second_space(self.open_lifecycle())
         other, third = self._beside(store), self._beside(store)
-        fill_all(store)
-        store.commit_space(NEXT)
+        fill_second_space(store)
+        store.commit_space(NEXT_SPACE)
         again = self._beside(store)
-        assert (again.space, ids_of(again.search([1, 2], 1))) == (NEXT, ["a"])
+        assert (again.space, result_ids(again.search([1, 2], 1))) == (NEXT_SPACE, ["a"])
         with pytest.raises(SpaceChanged):
             other.search([1, 0, 0])
-        other.set_space(NEXT)
-        assert (other.space, ids_of(other.search([1, 2], 1))) == (NEXT, ["a"])
+        other.set_space(NEXT_SPACE)
+        assert (other.space, result_ids(other.search([1, 2], 1))) == (NEXT_SPACE, ["a"])
         with pytest.raises(SpaceMismatch):
-            third.set_space(COSINE)
+            third.set_space(COSINE_SPACE)
         with pytest.raises(SpaceNotReady):
-            third.fill_space(NEXT, {"a": [1, 2]})
-        again.upsert([entry("c", [1, 2])])
-        assert ids_of(store.search([1, 2], 2)) == ids_of(other.search([1, 2], 2)) == ["a", "c"]
+            third.fill_space(NEXT_SPACE, {"a": [1, 2]})
+        again.upsert([make_entry("c", [1, 2])])
+        assert result_ids(store.search([1, 2], 2)) == result_ids(other.search([1, 2], 2)) == ["a", "c"]
 
     def test_a_filling_that_another_ended_is_not_mixed_with_its_own(self) -> None:
-        store = filled(self.open_lifecycle())
+        store = begin_second_space(self.open_lifecycle())
         other = self._beside(store)
-        other.fill_space(NEXT, {"a": [1, 2]})
+        other.fill_space(NEXT_SPACE, {"a": [1, 2]})
         store.abort_space()
         store.begin_space(Space("another", 2, Metric.L2))
         for call in (other.commit_space, lambda space: other.fill_space(space, {"b": [3, 4]})):
             with pytest.raises(SpaceNotReady):
-                call(NEXT)
-        assert other.filling() == Filling(Space("another", 2, Metric.L2), 0, {"": 3, "other": 1})
+                call(NEXT_SPACE)
+        assert other.filling() == SpaceMigration(Space("another", 2, Metric.L2), 0, {"": 3, "other": 1})
 
     def _beside(self, store: LifecycleStore) -> LifecycleStore:
-        return lifecycle(self.beside(store))
+        return as_lifecycle(self.beside(store))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vectorstore.errors import ArgumentError, RevisionConflict
-from vectorstore.testing.suite import StoreContract, entry, everything, ids_of, one, scored
+from vectorstore.testing.suite import StoreContract, all_entries, get_entry, ids_and_scores, make_entry, result_ids
 
 NASTY_NAMES = [
     "",
@@ -36,7 +36,7 @@ NASTY_NAMES = [
     "x" * 1024,
     "\U0001f600" * 1024,
 ]
-BAD_NAMES: list[Any] = ["a\0b", "x" * 1025, "\ud800", 7, b"a", ["a"], None]
+INVALID_NAMES: list[Any] = ["a\0b", "x" * 1025, "\ud800", 7, b"a", ["a"], None]
 
 
 class NamespaceContract(StoreContract):
@@ -45,11 +45,11 @@ class NamespaceContract(StoreContract):
     def test_names_are_compared_exactly(self) -> None:
         store = self.open()
         for i, name in enumerate(NASTY_NAMES):
-            store.upsert([entry("same", [1, i, 0], f"zorb word{i}", n=i), entry(f"own{i}")], namespace=name)
+            store.upsert([make_entry("same", [1, i, 0], f"zorb word{i}", n=i), make_entry(f"own{i}")], namespace=name)
         assert store.namespaces() == sorted(NASTY_NAMES)
         for i, name in enumerate(NASTY_NAMES):
-            assert one(store, "same", namespace=name).metadata == {"n": i}
-            assert ids_of(store.scan(namespace=name)) == [f"own{i}", "same"]
+            assert get_entry(store, "same", namespace=name).metadata == {"n": i}
+            assert result_ids(store.scan(namespace=name)) == [f"own{i}", "same"]
             assert [match.entry.metadata["n"] for match in store.search([1, 0, 0], 99, namespace=name)] == [i]
             assert [match.entry.metadata["n"] for match in store.search_text("zorb", 99, namespace=name)] == [i]
             assert store.count(namespace=name, where={"n": i}) == 1
@@ -58,35 +58,39 @@ class NamespaceContract(StoreContract):
     def test_a_change_in_one_leaves_the_others_as_they_were(self) -> None:
         store = self.open()
         for name in NASTY_NAMES:
-            store.upsert([entry("a", [1, 0, 0], "zorb", x=1), entry("b", text="quil", x=2)], namespace=name)
+            store.upsert([make_entry("a", [1, 0, 0], "zorb", x=1), make_entry("b", text="quil", x=2)], namespace=name)
         for name in NASTY_NAMES[::3]:
             others = [other for other in NASTY_NAMES if other != name]
-            before = everything(store, others)
-            store.upsert([entry("a", text="vexa"), entry("c")], namespace=name)
+            before = all_entries(store, others)
+            store.upsert([make_entry("a", text="vexa"), make_entry("c")], namespace=name)
             store.patch({"b": {"x": 3}}, namespace=name)
             store.put_vectors({"b": [0, 1, 0]}, namespace=name)
             assert store.delete(["a"], namespace=name) == 1
             assert store.delete(where={"x": {"$exists": True}}, namespace=name) == 1
             assert store.delete(["c"], namespace=name) == 1
-            assert everything(store, others) == before
+            assert all_entries(store, others) == before
             assert store.namespaces() == sorted(other for other in NASTY_NAMES if store.count(namespace=other))
             assert name not in store.namespaces()
 
     def test_text_statistics_are_of_one_namespace_alone(self) -> None:
         store = self.open()
-        store.upsert([entry("a", text="zorb quil"), entry("b", text="zorb"), entry("c", text="quil vexa")])
+        store.upsert(
+            [make_entry("a", text="zorb quil"), make_entry("b", text="zorb"), make_entry("c", text="quil vexa")]
+        )
         questions = ("zorb", "quil", "vexa", "zorb quil vexa")
-        before = [scored(store.search_text(question)) for question in questions]
+        before = [ids_and_scores(store.search_text(question)) for question in questions]
         for i in range(3):
-            store.upsert((entry(f"x{j}", text="zorb quil brin " * (i + 1)) for j in range(40)), namespace=f"other{i}")
+            store.upsert(
+                (make_entry(f"x{j}", text="zorb quil brin " * (i + 1)) for j in range(40)), namespace=f"other{i}"
+            )
             store.search_text("zorb", namespace=f"other{i}")
-        assert [scored(store.search_text(question)) for question in questions] == before
+        assert [ids_and_scores(store.search_text(question)) for question in questions] == before
         assert before[0]
         assert store.search_text("brin") == []
 
     def test_an_unknown_one_is_empty(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0], "zorb")])
+        store.upsert([make_entry("a", [1, 0, 0], "zorb")])
         away: dict[str, Any] = {"namespace": "nowhere"}
         assert store.get(["a"], **away) == [None]
         assert store.search([1, 0, 0], **away) == []
@@ -103,25 +107,25 @@ class NamespaceContract(StoreContract):
     def test_those_with_entries_are_listed_in_order(self) -> None:
         store = self.open()
         for name in ("b", "é", "a", "B", ""):
-            store.upsert([entry("x")], namespace=name)
+            store.upsert([make_entry("x")], namespace=name)
         assert store.namespaces() == ["", "B", "a", "b", "é"]
         store.delete(["x"], namespace="a")
         assert store.namespaces() == ["", "B", "b", "é"]
 
     def test_a_revision_is_expected_in_its_own(self) -> None:
         store = self.open()
-        store.upsert([entry("a")], namespace="one")
-        assert store.upsert([entry("a")], namespace="two", expect={"a": 0}) == 1
+        store.upsert([make_entry("a")], namespace="one")
+        assert store.upsert([make_entry("a")], namespace="two", expect={"a": 0}) == 1
         with pytest.raises(RevisionConflict) as caught:
-            store.upsert([entry("a")], namespace="one", expect={"a": 0})
+            store.upsert([make_entry("a")], namespace="one", expect={"a": 0})
         assert caught.value.namespace == "one"
 
-    @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: repr(name)[:20])
+    @pytest.mark.parametrize("name", INVALID_NAMES, ids=lambda name: repr(name)[:20])
     def test_what_is_no_name_is_refused_by_every_call(self, name: Any) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0])])
+        store.upsert([make_entry("a", [1, 0, 0])])
         calls: list[Callable[[], object]] = [
-            lambda: store.upsert([entry("a")], namespace=name),
+            lambda: store.upsert([make_entry("a")], namespace=name),
             lambda: store.patch({"a": {"x": 1}}, namespace=name),
             lambda: store.put_vectors({"a": [1, 0, 0]}, namespace=name),
             lambda: store.get(["a"], namespace=name),

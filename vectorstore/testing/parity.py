@@ -17,11 +17,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from vectorstore.errors import ArgumentError, VectorStoreError
 from vectorstore.protocol import VectorStore
-from vectorstore.types import Entry, Filling, Match, Space, VectorLike
+from vectorstore.types import Entry, Match, Space, SpaceMigration, VectorLike
 
-IDS = (*"abcdefghij", "é", "\U0001f600", "A", "aa")
-NAMESPACES = ("", "other")
-WORDS = (
+OPERATION_IDS = (*"abcdefghij", "é", "\U0001f600", "A", "aa")
+OPERATION_NAMESPACES = ("", "other")
+OPERATION_WORDS = (
     "zorb",
     "quil",
     "vexa",
@@ -35,7 +35,7 @@ WORDS = (
     "the",
     "3.52",
 )
-VALUES: tuple[Any, ...] = (
+METADATA_VALUES: tuple[Any, ...] = (
     0,
     1,
     1.0,
@@ -52,18 +52,18 @@ VALUES: tuple[Any, ...] = (
     ["y"],
     {"k": 1},
 )
-FIELDS = ("a", "b", "c.d")
+METADATA_FIELDS = ("a", "b", "c.d")
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class StoreOperation:
     """One call; *expect* holds offsets to the revisions that the entries have when it is made."""
 
     method: str
     arguments: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     expect: dict[str, int] | None = None
-    inside: tuple[Operation, ...] = ()
+    inside: tuple[StoreOperation, ...] = ()
 
     def __str__(self) -> str:
         given = [repr(argument) for argument in self.arguments]
@@ -73,7 +73,7 @@ class Operation:
         return f"{self.method}({', '.join(given)})"
 
 
-class Operations:
+class OperationGenerator:
     """Draws operations for stores of *space*; the same seed draws the same ones.
 
     *others*, which have its dimension, are filled beside it and switched to.
@@ -84,21 +84,21 @@ class Operations:
         self._space = space
         self._others = tuple(others)
 
-    def draw(self, count: int, *, transactions: bool = False, reopening: bool = False) -> list[Operation]:
+    def draw(self, count: int, *, transactions: bool = False, reopening: bool = False) -> list[StoreOperation]:
         """Return *count* operations, with blocks that commit or fail, and openings anew, if wanted."""
         return [self._one(transactions, reopening) for _ in range(count)]
 
-    def _one(self, transactions: bool, reopening: bool) -> Operation:
+    def _one(self, transactions: bool, reopening: bool) -> StoreOperation:
         if transactions and self._rng.random() < 0.06:
             fate = self._rng.choice(["commit", "abandon"])
-            return Operation(fate, inside=tuple(self._plain() for _ in range(self._rng.randint(1, 6))))
+            return StoreOperation(fate, inside=tuple(self._plain() for _ in range(self._rng.randint(1, 6))))
         if reopening and self._rng.random() < 0.02:
-            return Operation("reopen")
+            return StoreOperation("reopen")
         return self._plain()
 
-    def _plain(self) -> Operation:
-        writes: list[Callable[[], Operation]] = [self._upsert, self._upsert, self._patch, self._delete]
-        reads = [self._get, self._count, self._scan, self._search_text, lambda: Operation("namespaces")]
+    def _plain(self) -> StoreOperation:
+        writes: list[Callable[[], StoreOperation]] = [self._upsert, self._upsert, self._patch, self._delete]
+        reads = [self._get, self._count, self._scan, self._search_text, lambda: StoreOperation("namespaces")]
         if self._space is not None:
             writes.append(self._put_vectors)
             reads += [self._search, self._search, self._search_many]
@@ -106,59 +106,59 @@ class Operations:
             return self._second_space()
         return self._rng.choice(writes if self._rng.random() < 0.45 else reads)()
 
-    def _second_space(self) -> Operation:
+    def _second_space(self) -> StoreOperation:
         space, draw = self._rng.choice([self._space, *self._others]), self._rng.random()
         if draw < 0.25:
-            return Operation("begin_space", (space,))
+            return StoreOperation("begin_space", (space,))
         if draw < 0.45:
-            return Operation("fill_rest", (self._rng.choice(NAMESPACES),))
+            return StoreOperation("fill_rest", (self._rng.choice(OPERATION_NAMESPACES),))
         if draw < 0.65:
-            return Operation("commit_space", (space,))
+            return StoreOperation("commit_space", (space,))
         if draw < 0.7:
-            return Operation("abort_space")
+            return StoreOperation("abort_space")
         if draw < 0.85:
             reasons = {name: self._rng.choice(["no words", "no words", ""]) for name in self._ids()}
             given = {name: self._vector() for name in self._ids() if name not in reasons}
             options: dict[str, Any] = {"no_vector": reasons, **self._namespace()}
-            return Operation("fill_space", (space, given), options, self._expect())
-        return Operation("unfilled", (), {**self._namespace(), "after": self._rng.choice([None, *IDS])})
+            return StoreOperation("fill_space", (space, given), options, self._expect())
+        return StoreOperation("unfilled", (), {**self._namespace(), "after": self._rng.choice([None, *OPERATION_IDS])})
 
-    def _upsert(self) -> Operation:
+    def _upsert(self) -> StoreOperation:
         entries = tuple(self._entry() for _ in range(self._rng.randint(0, 6)))
-        return Operation("upsert", (entries,), self._namespace(), self._expect())
+        return StoreOperation("upsert", (entries,), self._namespace(), self._expect())
 
-    def _patch(self) -> Operation:
-        return Operation(
+    def _patch(self) -> StoreOperation:
+        return StoreOperation(
             "patch", ({name: self._metadata() for name in self._ids()},), self._namespace(), self._expect()
         )
 
-    def _put_vectors(self) -> Operation:
+    def _put_vectors(self) -> StoreOperation:
         vectors = {name: self._vector() for name in self._ids()}
-        return Operation("put_vectors", (vectors,), self._namespace(), self._expect())
+        return StoreOperation("put_vectors", (vectors,), self._namespace(), self._expect())
 
-    def _delete(self) -> Operation:
+    def _delete(self) -> StoreOperation:
         by_filter = {"where": self._where()} if self._rng.random() < 0.3 else {}
-        return Operation("delete", (self._ids(),), {**by_filter, **self._namespace()})
+        return StoreOperation("delete", (self._ids(),), {**by_filter, **self._namespace()})
 
-    def _get(self) -> Operation:
-        return Operation("get", (self._ids(),), self._namespace())
+    def _get(self) -> StoreOperation:
+        return StoreOperation("get", (self._ids(),), self._namespace())
 
-    def _count(self) -> Operation:
-        return Operation("count", (), self._asked())
+    def _count(self) -> StoreOperation:
+        return StoreOperation("count", (), self._asked())
 
-    def _scan(self) -> Operation:
-        chosen = {"after": self._rng.choice([None, *IDS]), "embedded": self._rng.choice([None, True, False])}
-        return Operation("scan", (), {**chosen, **self._asked()})
+    def _scan(self) -> StoreOperation:
+        chosen = {"after": self._rng.choice([None, *OPERATION_IDS]), "embedded": self._rng.choice([None, True, False])}
+        return StoreOperation("scan", (), {**chosen, **self._asked()})
 
-    def _search(self) -> Operation:
-        return Operation("search", (self._vector(), self._k()), {**self._least(), **self._asked()})
+    def _search(self) -> StoreOperation:
+        return StoreOperation("search", (self._vector(), self._k()), {**self._least(), **self._asked()})
 
-    def _search_many(self) -> Operation:
+    def _search_many(self) -> StoreOperation:
         vectors = [self._vector() for _ in range(self._rng.randint(0, 3))]
-        return Operation("search_many", (vectors, self._k()), {**self._least(), **self._asked()})
+        return StoreOperation("search_many", (vectors, self._k()), {**self._least(), **self._asked()})
 
-    def _search_text(self) -> Operation:
-        return Operation("search_text", (self._text(3), self._k()), self._asked())
+    def _search_text(self) -> StoreOperation:
+        return StoreOperation("search_text", (self._text(3), self._k()), self._asked())
 
     def _asked(self) -> dict[str, Any]:
         return {"where": self._where() if self._rng.random() < 0.5 else None, **self._namespace()}
@@ -168,7 +168,7 @@ class Operations:
         return {"min_score": self._rng.choice([None, None, 0.1234567, -0.7654321, -2.3456789])}
 
     def _namespace(self) -> dict[str, Any]:
-        return {"namespace": NAMESPACES[self._rng.random() < 0.2]}
+        return {"namespace": OPERATION_NAMESPACES[self._rng.random() < 0.2]}
 
     def _expect(self) -> dict[str, int] | None:
         if self._rng.random() < 0.75:
@@ -176,19 +176,19 @@ class Operations:
         return {name: int(self._rng.random() < 0.15) for name in self._ids()}
 
     def _ids(self) -> list[str]:
-        return self._rng.choices(IDS, k=self._rng.randint(0, 4))
+        return self._rng.choices(OPERATION_IDS, k=self._rng.randint(0, 4))
 
     def _k(self) -> int:
         return self._rng.choice([0, 1, 2, 3, 5, 10, 10, 100, -1])
 
     def _entry(self) -> Entry:
-        name = "" if self._rng.random() < 0.02 else self._rng.choice(IDS)
+        name = "" if self._rng.random() < 0.02 else self._rng.choice(OPERATION_IDS)
         vector = self._vector() if self._space is not None and self._rng.random() < 0.7 else None
         reason = "too long" if vector is None and self._rng.random() < 0.3 else None
         return Entry(name, vector, self._text(8), self._text(2), self._metadata(), 0, reason)
 
     def _text(self, longest: int) -> str:
-        words = self._rng.choices(WORDS, k=self._rng.randint(0, longest))
+        words = self._rng.choices(OPERATION_WORDS, k=self._rng.randint(0, longest))
         return self._rng.choice([" ", " ", ". ", "\n"]).join(words)
 
     def _vector(self) -> Any:
@@ -200,10 +200,10 @@ class Operations:
         return [float(self._rng.randint(-2, 2)) for _ in range(size - 1)] + [float(self._rng.randint(1, 2))]
 
     def _metadata(self) -> dict[str, Any]:
-        return {name: self._value() for name in FIELDS if self._rng.random() < 0.6}
+        return {name: self._value() for name in METADATA_FIELDS if self._rng.random() < 0.6}
 
     def _value(self) -> Any:
-        return self._rng.choice(VALUES)
+        return self._rng.choice(METADATA_VALUES)
 
     def _values(self) -> Sequence[Any]:
         return [self._value() for _ in range(self._rng.randint(0, 3))]
@@ -215,7 +215,7 @@ class Operations:
             return {self._rng.choice(["$and", "$or"]): inner}
         if depth and shape < 0.4:
             return {"$not": self._where(depth - 1)}
-        name = self._rng.choice(FIELDS)
+        name = self._rng.choice(METADATA_FIELDS)
         operator = self._rng.choice(["$eq", "$ne", "$in", "$nin", "$gt", "$lte", "$exists", "$contains", "$near"])
         wanted: Any = self._value()
         if operator in ("$in", "$nin"):
@@ -235,19 +235,19 @@ Stores = Mapping[str, VectorStore]
 class ParityError(AssertionError):
     """Two stores gave different answers; *operations* is the shortest run that was found to show it."""
 
-    def __init__(self, seed: int, operations: Sequence[Operation], what: str) -> None:
+    def __init__(self, seed: int, operations: Sequence[StoreOperation], what: str) -> None:
         self.seed = seed
         self.operations = tuple(operations)
         run = "\n".join(f"  {number}. {operation}" for number, operation in enumerate(operations, 1))
         super().__init__(f"seed {seed}: {what}\nafter these operations:\n{run}")
 
 
-class Abandoned(Exception):
+class BlockAbandoned(Exception):
     """Ends a block that shall never have been."""
 
 
 @runtime_checkable
-class Transacting(Protocol):
+class TransactionalStore(Protocol):
     """A store with transactions."""
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -256,10 +256,10 @@ class Transacting(Protocol):
 
 
 @runtime_checkable
-class Filled(Protocol):
+class MigratingStore(Protocol):
     """A store that fills a second space beside the one in use."""
 
-    def filling(self) -> Filling | None:
+    def filling(self) -> SpaceMigration | None:
         """As ``LifecycleStore.filling``."""
         ...
 
@@ -273,7 +273,7 @@ class Filled(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _ParityRules:
     tolerance: Mapping[str, float]
     reopen: Callable[[str, VectorStore], VectorStore] | None
 
@@ -297,8 +297,10 @@ def check_parity(
     draws blocks that commit or fail; *spaces*, which have the dimension of *space*, are filled beside it and
     switched to; *reopen* closes and opens the named store. *shrink*: how often to run again to shorten.
     """
-    operations = Operations(seed, space, spaces).draw(steps, transactions=transactions, reopening=reopen is not None)
-    rules = _Rules(tolerance or {}, reopen)
+    operations = OperationGenerator(seed, space, spaces).draw(
+        steps, transactions=transactions, reopening=reopen is not None
+    )
+    rules = _ParityRules(tolerance or {}, reopen)
     found = _first_difference(make, operations, rules)
     if found is None:
         return
@@ -315,12 +317,12 @@ def check_parity(
 
 
 def _first_difference(
-    make: Callable[[], Stores], operations: Sequence[Operation], rules: _Rules
+    make: Callable[[], Stores], operations: Sequence[StoreOperation], rules: _ParityRules
 ) -> tuple[int, str] | None:
     stores = dict(make())
     try:
         for step, operation in enumerate(operations):
-            if (what := _differing(stores, operation, rules)) is not None:
+            if (what := _difference_after(stores, operation, rules)) is not None:
                 return step, what
         return None
     finally:
@@ -328,29 +330,29 @@ def _first_difference(
             store.close()
 
 
-def _differing(stores: dict[str, VectorStore], operation: Operation, rules: _Rules) -> str | None:
+def _difference_after(stores: dict[str, VectorStore], operation: StoreOperation, rules: _ParityRules) -> str | None:
     if operation.method == "reopen":
         assert rules.reopen is not None
         for name, store in stores.items():
             stores[name] = rules.reopen(name, store)
-        return _compared({name: _whole(store) for name, store in stores.items()}, operation, rules)
-    return _compared({name: _answer(store, operation) for name, store in stores.items()}, operation, rules)
+        return _compare_answers({name: _whole_store(store) for name, store in stores.items()}, operation, rules)
+    return _compare_answers({name: _answer_of(store, operation) for name, store in stores.items()}, operation, rules)
 
 
-def _compared(answers: Mapping[str, Any], operation: Operation, rules: _Rules) -> str | None:
+def _compare_answers(answers: Mapping[str, Any], operation: StoreOperation, rules: _ParityRules) -> str | None:
     (first, expected), *others = answers.items()
     for name, answer in others:
-        if not _alike(expected, answer, rules.tolerance.get(name, 0.0)):
+        if not _answers_alike(expected, answer, rules.tolerance.get(name, 0.0)):
             return f"{operation.method}: {first} answered {expected!r}, {name} answered {answer!r}"
     return None
 
 
-def _answer(store: VectorStore, operation: Operation) -> Any:
+def _answer_of(store: VectorStore, operation: StoreOperation) -> Any:
     """What a call returned or raised, as plain values; of a block: of each call, and what was left."""
     if operation.method in ("commit", "abandon"):
-        return _block(store, operation)
+        return _run_block(store, operation)
     if operation.method == "fill_rest":
-        return _fill_rest(store, operation.arguments[0])
+        return _fill_pending(store, operation.arguments[0])
     options = dict(operation.options)
     if operation.expect is not None:
         held = store.get(list(operation.expect), namespace=options["namespace"])
@@ -360,29 +362,29 @@ def _answer(store: VectorStore, operation: Operation) -> Any:
             for (name, offset), revision in zip(operation.expect.items(), revisions, strict=True)
         }
     try:
-        return _plain(getattr(store, operation.method)(*operation.arguments, **options))
+        return _plain_answer(getattr(store, operation.method)(*operation.arguments, **options))
     except ArgumentError:  # which of two bad arguments is named first is free
         return ("raised", ArgumentError.__name__)
     except VectorStoreError as error:
         return ("raised", type(error).__name__)
 
 
-def _block(store: VectorStore, operation: Operation) -> Any:
-    assert isinstance(store, Transacting), "a run with transactions needs stores that have them"
+def _run_block(store: VectorStore, operation: StoreOperation) -> Any:
+    assert isinstance(store, TransactionalStore), "a run with transactions needs stores that have them"
     done: list[Any] = []
     try:
         with store.transaction():
-            done += [_answer(store, inner) for inner in operation.inside]
+            done += [_answer_of(store, inner) for inner in operation.inside]
             if operation.method == "abandon":
-                raise Abandoned
-    except Abandoned:
+                raise BlockAbandoned
+    except BlockAbandoned:
         done.append("abandoned")
-    return (*done, _whole(store))
+    return (*done, _whole_store(store))
 
 
-def _fill_rest(store: VectorStore, namespace: str) -> Any:
+def _fill_pending(store: VectorStore, namespace: str) -> Any:
     """Fill in what is pending in a namespace; the vector follows from the id."""
-    assert isinstance(store, Filled), "a run with several spaces needs stores that fill one beside another"
+    assert isinstance(store, MigratingStore), "a run with several spaces needs stores that fill one beside another"
     filling = store.filling()
     if filling is None:
         return None
@@ -396,13 +398,16 @@ def _fill_rest(store: VectorStore, namespace: str) -> Any:
     return (sorted(vectors), written, left.filled, sorted(left.pending.items()))
 
 
-def _whole(store: VectorStore) -> Any:
-    scans = [_plain(store.scan(namespace=name)) for name in NAMESPACES]
-    texts = [_plain(store.search_text("zorb quil 日本語", len(IDS), namespace=name)) for name in NAMESPACES]
-    return (_plain(store.namespaces()), scans, texts)
+def _whole_store(store: VectorStore) -> Any:
+    scans = [_plain_answer(store.scan(namespace=name)) for name in OPERATION_NAMESPACES]
+    texts = [
+        _plain_answer(store.search_text("zorb quil 日本語", len(OPERATION_IDS), namespace=name))
+        for name in OPERATION_NAMESPACES
+    ]
+    return (_plain_answer(store.namespaces()), scans, texts)
 
 
-def _plain(value: Any) -> Any:
+def _plain_answer(value: Any) -> Any:
     if isinstance(value, Entry):
         vector = None if value.vector is None else value.vector.tolist()
         return (
@@ -411,7 +416,7 @@ def _plain(value: Any) -> Any:
             vector,
             value.text,
             value.context,
-            _typed(value.metadata),
+            _typed_metadata(value.metadata),
             value.revision,
             value.no_vector,
         )
@@ -419,15 +424,15 @@ def _plain(value: Any) -> Any:
         return Match(value.entry, value.score)
     if value is None or isinstance(value, (int, str)):
         return value
-    return [_plain(inner) for inner in value]
+    return [_plain_answer(inner) for inner in value]
 
 
-def _typed(metadata: Mapping[str, Any]) -> str:
+def _typed_metadata(metadata: Mapping[str, Any]) -> str:
     """Metadata with 1, 1.0 and true told apart."""
     return repr(sorted(metadata.items()))
 
 
-def _alike(left: Any, right: Any, tolerance: float) -> bool:
+def _answers_alike(left: Any, right: Any, tolerance: float) -> bool:
     if type(left) is not type(right):
         return False
     if not isinstance(left, (list, tuple)):
@@ -435,11 +440,11 @@ def _alike(left: Any, right: Any, tolerance: float) -> bool:
     if len(left) != len(right):
         return False
     if left and isinstance(left[0], Match) and isinstance(right[0], Match):
-        return _ranked_alike(left, right, tolerance)
-    return all(_alike(one, other, tolerance) for one, other in zip(left, right, strict=True))
+        return _rankings_alike(left, right, tolerance)
+    return all(_answers_alike(one, other, tolerance) for one, other in zip(left, right, strict=True))
 
 
-def _ranked_alike(left: Sequence[Match], right: Sequence[Match], tolerance: float) -> bool:
+def _rankings_alike(left: Sequence[Match], right: Sequence[Match], tolerance: float) -> bool:
     """Scores rank by rank, each entry with its own; one may replace another only at the last score."""
 
     def near(one: float, other: float) -> bool:
@@ -448,11 +453,12 @@ def _ranked_alike(left: Sequence[Match], right: Sequence[Match], tolerance: floa
     if not all(near(one.score, other.score) for one, other in zip(left, right, strict=True)):
         return False
     if tolerance == 0.0:
-        return [_plain(match.entry) for match in left] == [_plain(match.entry) for match in right]
+        return [_plain_answer(match.entry) for match in left] == [_plain_answer(match.entry) for match in right]
     ours, theirs = ({match.entry.id: match for match in found} for found in (left, right))
     shared = ours.keys() & theirs.keys()
     same = all(
-        near(ours[name].score, theirs[name].score) and _plain(ours[name].entry) == _plain(theirs[name].entry)
+        near(ours[name].score, theirs[name].score)
+        and _plain_answer(ours[name].entry) == _plain_answer(theirs[name].entry)
         for name in shared
     )
     replaced = [found[name].score for found in (ours, theirs) for name in found.keys() - shared]

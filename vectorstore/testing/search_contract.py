@@ -11,17 +11,17 @@ import pytest
 
 from vectorstore.errors import ArgumentError, DimensionError
 from vectorstore.testing.suite import (
-    SPACES,
+    METRIC_SPACES,
     StoreContract,
-    bad_vectors,
-    entry,
-    ids_of,
-    scored,
-    worst_vectors,
+    ids_and_scores,
+    invalid_vectors,
+    make_entry,
+    result_ids,
+    vector_forms,
 )
 from vectorstore.types import Metric, Space
 
-every_metric = pytest.mark.parametrize("space", SPACES, ids=lambda space: str(space.metric))
+every_metric = pytest.mark.parametrize("space", METRIC_SPACES, ids=lambda space: str(space.metric))
 
 
 def plain_score(metric: Metric, left: list[float], right: list[float]) -> float:
@@ -47,12 +47,14 @@ class SearchContract(StoreContract):
     def test_scores_are_the_metric_s_and_the_best_come_first(self, space: Space) -> None:
         store = self.open(space)
         vectors = random_vectors(1, 60)
-        store.upsert(entry(f"e{i:02}", vector) for i, vector in enumerate(vectors))
+        store.upsert(make_entry(f"e{i:02}", vector) for i, vector in enumerate(vectors))
         for query in random_vectors(2, 5):
             found = store.search(query, 60)
             plain = {f"e{i:02}": plain_score(space.metric, vector, query) for i, vector in enumerate(vectors)}
-            assert sorted(ids_of(found)) == sorted(plain)
-            assert [match.score for match in found] == pytest.approx([plain[name] for name in ids_of(found)], abs=1e-6)
+            assert sorted(result_ids(found)) == sorted(plain)
+            assert [match.score for match in found] == pytest.approx(
+                [plain[name] for name in result_ids(found)], abs=1e-6
+            )
             assert [match.score for match in found] == sorted((match.score for match in found), reverse=True)
             assert all(type(match.score) is float for match in found)
 
@@ -60,26 +62,26 @@ class SearchContract(StoreContract):
     def test_many_equal_scores_are_ordered_by_id(self, metric: Metric) -> None:
         store = self.open(Space("toy", 3, metric))
         vectors = {f"e{i:03}": vector for i, vector in enumerate(random_vectors(3, 200, whole=True))}
-        store.upsert(entry(name, vectors[name]) for name in sorted(vectors, reverse=True))
+        store.upsert(make_entry(name, vectors[name]) for name in sorted(vectors, reverse=True))
         for query in random_vectors(4, 3, whole=True):
             plain = sorted((-plain_score(metric, vector, query), name) for name, vector in vectors.items())
             for k in (1, 7, 50, 200):
-                assert ids_of(store.search(query, k)) == [name for _, name in plain[:k]]
+                assert result_ids(store.search(query, k)) == [name for _, name in plain[:k]]
 
     @every_metric
     def test_equal_vectors_tie_by_id_in_order_of_code_points(self, space: Space) -> None:
         store = self.open(space)
         names = ["b", "a", "B", "é", "\U0001f600", "\uffff", "a1", "10", "9", "Z", "aa"]
-        store.upsert(entry(name, [0.1, 0.2, 0.3]) for name in names)
-        store.upsert([entry("far", [-1, -1, -1])])
+        store.upsert(make_entry(name, [0.1, 0.2, 0.3]) for name in names)
+        store.upsert([make_entry("far", [-1, -1, -1])])
         for k in range(1, len(names) + 1):
-            assert ids_of(store.search([0.3, 0.2, 0.1], k)) == sorted(names)[:k]
+            assert result_ids(store.search([0.3, 0.2, 0.1], k)) == sorted(names)[:k]
         assert len({match.score for match in store.search([0.3, 0.2, 0.1], len(names))}) == 1
 
     def test_a_cosine_never_leaves_its_range(self) -> None:
         store = self.open()
         vectors = random_vectors(5, 50)
-        store.upsert(entry(f"e{i}", vector) for i, vector in enumerate(vectors))
+        store.upsert(make_entry(f"e{i}", vector) for i, vector in enumerate(vectors))
         for vector in vectors:
             nearest = store.search(vector, 50)
             farthest = store.search([-x for x in vector], 50)
@@ -88,18 +90,18 @@ class SearchContract(StoreContract):
 
     def test_a_distance_is_never_positive(self) -> None:
         store = self.open(Space("toy", 3, Metric.L2))
-        store.upsert([entry("same", [1e3, 1e-3, 1]), entry("near", [1e3, 2e-3, 1])])
-        assert scored(store.search([1e3, 1e-3, 1]))[0] == ("same", 0.0)
+        store.upsert([make_entry("same", [1e3, 1e-3, 1]), make_entry("near", [1e3, 2e-3, 1])])
+        assert ids_and_scores(store.search([1e3, 1e-3, 1]))[0] == ("same", 0.0)
         assert store.search([1e3, 1e-3, 1])[1].score < 0
 
     @every_metric
     def test_an_entry_has_one_score_whatever_else_is_asked_or_stored(self, space: Space) -> None:
         store = self.open(space)
         vectors = random_vectors(6, 120)
-        store.upsert(entry(f"e{i:03}", vector, odd=i % 2) for i, vector in enumerate(vectors[:40]))
+        store.upsert(make_entry(f"e{i:03}", vector, odd=i % 2) for i, vector in enumerate(vectors[:40]))
         queries = random_vectors(7, 4)
-        first = [dict(scored(store.search(query, 40))) for query in queries]
-        store.upsert(entry(f"e{i:03}", vector, odd=i % 2) for i, vector in enumerate(vectors) if i >= 40)
+        first = [dict(ids_and_scores(store.search(query, 40))) for query in queries]
+        store.upsert(make_entry(f"e{i:03}", vector, odd=i % 2) for i, vector in enumerate(vectors) if i >= 40)
         store.delete([f"e{i:03}" for i in range(0, 20, 3)])
         many = store.search_many(queries, 120)
         for query, before, bulk in zip(queries, first, many, strict=True):
@@ -109,27 +111,27 @@ class SearchContract(StoreContract):
                 store.search(query, 99, where={"odd": 1}),
                 bulk,
             ]
-            for score_of in map(dict, map(scored, roads)):
+            for score_of in map(dict, map(ids_and_scores, roads)):
                 assert {n: s for n, s in score_of.items() if n in before} == {
                     n: s for n, s in before.items() if n in score_of
                 }
-            assert scored(bulk) == scored(roads[0])
+            assert ids_and_scores(bulk) == ids_and_scores(roads[0])
 
     @every_metric
     def test_a_selective_filter_still_fills_k(self, space: Space) -> None:
         store = self.open(space, fields=("declared",))
-        store.upsert(entry(f"near{i:03}", [1, 0, 0.001 * i], declared="x", other="x") for i in range(150))
-        store.upsert(entry(f"far{i}", [-1, 0, i], declared="y", other="y") for i in range(5))
+        store.upsert(make_entry(f"near{i:03}", [1, 0, 0.001 * i], declared="x", other="x") for i in range(150))
+        store.upsert(make_entry(f"far{i}", [-1, 0, i], declared="y", other="y") for i in range(5))
         for where in ({"declared": "y"}, {"other": "y"}):
             found = store.search([1, 0, 0], 3, where=where)
             assert len(found) == 3
-            assert ids_of(found) == ids_of(store.search([1, 0, 0], 155))[-5:][:3]
+            assert result_ids(found) == result_ids(store.search([1, 0, 0], 155))[-5:][:3]
             assert store.search_many([[1, 0, 0]] * 2, 3, where=where) == [found, found]
 
     @every_metric
     def test_a_score_equal_to_the_threshold_stays(self, space: Space) -> None:
         store = self.open(space)
-        store.upsert(entry(f"e{i}", vector) for i, vector in enumerate(random_vectors(8, 20)))
+        store.upsert(make_entry(f"e{i}", vector) for i, vector in enumerate(random_vectors(8, 20)))
         query = random_vectors(9, 1)[0]
         everything = store.search(query, 20)
         least = everything[9].score
@@ -142,16 +144,18 @@ class SearchContract(StoreContract):
 
     def test_the_filter_comes_before_the_threshold(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0], x=1), entry("b", [1, 1, 0], x=2), entry("c", [0, 1, 0], x=2)])
+        store.upsert(
+            [make_entry("a", [1, 0, 0], x=1), make_entry("b", [1, 1, 0], x=2), make_entry("c", [0, 1, 0], x=2)]
+        )
         for k in (1, 2):
-            assert ids_of(store.search([1, 0, 0], k, where={"x": 2}, min_score=0.5)) == ["b"]
-            assert ids_of(store.search_many([[1, 0, 0]], k, where={"x": 2}, min_score=0.5)[0]) == ["b"]
-            assert ids_of(store.search([1, 0, 0], k, where={"x": 3}, min_score=0.5)) == []
+            assert result_ids(store.search([1, 0, 0], k, where={"x": 2}, min_score=0.5)) == ["b"]
+            assert result_ids(store.search_many([[1, 0, 0]], k, where={"x": 2}, min_score=0.5)[0]) == ["b"]
+            assert result_ids(store.search([1, 0, 0], k, where={"x": 3}, min_score=0.5)) == []
 
     @pytest.mark.parametrize("bad", [math.nan, True, "0.5", [0.5]])
     def test_a_threshold_that_is_no_number_is_refused(self, bad: Any) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0])])
+        store.upsert([make_entry("a", [1, 0, 0])])
         with pytest.raises(ArgumentError):
             store.search([1, 0, 0], min_score=bad)
         with pytest.raises(ArgumentError):
@@ -159,7 +163,7 @@ class SearchContract(StoreContract):
 
     def test_k_may_be_nothing_or_more_than_there_is(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0], "zorb"), entry("b", [0, 1, 0], "zorb")])
+        store.upsert([make_entry("a", [1, 0, 0], "zorb"), make_entry("b", [0, 1, 0], "zorb")])
         assert store.search([1, 0, 0], 0) == []
         assert store.search_text("zorb", 0) == []
         assert store.search_many([[1, 0, 0], [0, 1, 0]], 0) == [[], []]
@@ -173,7 +177,7 @@ class SearchContract(StoreContract):
     def test_k_that_is_no_number_of_matches_is_refused(self, k: Any, filled: bool) -> None:
         store = self.open()
         if filled:
-            store.upsert([entry("a", [1, 0, 0], "zorb")])
+            store.upsert([make_entry("a", [1, 0, 0], "zorb")])
         with pytest.raises(ArgumentError):
             store.search([1, 0, 0], k)
         with pytest.raises(ArgumentError):
@@ -181,20 +185,20 @@ class SearchContract(StoreContract):
         with pytest.raises(ArgumentError):
             store.search_text("zorb", k)
 
-    @pytest.mark.parametrize("form", sorted(worst_vectors([1, 2, 3])))
+    @pytest.mark.parametrize("form", sorted(vector_forms([1, 2, 3])))
     def test_a_question_of_any_form_is_answered_and_left_as_it_was(self, form: str) -> None:
         store = self.open(Space("toy", 3, Metric.DOT))
-        store.upsert([entry("a", [1, 1, 1]), entry("b", [0, 0, 1])])
-        query = worst_vectors([1, 2, 3])[form]
-        assert scored(store.search(query)) == [("a", 6.0), ("b", 3.0)]
-        assert [scored(found) for found in store.search_many([query, query])] == [[("a", 6.0), ("b", 3.0)]] * 2
+        store.upsert([make_entry("a", [1, 1, 1]), make_entry("b", [0, 0, 1])])
+        query = vector_forms([1, 2, 3])[form]
+        assert ids_and_scores(store.search(query)) == [("a", 6.0), ("b", 3.0)]
+        assert [ids_and_scores(found) for found in store.search_many([query, query])] == [[("a", 6.0), ("b", 3.0)]] * 2
         assert list(query) == [1, 2, 3]
 
     @every_metric
     def test_a_bad_question_is_refused(self, space: Space) -> None:
         store = self.open(space)
-        store.upsert([entry("a", [1, 0, 0])])
-        for vector in bad_vectors(space).values():
+        store.upsert([make_entry("a", [1, 0, 0])])
+        for vector in invalid_vectors(space).values():
             with pytest.raises(ArgumentError):
                 store.search(vector)
             with pytest.raises(ArgumentError):
@@ -204,14 +208,14 @@ class SearchContract(StoreContract):
 
     def test_many_questions_may_be_none_or_a_matrix_of_any_form(self) -> None:
         store = self.open()
-        store.upsert(entry(f"e{i}", vector) for i, vector in enumerate(random_vectors(10, 10)))
+        store.upsert(make_entry(f"e{i}", vector) for i, vector in enumerate(random_vectors(10, 10)))
         wide = np.array(random_vectors(11, 12))
-        single = [scored(store.search(row, 4)) for row in wide[::2]]
+        single = [ids_and_scores(store.search(row, 4)) for row in wide[::2]]
         for matrix in (wide[::2], np.asfortranarray(wide[::2]), wide[::2].tolist(), list(wide[::2])):
-            assert [[n for n, _ in scored(found)] for found in store.search_many(matrix, 4)] == [
+            assert [[n for n, _ in ids_and_scores(found)] for found in store.search_many(matrix, 4)] == [
                 [n for n, _ in found] for found in single
             ]
-        assert [scored(found) for found in store.search_many(wide[::2], 4)] == single
+        assert [ids_and_scores(found) for found in store.search_many(wide[::2], 4)] == single
         assert store.search_many([]) == []
         assert store.search_many(np.empty((0, 3), dtype=np.float32)) == []
         with pytest.raises(ArgumentError):
@@ -219,14 +223,14 @@ class SearchContract(StoreContract):
 
     def test_entries_without_a_vector_are_not_found_by_one(self) -> None:
         store = self.open()
-        store.upsert([entry("pending"), entry("a", [1, 0, 0]), entry("b", [0, 1, 0])])
-        assert ids_of(store.search([1, 0, 0])) == ["a", "b"]
-        store.upsert([entry("a")])
-        assert ids_of(store.search([1, 0, 0])) == ["b"]
+        store.upsert([make_entry("pending"), make_entry("a", [1, 0, 0]), make_entry("b", [0, 1, 0])])
+        assert result_ids(store.search([1, 0, 0])) == ["a", "b"]
+        store.upsert([make_entry("a")])
+        assert result_ids(store.search([1, 0, 0])) == ["b"]
 
     def test_a_match_carries_its_whole_entry(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0], "zorb", "quil", x=[1])])
+        store.upsert([make_entry("a", [1, 0, 0], "zorb", "quil", x=[1])])
         (match,) = store.search([1, 0, 0])
         assert match.entry == store.get(["a"])[0]
         assert store.search_text("zorb")[0].entry == match.entry
@@ -245,11 +249,11 @@ class SearchContract(StoreContract):
 
     def test_answers_follow_every_write(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0]), entry("b", [0, 1, 0])])
-        assert ids_of(store.search([1, 0, 0], 1)) == ["a"]
-        store.upsert([entry("c", [1, 0, 0]), entry("a", [0, 0, 1])])
-        assert ids_of(store.search([1, 0, 0], 1)) == ["c"]
+        store.upsert([make_entry("a", [1, 0, 0]), make_entry("b", [0, 1, 0])])
+        assert result_ids(store.search([1, 0, 0], 1)) == ["a"]
+        store.upsert([make_entry("c", [1, 0, 0]), make_entry("a", [0, 0, 1])])
+        assert result_ids(store.search([1, 0, 0], 1)) == ["c"]
         store.delete(["c"])
-        assert ids_of(store.search([1, 0, 0], 9)) == ["a", "b"]
-        store.upsert([entry("c", [0, 1, 0])])
-        assert ids_of(store.search([0, 1, 0], 2)) == ["b", "c"]
+        assert result_ids(store.search([1, 0, 0], 9)) == ["a", "b"]
+        store.upsert([make_entry("c", [0, 1, 0])])
+        assert result_ids(store.search([0, 1, 0], 2)) == ["b", "c"]

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from vectorstore.testing.delete_contract import DeletingContract
-from vectorstore.testing.durability_contract import LastingContract
-from vectorstore.testing.filter_contract import FieldsContract
-from vectorstore.testing.multi_handle_contract import ClosingContract, FollowingContract, SharingContract
+from vectorstore.testing.delete_contract import DeleteContract
+from vectorstore.testing.durability_contract import DurabilityContract
+from vectorstore.testing.filter_contract import DeclaredFieldsContract
+from vectorstore.testing.multi_handle_contract import ReopenContract, SharedSpaceContract, SharedWritesContract
 from vectorstore.testing.namespace_contract import NamespaceContract
 from vectorstore.testing.search_contract import SearchContract
-from vectorstore.testing.space_contract import FillingContract, SwitchingContract
+from vectorstore.testing.space_contract import SpaceFillContract, SpaceSwitchContract
 from vectorstore.testing.text_contract import TextContract
-from vectorstore.testing.validation_contract import RefusingContract
-from vectorstore.testing.view_contract import ReadingContract
-from vectorstore.testing.write_contract import UpdatingContract, WritingContract
+from vectorstore.testing.validation_contract import ValidationContract
+from vectorstore.testing.view_contract import ViewContract
+from vectorstore.testing.write_contract import UpdateContract, WriteContract
 
 
 class VectorStoreContract(
-    WritingContract,
-    RefusingContract,
-    UpdatingContract,
+    WriteContract,
+    ValidationContract,
+    UpdateContract,
     SearchContract,
     TextContract,
-    DeletingContract,
+    DeleteContract,
     NamespaceContract,
-    ClosingContract,
-    FollowingContract,
+    ReopenContract,
+    SharedWritesContract,
 ):
     """All of ``VectorStore``."""
 
 
 class LifecycleContract(
-    ReadingContract,
-    LastingContract,
-    FillingContract,
-    SwitchingContract,
-    SharingContract,
-    FieldsContract,
+    ViewContract,
+    DurabilityContract,
+    SpaceFillContract,
+    SpaceSwitchContract,
+    SharedSpaceContract,
+    DeclaredFieldsContract,
 ):
     """What ``LifecycleStore`` adds."""

@@ -33,8 +33,8 @@ from vectorstore.errors import UnsupportedError
 from vectorstore.protocol import LifecycleStore, VectorStore
 from vectorstore.types import Entry, Match, Metric, Space, Vector
 
-COSINE = Space("toy", 3)
-SPACES = tuple(Space(f"toy-{metric}", 3, metric) for metric in Metric)
+COSINE_SPACE = Space("toy", 3)
+METRIC_SPACES = tuple(Space(f"toy-{metric}", 3, metric) for metric in Metric)
 
 
 class StoreContract(ABC):
@@ -82,13 +82,13 @@ class StoreContract(ABC):
         for store in self._opened:
             store.close()
 
-    def open(self, space: Space | None = COSINE, *, fields: tuple[str, ...] = ()) -> VectorStore:
+    def open(self, space: Space | None = COSINE_SPACE, *, fields: tuple[str, ...] = ()) -> VectorStore:
         """Return a new store that is closed after the test."""
         return self._kept(self.make_store(self.folder(), space=space, fields=fields))
 
-    def open_lifecycle(self, space: Space | None = COSINE) -> LifecycleStore:
+    def open_lifecycle(self, space: Space | None = COSINE_SPACE) -> LifecycleStore:
         """Return a new store that has the second protocol too."""
-        return lifecycle(self.open(space))
+        return as_lifecycle(self.open(space))
 
     def reopened(self, store: VectorStore) -> VectorStore:
         """Return the only *store* of the test, closed and opened again."""
@@ -113,59 +113,59 @@ class StoreContract(ABC):
         return store
 
 
-class Halt(Exception):
+class TransactionAbandoned(Exception):
     """Leaves a transaction from inside."""
 
 
 @contextmanager
-def abandoned(store: LifecycleStore) -> Iterator[None]:
+def abandoned_transaction(store: LifecycleStore) -> Iterator[None]:
     """A transaction that fails at its end, and says so."""
-    with pytest.raises(Halt), store.transaction():  # noqa: PT012 - the block is the caller's
+    with pytest.raises(TransactionAbandoned), store.transaction():  # noqa: PT012 - the block is the caller's
         yield
-        raise Halt
+        raise TransactionAbandoned
 
 
-def lifecycle(store: VectorStore) -> LifecycleStore:
+def as_lifecycle(store: VectorStore) -> LifecycleStore:
     """Return *store*, which has the second protocol too."""
     assert isinstance(store, LifecycleStore), "LifecycleContract is for stores with the second protocol"
     return store
 
 
-def entry(name: str, vector: Any = None, text: str = "", context: str = "", **metadata: Any) -> Entry:
+def make_entry(name: str, vector: Any = None, text: str = "", context: str = "", **metadata: Any) -> Entry:
     """Return an entry in one line."""
     return Entry(name, vector, text, context, metadata)
 
 
-def ids_of(found: Iterable[Match | Entry]) -> list[str]:
+def result_ids(found: Iterable[Match | Entry]) -> list[str]:
     """Return the ids of matches or entries, in order."""
     return [one.entry.id if isinstance(one, Match) else one.id for one in found]
 
 
-def scored(found: Iterable[Match]) -> list[tuple[str, float]]:
+def ids_and_scores(found: Iterable[Match]) -> list[tuple[str, float]]:
     """Return ids with scores, in order."""
     return [(match.entry.id, match.score) for match in found]
 
 
-def one(store: VectorStore, name: str, *, namespace: str = "") -> Entry:
+def get_entry(store: VectorStore, name: str, *, namespace: str = "") -> Entry:
     """Return an entry that must be there."""
     (found,) = store.get([name], namespace=namespace)
     assert found is not None, f"{name!r} is not in the store"
     return found
 
 
-def everything(store: VectorStore, namespaces: Sequence[str]) -> dict[str, list[Entry]]:
+def all_entries(store: VectorStore, namespaces: Sequence[str]) -> dict[str, list[Entry]]:
     """Return all entries of *namespaces*."""
     return {name: list(store.scan(namespace=name)) for name in namespaces}
 
 
-def read_only(values: Sequence[float]) -> Vector:
+def read_only_vector(values: Sequence[float]) -> Vector:
     """Return a float32 array that refuses to be written."""
     vector = np.array(values, dtype=np.float32)
     vector.flags.writeable = False
     return vector
 
 
-def worst_vectors(values: Sequence[int]) -> dict[str, Any]:
+def vector_forms(values: Sequence[int]) -> dict[str, Any]:
     """Return one vector in every form that a caller may give, by the name of the form."""
     wide = np.zeros(2 * len(values), dtype=np.float32)
     wide[::2] = values
@@ -180,11 +180,11 @@ def worst_vectors(values: Sequence[int]) -> dict[str, Any]:
         "big-endian": np.array(values, dtype=">f4"),
         "not contiguous": wide[::2],
         "backwards": np.array(values[::-1], dtype=np.float32)[::-1],
-        "read-only": read_only(values),
+        "read-only": read_only_vector(values),
     }
 
 
-def bad_vectors(space: Space) -> dict[str, Any]:
+def invalid_vectors(space: Space) -> dict[str, Any]:
     """Return vectors that no store of *space* may take, by what is wrong with them."""
     n = space.dimension
     bad: dict[str, Any] = {
@@ -211,44 +211,44 @@ def bad_vectors(space: Space) -> dict[str, Any]:
     return bad
 
 
-NEXT = Space("next", 2, Metric.L2)
-LIKE = Space("like-toy", 3)
+NEXT_SPACE = Space("next", 2, Metric.L2)
+RENAMED_SPACE = Space("like-toy", 3)
 """A space that only its name tells from the one in use."""
 
 
-def filled(store: LifecycleStore) -> LifecycleStore:
+def begin_second_space(store: LifecycleStore) -> LifecycleStore:
     """Return *store* with entries of every kind in two namespaces, and the second space begun."""
     store.upsert(
         [
-            entry("a", [1, 0, 0], "zorb", n=1),
-            entry("b", [0, 1, 0], "quil", n=2),
-            entry("pending", text="vexa"),
+            make_entry("a", [1, 0, 0], "zorb", n=1),
+            make_entry("b", [0, 1, 0], "quil", n=2),
+            make_entry("pending", text="vexa"),
             Entry("never", text="morp", no_vector="too long"),
         ]
     )
-    store.upsert([entry("a", [0, 0, 1], "zorb zorb")], namespace="other")
-    store.begin_space(NEXT)
+    store.upsert([make_entry("a", [0, 0, 1], "zorb zorb")], namespace="other")
+    store.begin_space(NEXT_SPACE)
     return store
 
 
-def fill_all(store: LifecycleStore) -> None:
+def fill_second_space(store: LifecycleStore) -> None:
     """Fill in what is pending."""
-    store.fill_space(NEXT, {"a": [1, 2], "b": [3, 4], "pending": [5, 6]})
-    store.fill_space(NEXT, {"a": [7, 8]}, namespace="other")
+    store.fill_space(NEXT_SPACE, {"a": [1, 2], "b": [3, 4], "pending": [5, 6]})
+    store.fill_space(NEXT_SPACE, {"a": [7, 8]}, namespace="other")
 
 
-def numbers(kept: Entry) -> list[float] | None:
+def vector_numbers(kept: Entry) -> list[float] | None:
     """Return the vector of an entry as a list."""
     return None if kept.vector is None else kept.vector.tolist()
 
 
-def shown(store: LifecycleStore) -> dict[str, Any]:
+def space_answers(store: LifecycleStore) -> dict[str, Any]:
     """Return what the space in use answers."""
     return {
         name: (
             list(store.scan(namespace=name)),
-            scored(store.search([0.9, 0.1, 0.2], 99, namespace=name)),
-            scored(store.search_text("zorb quil vexa morp", 99, namespace=name)),
+            ids_and_scores(store.search([0.9, 0.1, 0.2], 99, namespace=name)),
+            ids_and_scores(store.search_text("zorb quil vexa morp", 99, namespace=name)),
         )
         for name in ("", "other")
     }
@@ -269,15 +269,15 @@ def failing_tests(contract: type[StoreContract], folder: Path) -> dict[str, Base
     for name, test in contract_tests(contract).items():
         if name in contract.lacks:
             continue
-        for case in _cases(test):
-            failure = _failure(contract, test, case, folder / f"run{next(numbers)}")
+        for case in _parametrized_cases(test):
+            failure = _run_case(contract, test, case, folder / f"run{next(numbers)}")
             if failure is not None:
                 failed[name] = failure
                 break
     return failed
 
 
-def _failure(
+def _run_case(
     contract: type[StoreContract], test: Callable[..., object], case: dict[str, Any], folder: Path
 ) -> BaseException | None:
     folder.mkdir()
@@ -294,18 +294,18 @@ def _failure(
     return None
 
 
-def _cases(test: Callable[..., object]) -> Iterator[dict[str, Any]]:
+def _parametrized_cases(test: Callable[..., object]) -> Iterator[dict[str, Any]]:
     """Yield the arguments of each case, from the test's parametrize marks."""
     axes: list[list[dict[str, Any]]] = []
     for mark in getattr(test, "pytestmark", []):
         if mark.name == "parametrize":
             given, values = mark.args
             names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
-            axes.append([_named(names, value) for value in values])
+            axes.append([_case_arguments(names, value) for value in values])
     for chosen in itertools.product(*axes):
         yield {name: value for part in chosen for name, value in part.items()}
 
 
-def _named(names: list[str], value: Any) -> dict[str, Any]:
+def _case_arguments(names: list[str], value: Any) -> dict[str, Any]:
     values = [value] if len(names) == 1 else list(value)
     return dict(zip(names, values, strict=True))

@@ -11,16 +11,16 @@ import pytest
 
 from vectorstore.errors import ArgumentError
 from vectorstore.protocol import View
-from vectorstore.testing.suite import StoreContract, entry, ids_of, scored
+from vectorstore.testing.suite import StoreContract, ids_and_scores, make_entry, result_ids
 from vectorstore.types import Cursor, Entry
 
 
-class ReadingContract(StoreContract):
+class ViewContract(StoreContract):
     """Change logs and views, of stores with the second protocol."""
 
     def test_changes_without_a_cursor_say_scan_and_go_on_from_here(self) -> None:
         store = self.open_lifecycle()
-        store.upsert([entry("a")])
+        store.upsert([make_entry("a")])
         changes = store.changes()
         assert not changes.complete
         assert (changes.written, changes.removed) == ((), ())
@@ -29,13 +29,13 @@ class ReadingContract(StoreContract):
 
     def test_changes_name_each_id_once_in_its_last_state(self) -> None:
         store = self.open_lifecycle()
-        store.upsert(entry(name) for name in "abcde")
+        store.upsert(make_entry(name) for name in "abcde")
         cursor = store.changes().cursor
-        store.upsert([entry("a"), entry("f"), entry("b")])
+        store.upsert([make_entry("a"), make_entry("f"), make_entry("b")])
         store.patch({"c": {"x": 1}, "missing": {}})
         store.put_vectors({"d": [1, 0, 0]})
         store.delete(["b", "f", "missing"])
-        store.upsert([entry("a", text="again")])
+        store.upsert([make_entry("a", text="again")])
         changes = store.changes(cursor)
         assert changes.complete
         assert sorted(changes.written) == ["a", "c", "d"]
@@ -46,9 +46,9 @@ class ReadingContract(StoreContract):
 
     def test_changes_of_one_namespace_are_not_another_s(self) -> None:
         store = self.open_lifecycle()
-        store.upsert([entry("a")])
+        store.upsert([make_entry("a")])
         cursor = store.changes().cursor
-        store.upsert([entry("b")], namespace="other")
+        store.upsert([make_entry("b")], namespace="other")
         changes = store.changes(cursor)
         assert (changes.complete, changes.written) == (True, ())
         with pytest.raises(ArgumentError):
@@ -57,15 +57,15 @@ class ReadingContract(StoreContract):
     def test_changes_begin_in_an_empty_namespace(self) -> None:
         store = self.open_lifecycle()
         cursor = store.changes(namespace="new").cursor
-        store.upsert([entry("a")], namespace="new")
+        store.upsert([make_entry("a")], namespace="new")
         assert store.changes(cursor, namespace="new").written == ("a",)
 
     def test_a_cursor_too_old_says_so_and_one_that_reaches_says_all(self) -> None:
         store = self.open_lifecycle()
         old = store.changes().cursor
-        store.upsert([entry("early")])
+        store.upsert([make_entry("early")])
         for i in range(12):
-            store.upsert(entry(f"e{j:03}", n=i) for j in range(500))
+            store.upsert(make_entry(f"e{j:03}", n=i) for j in range(500))
         changes = store.changes(old)
         if changes.complete:
             assert sorted(changes.written) == [*(f"e{j:03}" for j in range(500)), "early"]
@@ -75,28 +75,28 @@ class ReadingContract(StoreContract):
 
     def test_a_cursor_from_the_future_is_not_believed(self) -> None:
         store = self.open_lifecycle()
-        store.upsert([entry("a")])
+        store.upsert([make_entry("a")])
         assert not store.changes(Cursor("", 10**6)).complete
 
     def test_a_view_answers_as_its_store_does(self) -> None:
         store = self.open_lifecycle()
-        store.upsert(entry(f"e{i}", [i, 1, 0], "zorb " * (i % 3) + "quil", "vexa", n=i) for i in range(9))
-        store.upsert([entry("pending", text="zorb"), Entry("never", no_vector="too long")])
+        store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb " * (i % 3) + "quil", "vexa", n=i) for i in range(9))
+        store.upsert([make_entry("pending", text="zorb"), Entry("never", no_vector="too long")])
         with store.view([""]) as view:
             assert view.search([1, 0, 0], 4, where={"n": {"$gt": 2}}) == store.search(
                 [1, 0, 0], 4, where={"n": {"$gt": 2}}
             )
             assert view.search_text("zorb quil", 4) == store.search_text("zorb quil", 4)
             assert view.get(["e1", "missing"]) == store.get(["e1", "missing"])
-            assert view.nearest([1, 0, 0], 5) == scored(store.search([1, 0, 0], 5))
-            assert view.matching("zorb quil", 5) == scored(store.search_text("zorb quil", 5))
+            assert view.nearest([1, 0, 0], 5) == ids_and_scores(store.search([1, 0, 0], 5))
+            assert view.matching("zorb quil", 5) == ids_and_scores(store.search_text("zorb quil", 5))
             assert view.count() == store.count()
             assert view.cursor() == store.changes().cursor
 
     def test_a_view_scores_the_ids_it_is_given(self) -> None:
         store = self.open_lifecycle()
-        store.upsert(entry(f"e{i}", [i, 1, 0], "zorb " * (i + 1)) for i in range(5))
-        store.upsert([entry("silent", [1, 1, 1]), entry("pending", text="quil")])
+        store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb " * (i + 1)) for i in range(5))
+        store.upsert([make_entry("silent", [1, 1, 1]), make_entry("pending", text="quil")])
         with store.view([""]) as view:
             asked = ["e3", "missing", "e0", "silent", "pending", "e3"]
             near, text = dict(view.nearest([2, 1, 0], 99)), dict(view.matching("zorb", 99))
@@ -113,9 +113,9 @@ class ReadingContract(StoreContract):
         store = self.open_lifecycle()
         store.upsert(
             [
-                entry("a", text="zorb quil zorb. Vexa zorb!", context="morp"),
-                entry("b", text="zorb"),
-                entry("c"),
+                make_entry("a", text="zorb quil zorb. Vexa zorb!", context="morp"),
+                make_entry("b", text="zorb"),
+                make_entry("c"),
             ]
         )
         with store.view([""]) as view:
@@ -133,11 +133,13 @@ class ReadingContract(StoreContract):
 
     def test_a_view_of_several_namespaces_mixes_none(self) -> None:
         store = self.open_lifecycle()
-        store.upsert([entry("a", [1, 0, 0], "zorb")], namespace="one")
-        store.upsert([entry("b", [1, 0, 0], "zorb zorb")], namespace="two")
+        store.upsert([make_entry("a", [1, 0, 0], "zorb")], namespace="one")
+        store.upsert([make_entry("b", [1, 0, 0], "zorb zorb")], namespace="two")
         with store.view(["one", "two", "empty"]) as view:
-            assert ids_of(view.search([1, 0, 0], namespace="one")) == ["a"]
-            assert view.matching("zorb", 5, namespace="two") == scored(store.search_text("zorb", namespace="two"))
+            assert result_ids(view.search([1, 0, 0], namespace="one")) == ["a"]
+            assert view.matching("zorb", 5, namespace="two") == ids_and_scores(
+                store.search_text("zorb", namespace="two")
+            )
             assert (view.count(namespace="empty"), view.nearest([1, 0, 0], 5, namespace="empty")) == (0, [])
             assert (view.df(["zorb"], namespace="empty"), dict(view.vocabulary(namespace="empty"))) == (
                 [0],
@@ -151,7 +153,7 @@ class ReadingContract(StoreContract):
 
     def test_a_view_refuses_what_it_was_not_opened_for(self) -> None:
         store = self.open_lifecycle()
-        store.upsert([entry("a", [1, 0, 0], "zorb")], namespace="secret")
+        store.upsert([make_entry("a", [1, 0, 0], "zorb")], namespace="secret")
         calls: list[Callable[[View], Any]] = [
             lambda view: view.search([1, 0, 0], namespace="secret"),
             lambda view: view.search_text("zorb", namespace="secret"),
@@ -173,12 +175,12 @@ class ReadingContract(StoreContract):
 
     def test_a_view_stays_as_it_is_while_another_thread_writes(self) -> None:
         store = self.open_lifecycle()
-        store.upsert([entry("a", [1, 0, 0], "zorb")])
+        store.upsert([make_entry("a", [1, 0, 0], "zorb")])
         begun = threading.Event()
 
         def write() -> None:
             begun.set()
-            store.upsert([entry("b", [1, 0, 0], "zorb zorb")])
+            store.upsert([make_entry("b", [1, 0, 0], "zorb zorb")])
             store.delete(["a"])
 
         writer = threading.Thread(target=write)
@@ -192,4 +194,4 @@ class ReadingContract(StoreContract):
                 assert now == before
         writer.join(timeout=60)
         assert not writer.is_alive()
-        assert ids_of(store.search([1, 0, 0])) == ids_of(store.search_text("zorb")) == ["b"]
+        assert result_ids(store.search([1, 0, 0])) == result_ids(store.search_text("zorb")) == ["b"]

@@ -25,17 +25,17 @@ import pytest
 from vectorstore.errors import UnsupportedError
 from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.testing.model import ModelStore
-from vectorstore.testing.suite import COSINE, Halt, entry, ids_of, scored
+from vectorstore.testing.suite import COSINE_SPACE, TransactionAbandoned, ids_and_scores, make_entry, result_ids
 from vectorstore.types import Space
-from vectorstore.wrappers import lacking, lifecycle_of
+from vectorstore.wrappers import lifecycle_of, missing_operations
 
 
-def declared(protocol: type) -> dict[str, Any]:
+def declared_members(protocol: type) -> dict[str, Any]:
     """Return the methods and properties that *protocol* itself names."""
     return {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
 
 
-STORE_MEMBERS = {**declared(VectorStore), **declared(LifecycleStore)}
+STORE_MEMBERS = {**declared_members(VectorStore), **declared_members(LifecycleStore)}
 PROPERTIES = sorted(name for name, member in STORE_MEMBERS.items() if isinstance(member, property))
 METHODS = sorted(set(STORE_MEMBERS) - set(PROPERTIES))
 
@@ -45,7 +45,7 @@ class WrapperContract(ABC):
 
     @abstractmethod
     def make_store(self, path: Path) -> LifecycleStore:
-        """Return a new store of ``COSINE`` in the empty folder *path*."""
+        """Return a new store of ``COSINE_SPACE`` in the empty folder *path*."""
 
     @abstractmethod
     def wrap(self, store: VectorStore) -> VectorStore:
@@ -54,7 +54,7 @@ class WrapperContract(ABC):
     @pytest.fixture(autouse=True)
     def _stores(self, tmp_path: Path) -> Iterator[None]:
         self.inside = self.make_store(tmp_path)
-        self.inside.upsert([entry("a", [1, 0, 0], "zorb quil", x=1), entry("b", [0, 1, 0], "zorb", x=2)])
+        self.inside.upsert([make_entry("a", [1, 0, 0], "zorb quil", x=1), make_entry("b", [0, 1, 0], "zorb", x=2)])
         store = lifecycle_of(self.wrap(self.inside))
         assert store is not None, "a wrapper of a whole store is a whole store"
         self.store = store
@@ -77,7 +77,7 @@ class WrapperContract(ABC):
     def test_every_method_of_a_view_answers_as_the_view_inside(self) -> None:
         values: dict[str, Any] = {"vector": [1, 0, 0], "query": "zorb", "ids": ["a", "x"], "terms": ["zorb"]}
         values |= {"n": 3, "k": 3, "where": {"x": 1}, "namespace": ""}
-        for name, method in declared(View).items():
+        for name, method in declared_members(View).items():
             options = {key: values[key] for key in list(inspect.signature(method).parameters)[1:]}
             with self.store.view([""]) as view:
                 outer = getattr(view, name)(**options)
@@ -89,15 +89,15 @@ class WrapperContract(ABC):
                 assert outer == inner, name
 
     def test_a_transaction_covers_calls_through_the_wrapper_and_the_store_inside(self) -> None:
-        with pytest.raises(Halt), self.store.transaction():  # noqa: PT012 - the block fails at its end
-            self.store.upsert([entry("c", text="morp")])
-            self.inside.upsert([entry("d", text="morp")])
-            raise Halt
-        assert ids_of(self.store.scan()) == ids_of(self.inside.scan()) == ["a", "b"]
+        with pytest.raises(TransactionAbandoned), self.store.transaction():  # noqa: PT012 - the block fails at its end
+            self.store.upsert([make_entry("c", text="morp")])
+            self.inside.upsert([make_entry("d", text="morp")])
+            raise TransactionAbandoned
+        assert result_ids(self.store.scan()) == result_ids(self.inside.scan()) == ["a", "b"]
         with self.store.transaction():
-            self.store.upsert([entry("c", text="morp")])
-            self.inside.upsert([entry("d", text="morp")])
-        assert ids_of(self.store.scan()) == ids_of(self.inside.scan()) == ["a", "b", "c", "d"]
+            self.store.upsert([make_entry("c", text="morp")])
+            self.inside.upsert([make_entry("d", text="morp")])
+        assert result_ids(self.store.scan()) == result_ids(self.inside.scan()) == ["a", "b", "c", "d"]
 
     def test_a_transaction_covers_the_tables_beside_the_store(self) -> None:
         database = self.store.database
@@ -105,10 +105,10 @@ class WrapperContract(ABC):
             pytest.skip("this store is in no file")
         with database.write() as connection:
             connection.execute("CREATE TABLE beside (value TEXT) STRICT")
-        with pytest.raises(Halt), self.store.transaction():  # noqa: PT012 - the block fails at its end
+        with pytest.raises(TransactionAbandoned), self.store.transaction():  # noqa: PT012 - the block fails at its end
             with database.write() as connection:
                 connection.execute("INSERT INTO beside VALUES ('x')")
-            raise Halt
+            raise TransactionAbandoned
         with database.read() as connection:
             assert list(connection.execute("SELECT value FROM beside")) == []
         with self.store.transaction(), database.write() as connection:
@@ -120,28 +120,30 @@ class WrapperContract(ABC):
         wide = Space("wide", 2)
         self.store.begin_space(wide)
         assert self.store.filling() == self.inside.filling()
-        assert ids_of(self.store.unfilled()) == ids_of(self.inside.unfilled()) == ["a", "b"]
+        assert result_ids(self.store.unfilled()) == result_ids(self.inside.unfilled()) == ["a", "b"]
         self.store.fill_space(wide, {"a": [1, 0], "b": [0, 1]})
-        assert self.store.recorded_space() == self.inside.recorded_space() == COSINE
+        assert self.store.recorded_space() == self.inside.recorded_space() == COSINE_SPACE
         self.store.commit_space(wide)
         assert self.store.space == self.store.recorded_space() == self.inside.recorded_space() == wide
 
     def test_searches_find_the_same(self) -> None:
-        assert scored(self.store.search([1, 0.5, 0])) == scored(self.inside.search([1, 0.5, 0]))
-        assert scored(self.store.search_text("zorb quil")) == scored(self.inside.search_text("zorb quil"))
+        assert ids_and_scores(self.store.search([1, 0.5, 0])) == ids_and_scores(self.inside.search([1, 0.5, 0]))
+        assert ids_and_scores(self.store.search_text("zorb quil")) == ids_and_scores(
+            self.inside.search_text("zorb quil")
+        )
 
     def test_changes_go_on_from_a_cursor_of_the_store_inside(self) -> None:
         cursor = self.inside.changes().cursor
-        self.store.upsert([entry("c", text="morp")])
+        self.store.upsert([make_entry("c", text="morp")])
         assert self.store.changes(cursor) == self.inside.changes(cursor)
         assert self.store.changes(cursor).written == ("c",)
 
     def test_what_a_data_only_store_lacks_is_known_and_refused_by_name(self) -> None:
-        model = ModelStore(space=COSINE)
+        model = ModelStore(space=COSINE_SPACE)
         store = self.wrap(model)
-        assert lacking(store) == lacking(model) != ()
+        assert missing_operations(store) == missing_operations(model) != ()
         assert lifecycle_of(store) is None
         with pytest.raises(UnsupportedError, match="ModelStore"):
             cast("LifecycleStore", store).verify()
-        store.upsert([entry("a", [1, 0, 0])])
+        store.upsert([make_entry("a", [1, 0, 0])])
         assert model.count() == 1

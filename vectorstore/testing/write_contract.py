@@ -10,26 +10,26 @@ import pytest
 
 from vectorstore.errors import ArgumentError, RevisionConflict
 from vectorstore.testing.suite import (
-    COSINE,
+    COSINE_SPACE,
     StoreContract,
-    entry,
-    ids_of,
-    one,
-    read_only,
-    scored,
-    worst_vectors,
+    get_entry,
+    ids_and_scores,
+    make_entry,
+    read_only_vector,
+    result_ids,
+    vector_forms,
 )
 from vectorstore.types import Entry, Metric, Space
 
 
-class WritingContract(StoreContract):
+class WriteContract(StoreContract):
     """What is written is kept exactly, in batches."""
 
     def test_what_was_written_is_read_back(self) -> None:
         store = self.open()
         data = {"kind": "fact", "n": 2**70, "x": 0.1, "deep": {"list": [1, 1.5, None, True, {"é": "\0"}]}}
-        store.upsert([Entry("a", read_only([3, 4, 0]), "text\0 \r\n\U0001f600", "when: now", data)])
-        kept = one(store, "a")
+        store.upsert([Entry("a", read_only_vector([3, 4, 0]), "text\0 \r\n\U0001f600", "when: now", data)])
+        kept = get_entry(store, "a")
         assert (kept.text, kept.context, kept.no_vector) == ("text\0 \r\n\U0001f600", "when: now", None)
         assert kept.metadata == data
         assert kept.vector is not None
@@ -39,7 +39,7 @@ class WritingContract(StoreContract):
     def test_an_entry_needs_only_an_id(self) -> None:
         store = self.open()
         store.upsert([Entry("a")])
-        kept = one(store, "a")
+        kept = get_entry(store, "a")
         assert (kept.vector, kept.text, kept.context, dict(kept.metadata), kept.no_vector) == (
             None,
             "",
@@ -50,8 +50,8 @@ class WritingContract(StoreContract):
 
     def test_metadata_keep_the_types_of_their_values(self) -> None:
         store = self.open()
-        store.upsert([entry("a", yes=True, one=1, real=1.0, none=None, word="1", pair=(1, 2))])
-        kept = one(store, "a").metadata
+        store.upsert([make_entry("a", yes=True, one=1, real=1.0, none=None, word="1", pair=(1, 2))])
+        kept = get_entry(store, "a").metadata
         assert {name: type(value) for name, value in kept.items()} == {
             "yes": bool,
             "one": int,
@@ -63,33 +63,33 @@ class WritingContract(StoreContract):
 
     def test_metadata_may_be_a_hundred_levels_deep(self) -> None:
         store = self.open()
-        store.upsert([Entry("a", metadata=_nested(100))])
-        assert one(store, "a").metadata == _nested(100)
+        store.upsert([Entry("a", metadata=_nested_metadata(100))])
+        assert get_entry(store, "a").metadata == _nested_metadata(100)
 
     def test_get_answers_in_the_order_of_its_ids_with_none_for_the_missing(self) -> None:
         store = self.open()
-        store.upsert([entry("b"), entry("a")])
+        store.upsert([make_entry("b"), make_entry("a")])
         found = store.get(["a", "x", "b", "a"])
         assert [None if kept is None else kept.id for kept in found] == ["a", None, "b", "a"]
         assert store.get([]) == []
 
-    @pytest.mark.parametrize("form", sorted(worst_vectors([1, 2, 3])))
+    @pytest.mark.parametrize("form", sorted(vector_forms([1, 2, 3])))
     def test_a_vector_of_any_form_is_kept_as_float32(self, form: str) -> None:
         store = self.open()
-        given = worst_vectors([1, 2, 3])[form]
-        store.upsert([entry("a", given)])
-        store.upsert([entry("b")])
+        given = vector_forms([1, 2, 3])[form]
+        store.upsert([make_entry("a", given)])
+        store.upsert([make_entry("b")])
         store.put_vectors({"b": given})
-        for kept in (one(store, "a").vector, one(store, "b").vector):
+        for kept in (get_entry(store, "a").vector, get_entry(store, "b").vector):
             assert kept is not None
             assert kept.dtype == np.float32
             assert kept.tolist() == [1, 2, 3]
-        assert ids_of(store.search(given, 2)) == ["a", "b"]
+        assert result_ids(store.search(given, 2)) == ["a", "b"]
 
     def test_what_was_given_may_change_afterwards(self) -> None:
         store = self.open()
         vector, tags, filled = np.ones(3, dtype=np.float32), ["x"], np.ones(3, dtype=np.float32)
-        store.upsert([entry("a", vector, tags=tags), entry("b")])
+        store.upsert([make_entry("a", vector, tags=tags), make_entry("b")])
         store.put_vectors({"b": filled})
         patched = {"deep": {"list": [1]}}
         store.patch({"b": patched})
@@ -99,13 +99,13 @@ class WritingContract(StoreContract):
         patched["deep"]["list"].append(2)
         assert [kept.vector.tolist() for kept in store.scan() if kept.vector is not None] == [[1, 1, 1]] * 2
         assert [dict(kept.metadata) for kept in store.scan()] == [{"tags": ["x"]}, {"deep": {"list": [1]}}]
-        assert [score for _, score in scored(store.search([1, 1, 1]))] == pytest.approx([1, 1])
+        assert [score for _, score in ids_and_scores(store.search([1, 1, 1]))] == pytest.approx([1, 1])
 
     def test_what_was_returned_may_be_changed(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0], "zorb", tags=["x"])])
+        store.upsert([make_entry("a", [1, 0, 0], "zorb", tags=["x"])])
         for found in (
-            one(store, "a"),
+            get_entry(store, "a"),
             next(iter(store.scan())),
             store.search([1, 0, 0])[0].entry,
             store.search_text("zorb")[0].entry,
@@ -114,8 +114,8 @@ class WritingContract(StoreContract):
             assert found.vector is not None
             if found.vector.flags.writeable:
                 found.vector[:] = 9
-        assert one(store, "a").metadata == {"tags": ["x"]}
-        assert scored(store.search([1, 0, 0])) == [("a", 1.0)]
+        assert get_entry(store, "a").metadata == {"tags": ["x"]}
+        assert ids_and_scores(store.search([1, 0, 0])) == [("a", 1.0)]
 
     def test_an_id_is_compared_exactly(self) -> None:
         store = self.open()
@@ -135,22 +135,22 @@ class WritingContract(StoreContract):
             "x" * 1024,
             "\U0001f600" * 1024,
         ]
-        assert store.upsert(entry(name, n=i) for i, name in enumerate(names)) == len(names)
-        assert [one(store, name).metadata["n"] for name in names] == list(range(len(names)))
+        assert store.upsert(make_entry(name, n=i) for i, name in enumerate(names)) == len(names)
+        assert [get_entry(store, name).metadata["n"] for name in names] == list(range(len(names)))
         assert store.delete(["a"]) == 1
         assert store.count() == len(names) - 1
 
     def test_of_an_id_repeated_in_a_batch_the_last_wins(self) -> None:
         store = self.open()
-        assert store.upsert([entry("a", text="first"), entry("b"), entry("a", text="last")]) == 2
-        assert one(store, "a").text == "last"
+        assert store.upsert([make_entry("a", text="first"), make_entry("b"), make_entry("a", text="last")]) == 2
+        assert get_entry(store, "a").text == "last"
         assert store.count() == 2
 
     def test_an_upsert_replaces_the_whole_entry(self) -> None:
         store = self.open()
-        store.upsert([Entry("a", read_only([1, 0, 0]), "zorb", "quil", {"x": 1})])
+        store.upsert([Entry("a", read_only_vector([1, 0, 0]), "zorb", "quil", {"x": 1})])
         assert store.upsert([Entry("a", no_vector="too long")]) == 1
-        kept = one(store, "a")
+        kept = get_entry(store, "a")
         assert (kept.vector, kept.text, kept.context, dict(kept.metadata)) == (None, "", "", {})
         assert kept.no_vector == "too long"
         assert store.search([1, 0, 0]) == []
@@ -164,10 +164,10 @@ class WritingContract(StoreContract):
 
     def test_any_iterable_is_a_batch(self) -> None:
         store = self.open()
-        given = {"a": entry("a"), "b": entry("b")}
+        given = {"a": make_entry("a"), "b": make_entry("b")}
         assert store.upsert(given.values()) == 2
-        assert store.upsert(entry(f"c{i}") for i in range(3)) == 3
-        assert store.upsert((entry("d"),)) == 1
+        assert store.upsert(make_entry(f"c{i}") for i in range(3)) == 3
+        assert store.upsert((make_entry("d"),)) == 1
         assert store.count() == 6
 
     def test_a_long_iterator_commits_every_thousand_and_says_so(self) -> None:
@@ -178,7 +178,7 @@ class WritingContract(StoreContract):
             nonlocal drawn
             for i in range(2500):
                 drawn += 1
-                yield entry(f"e{i:04}")
+                yield make_entry(f"e{i:04}")
 
         seen: list[tuple[int, int, bool]] = []
         store.upsert(many(), on_progress=lambda done: seen.append((done, store.count(), drawn <= done + 1)))
@@ -187,14 +187,14 @@ class WritingContract(StoreContract):
     @pytest.mark.parametrize("metric", [Metric.DOT, Metric.L2])
     def test_a_zero_vector_is_one_where_length_does_not_matter(self, metric: Metric) -> None:
         store = self.open(Space("toy", 3, metric))
-        store.upsert([entry("zero", [0, 0, 0]), entry("one", [1, 0, 0])])
-        assert ids_of(store.search([1, 0, 0])) == ["one", "zero"]
+        store.upsert([make_entry("zero", [0, 0, 0]), make_entry("one", [1, 0, 0])])
+        assert result_ids(store.search([1, 0, 0])) == ["one", "zero"]
 
     def test_a_store_knows_its_space(self) -> None:
-        assert self.open(COSINE).space == COSINE
+        assert self.open(COSINE_SPACE).space == COSINE_SPACE
 
 
-def _nested(levels: int) -> dict[str, Any]:
+def _nested_metadata(levels: int) -> dict[str, Any]:
     """Return an object of that many levels."""
     value: dict[str, Any] = {}
     for _ in range(levels - 1):
@@ -202,103 +202,103 @@ def _nested(levels: int) -> dict[str, Any]:
     return value
 
 
-class UpdatingContract(StoreContract):
+class UpdateContract(StoreContract):
     """A change touches what it names, and loses nobody else's."""
 
     def test_a_patch_replaces_metadata_and_leaves_the_rest(self) -> None:
         store = self.open()
-        store.upsert([Entry("a", read_only([1, 0, 0]), "zorb", "quil", {"x": 1, "y": 1}), entry("b", x=1)])
-        before, text_score = one(store, "a"), scored(store.search_text("zorb quil"))
+        store.upsert([Entry("a", read_only_vector([1, 0, 0]), "zorb", "quil", {"x": 1, "y": 1}), make_entry("b", x=1)])
+        before, text_score = get_entry(store, "a"), ids_and_scores(store.search_text("zorb quil"))
         assert store.patch({"a": {"x": 2}, "missing": {"x": 2}}) == 1
-        after = one(store, "a")
+        after = get_entry(store, "a")
         assert after.metadata == {"x": 2}
         assert (after.text, after.context, after.no_vector) == (before.text, before.context, None)
         assert after.vector is not None
         assert after.vector.tolist() == [1, 0, 0]
-        assert scored(store.search_text("zorb quil")) == text_score
+        assert ids_and_scores(store.search_text("zorb quil")) == text_score
         assert store.get(["missing"]) == [None]
 
     def test_filters_see_what_was_patched(self) -> None:
         store = self.open(fields=("x",))
-        store.upsert([entry("a", [1, 0, 0], x=1, y=1), entry("b", [1, 0, 0], x=1, y=1)])
+        store.upsert([make_entry("a", [1, 0, 0], x=1, y=1), make_entry("b", [1, 0, 0], x=1, y=1)])
         store.patch({"a": {"x": 2, "y": 2}})
         for name in ("x", "y"):
-            assert ids_of(store.search([1, 0, 0], where={name: 2})) == ["a"]
-            assert ids_of(store.scan(where={name: 1})) == ["b"]
+            assert result_ids(store.search([1, 0, 0], where={name: 2})) == ["a"]
+            assert result_ids(store.scan(where={name: 1})) == ["b"]
 
     def test_a_pending_entry_gets_its_vector_later(self) -> None:
         store = self.open()
-        store.upsert([entry("a", text="zorb", x=1), Entry("b", no_vector="too long"), entry("c", [0, 1, 0])])
-        assert ids_of(store.search([1, 0, 0], 5)) == ["c"]
+        store.upsert([make_entry("a", text="zorb", x=1), Entry("b", no_vector="too long"), make_entry("c", [0, 1, 0])])
+        assert result_ids(store.search([1, 0, 0], 5)) == ["c"]
         assert store.put_vectors({"a": [1, 0, 0], "b": [1, 1, 0], "missing": [1, 0, 0]}) == 2
-        assert ids_of(store.search([1, 0, 0], 5)) == ["a", "b", "c"]
-        assert (one(store, "a").text, one(store, "a").metadata) == ("zorb", {"x": 1})
-        assert one(store, "b").no_vector is None
-        assert ids_of(store.search_text("zorb")) == ["a"]
+        assert result_ids(store.search([1, 0, 0], 5)) == ["a", "b", "c"]
+        assert (get_entry(store, "a").text, get_entry(store, "a").metadata) == ("zorb", {"x": 1})
+        assert get_entry(store, "b").no_vector is None
+        assert result_ids(store.search_text("zorb")) == ["a"]
 
     def test_a_vector_is_replaced(self) -> None:
         store = self.open()
-        store.upsert([entry("a", [1, 0, 0]), entry("b", [0.5, 1, 0])])
-        assert ids_of(store.search([1, 0, 0])) == ["a", "b"]
+        store.upsert([make_entry("a", [1, 0, 0]), make_entry("b", [0.5, 1, 0])])
+        assert result_ids(store.search([1, 0, 0])) == ["a", "b"]
         store.put_vectors({"a": [0, 0, 1]})
-        assert ids_of(store.search([1, 0, 0])) == ["b", "a"]
-        assert ids_of(store.search([0, 0, 1], 1)) == ["a"]
+        assert result_ids(store.search([1, 0, 0])) == ["b", "a"]
+        assert result_ids(store.search([0, 0, 1], 1)) == ["a"]
 
     def test_a_revision_is_given_by_the_store(self) -> None:
         store = self.open()
         store.upsert([Entry("a", revision=99)])
-        assert 0 < one(store, "a").revision < 99
+        assert 0 < get_entry(store, "a").revision < 99
 
     def test_a_revision_rises_with_text_and_metadata_and_not_with_vectors(self) -> None:
         store = self.open()
         seen = []
-        store.upsert([entry("a", text="zorb")])
-        seen.append(one(store, "a").revision)
-        store.upsert([entry("a", text="quil")])
-        seen.append(one(store, "a").revision)
+        store.upsert([make_entry("a", text="zorb")])
+        seen.append(get_entry(store, "a").revision)
+        store.upsert([make_entry("a", text="quil")])
+        seen.append(get_entry(store, "a").revision)
         store.patch({"a": {"x": 1}})
-        seen.append(one(store, "a").revision)
+        seen.append(get_entry(store, "a").revision)
         assert seen == sorted(set(seen))
         store.put_vectors({"a": [1, 0, 0]})
-        assert one(store, "a").revision == seen[-1]
+        assert get_entry(store, "a").revision == seen[-1]
 
     def test_a_revision_is_never_used_again(self) -> None:
         store = self.open()
         used = []
         for i in range(3):
-            store.upsert([entry("a"), entry("b")])
-            used += [one(store, "a").revision, one(store, "b").revision]
+            store.upsert([make_entry("a"), make_entry("b")])
+            used += [get_entry(store, "a").revision, get_entry(store, "b").revision]
             store.delete(["a", "b"] if i else ["b", "a"])
-        store.upsert([entry("c")])
-        assert one(store, "c").revision > max(used)
+        store.upsert([make_entry("c")])
+        assert get_entry(store, "c").revision > max(used)
         assert used[0] < used[2] < used[4]
 
     def test_every_road_to_an_entry_shows_the_same_revision(self) -> None:
         store = self.open()
-        store.upsert([entry("x"), entry("a", [1, 0, 0], "zorb")])
-        revision = one(store, "a").revision
+        store.upsert([make_entry("x"), make_entry("a", [1, 0, 0], "zorb")])
+        revision = get_entry(store, "a").revision
         assert store.search([1, 0, 0])[0].entry.revision == revision
         assert store.search_text("zorb")[0].entry.revision == revision
         assert [kept.revision for kept in store.scan() if kept.id == "a"] == [revision]
 
     def test_an_expected_revision_lets_a_write_through(self) -> None:
         store = self.open()
-        assert store.upsert([entry("a", text="first")], expect={"a": 0}) == 1
-        assert store.upsert([entry("a", text="next")], expect={"a": one(store, "a").revision}) == 1
-        assert store.patch({"a": {"x": 1}}, expect={"a": one(store, "a").revision}) == 1
-        revision = one(store, "a").revision
+        assert store.upsert([make_entry("a", text="first")], expect={"a": 0}) == 1
+        assert store.upsert([make_entry("a", text="next")], expect={"a": get_entry(store, "a").revision}) == 1
+        assert store.patch({"a": {"x": 1}}, expect={"a": get_entry(store, "a").revision}) == 1
+        revision = get_entry(store, "a").revision
         assert store.put_vectors({"a": [1, 0, 0]}, expect={"a": revision}) == 1
         assert store.put_vectors({"a": [0, 1, 0]}, expect={"a": revision}) == 1
-        assert one(store, "a").text == "next"
+        assert get_entry(store, "a").text == "next"
 
     def test_an_unexpected_revision_stops_the_whole_write(self) -> None:
         store = self.open()
-        store.upsert([entry("a", text="first"), entry("b", text="first")])
-        old = one(store, "a").revision
-        store.upsert([entry("a", text="second")])
-        now = one(store, "a").revision
+        store.upsert([make_entry("a", text="first"), make_entry("b", text="first")])
+        old = get_entry(store, "a").revision
+        store.upsert([make_entry("a", text="second")])
+        now = get_entry(store, "a").revision
         writes: list[Callable[[dict[str, int]], int]] = [
-            lambda expect: store.upsert([entry("b", text="lost"), entry("a", text="lost")], expect=expect),
+            lambda expect: store.upsert([make_entry("b", text="lost"), make_entry("a", text="lost")], expect=expect),
             lambda expect: store.patch({"b": {"x": 1}, "a": {"x": 1}}, expect=expect),
             lambda expect: store.put_vectors({"b": [1, 0, 0], "a": [1, 0, 0]}, expect=expect),
         ]
@@ -314,19 +314,19 @@ class UpdatingContract(StoreContract):
             ("second", {}, None),
             ("first", {}, None),
         ]
-        assert one(store, "a").revision == now
+        assert get_entry(store, "a").revision == now
 
     def test_nothing_can_be_expected_to_be_missing_and_is_not(self) -> None:
         store = self.open()
-        store.upsert([entry("a", text="first")])
+        store.upsert([make_entry("a", text="first")])
         with pytest.raises(RevisionConflict):
-            store.upsert([entry("a", text="second")], expect={"a": 0})
+            store.upsert([make_entry("a", text="second")], expect={"a": 0})
         store.delete(["a"])
-        assert store.upsert([entry("a", text="third")], expect={"a": 0}) == 1
+        assert store.upsert([make_entry("a", text="third")], expect={"a": 0}) == 1
 
     def test_a_long_write_meets_each_expectation_once(self) -> None:
         store = self.open()
-        batch = [entry(f"e{i:04}", text="zorb") for i in range(1500)]
+        batch = [make_entry(f"e{i:04}", text="zorb") for i in range(1500)]
         assert store.upsert(iter(batch), expect={"e0000": 0, "e0999": 0, "e1400": 0}) == 1500
         revisions = {kept.id: kept.revision for kept in store.scan() if kept.id in ("e0001", "e1400")}
         assert store.upsert(iter(batch), expect=revisions) == 1500
@@ -334,11 +334,11 @@ class UpdatingContract(StoreContract):
     @pytest.mark.parametrize("expect", [{"a": -1}, {"a": True}, {"a": 1.0}, {"a": None}, {"": 0}, [("a", 0)], "a"])
     def test_an_expectation_that_is_none_is_refused(self, expect: Any) -> None:
         store = self.open()
-        store.upsert([entry("a", text="kept")])
+        store.upsert([make_entry("a", text="kept")])
         with pytest.raises(ArgumentError):
-            store.upsert([entry("a", text="lost")], expect=expect)
+            store.upsert([make_entry("a", text="lost")], expect=expect)
         with pytest.raises(ArgumentError):
             store.patch({"a": {"x": 1}}, expect=expect)
         with pytest.raises(ArgumentError):
             store.put_vectors({"a": [1, 0, 0]}, expect=expect)
-        assert one(store, "a") == Entry("a", text="kept", revision=one(store, "a").revision)
+        assert get_entry(store, "a") == Entry("a", text="kept", revision=get_entry(store, "a").revision)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import UnsupportedError
-from vectorstore.ordered_scan import Place, scan_by
+from vectorstore.ordered_scan import ScanPosition, scan_by
 from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
 from vectorstore.types import (
     Changes,
@@ -22,22 +22,22 @@ from vectorstore.types import (
     Cursor,
     Entry,
     Erasure,
-    Filling,
     Filter,
     Finding,
     Match,
     Metadata,
-    Progress,
+    ProgressCallback,
     Space,
+    SpaceMigration,
     VectorLike,
 )
 
 
-class LacksError(UnsupportedError, AttributeError):
+class MissingOperationError(UnsupportedError, AttributeError):
     """The wrapped store lacks an operation. Also an ``AttributeError``, so that ``hasattr`` can ask for ``fields``."""
 
 
-def lacking(store: VectorStore) -> tuple[str, ...]:
+def missing_operations(store: VectorStore) -> tuple[str, ...]:
     """Return what *store* lacks of ``LifecycleStore``, sorted; of a wrapper, what the store inside lacks."""
     while isinstance(store, WrapperStore):
         store = store.wrapped
@@ -46,7 +46,7 @@ def lacking(store: VectorStore) -> tuple[str, ...]:
 
 def lifecycle_of(store: VectorStore) -> LifecycleStore | None:
     """Return *store* as a ``LifecycleStore``; None if it, or the store that its wrappers hold, is data-only."""
-    return None if lacking(store) else cast("LifecycleStore", store)
+    return None if missing_operations(store) else cast("LifecycleStore", store)
 
 
 class WrapperStore:
@@ -67,7 +67,7 @@ class WrapperStore:
         *,
         namespace: str = "",
         expect: Mapping[str, int] | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> int:
         """As ``VectorStore.upsert``."""
         return self.wrapped.upsert(entries, namespace=namespace, expect=expect, on_progress=on_progress)
@@ -142,7 +142,7 @@ class WrapperStore:
         reverse: bool = False,
         where: Filter | None = None,
         namespace: str = "",
-        after: Place | None = None,
+        after: ScanPosition | None = None,
     ) -> Iterator[Entry]:
         """As the function ``scan_by`` of the store inside."""
         return scan_by(self.wrapped, fields, reverse=reverse, where=where, namespace=namespace, after=after)
@@ -196,7 +196,7 @@ class WrapperStore:
         """As ``LifecycleStore.begin_space``."""
         self._lifecycle("begin_space").begin_space(space)
 
-    def filling(self) -> Filling | None:
+    def filling(self) -> SpaceMigration | None:
         """As ``LifecycleStore.filling``."""
         return self._lifecycle("filling").filling()
 
@@ -252,5 +252,7 @@ class WrapperStore:
     def _lifecycle(self, operation: str) -> LifecycleStore:
         if not hasattr(self.wrapped, operation):
             kind = type(self.wrapped).__name__
-            raise LacksError(operation, f"{kind} lacks it; it needs a store with the lifecycle part, LifecycleStore")
+            raise MissingOperationError(
+                operation, f"{kind} lacks it; it needs a store with the lifecycle part, LifecycleStore"
+            )
         return cast("LifecycleStore", self.wrapped)

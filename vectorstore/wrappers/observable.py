@@ -24,19 +24,19 @@ from vectorstore.types import (
     Cursor,
     Entry,
     Erasure,
-    Filling,
     Filter,
     Finding,
     Match,
     Metadata,
-    Progress,
+    ProgressCallback,
     Space,
+    SpaceMigration,
     VectorLike,
 )
 from vectorstore.wrappers.base import WrapperStore
 
 Observer: TypeAlias = Callable[["StoreEvent"], object]
-Clock: TypeAlias = Callable[[], float]
+MonotonicClock: TypeAlias = Callable[[], float]
 """Seconds that only go forward, like ``time.perf_counter``."""
 
 
@@ -63,7 +63,7 @@ class StoreEvent:
 
 
 @dataclass(slots=True)
-class Sizes:
+class CallSizes:
     """What is known of a call while it runs."""
 
     given: int | None = None
@@ -71,16 +71,16 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class CallReporter:
     """Tells *observer* of each call that ran under it."""
 
     observer: Observer
-    clock: Clock
+    clock: MonotonicClock
 
     @contextmanager
-    def call(self, operation: str, namespace: object, given: int | None = None) -> Iterator[Sizes]:
+    def call(self, operation: str, namespace: object, given: int | None = None) -> Iterator[CallSizes]:
         """One call: whatever ends it, one event is told."""
-        sizes, start = Sizes(given), self.clock()
+        sizes, start = CallSizes(given), self.clock()
         error: type[BaseException] | None = None
         try:
             yield sizes
@@ -97,14 +97,14 @@ class Watch:
         try:
             yield
         except BaseException as error:
-            self.tell(operation, namespace, Sizes(given), self.clock() - start, type(error))
+            self.tell(operation, namespace, CallSizes(given), self.clock() - start, type(error))
             raise
 
     def tell(
         self,
         operation: str,
         namespace: object,
-        sizes: Sizes,
+        sizes: CallSizes,
         seconds: float,
         error: type[BaseException] | None,
         *,
@@ -127,10 +127,10 @@ class Watch:
 T = TypeVar("T")
 
 
-class Counted(Generic[T]):
+class CountedIterator(Generic[T]):
     """An iterator that counts what is drawn from it; it draws once, and only when asked."""
 
-    def __init__(self, source: Iterator[T], sizes: Sizes) -> None:
+    def __init__(self, source: Iterator[T], sizes: CallSizes) -> None:
         self._source = source
         self._sizes = sizes
         sizes.given = 0
@@ -144,7 +144,7 @@ class Counted(Generic[T]):
         return drawn
 
 
-def size_of(value: object) -> int | None:
+def known_size(value: object) -> int | None:
     """Return how many *value* holds, if that can be told without drawing from it."""
     try:
         return len(value) if isinstance(value, Sized) else None
@@ -152,29 +152,29 @@ def size_of(value: object) -> int | None:
         return None
 
 
-def counted(value: Iterable[T], sizes: Sizes) -> Iterable[T]:
+def count_items(value: Iterable[T], sizes: CallSizes) -> Iterable[T]:
     """Return *value* itself, or what draws from it once; *sizes* comes to know how many there were.
 
     What is no iterable is returned as it is: to refuse it is the store's business.
     """
     if isinstance(value, Sized):
-        sizes.given = size_of(value)
+        sizes.given = known_size(value)
         return value
     given: Any = value
-    return Counted(iter(given), sizes) if isinstance(given, Iterable) else value
+    return CountedIterator(iter(given), sizes) if isinstance(given, Iterable) else value
 
 
 class ObservedEntries:
     """The entries of a ``scan``; tells its one event when it ends, fails, is closed, or is dropped."""
 
     def __init__(
-        self, source: Iterator[Entry], watch: Watch, operation: str, namespace: object, seconds: float
+        self, source: Iterator[Entry], watch: CallReporter, operation: str, namespace: object, seconds: float
     ) -> None:
         self._source = source
         self._watch = watch
         self._operation, self._namespace = operation, namespace
         self._seconds = seconds
-        self._sizes = Sizes(returned=0)
+        self._sizes = CallSizes(returned=0)
         self._told = False
 
     def __iter__(self) -> Iterator[Entry]:
@@ -216,7 +216,7 @@ class ObservedEntries:
 class ObservedView:
     """Implements ``View`` by another one."""
 
-    def __init__(self, view: View, watch: Watch) -> None:
+    def __init__(self, view: View, watch: CallReporter) -> None:
         self._view = view
         self._watch = watch
 
@@ -238,7 +238,7 @@ class ObservedView:
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``View.get``."""
-        with self._watch.call("view.get", namespace, size_of(ids)) as sizes:
+        with self._watch.call("view.get", namespace, known_size(ids)) as sizes:
             found = self._view.get(ids, namespace=namespace)
             sizes.returned = sum(entry is not None for entry in found)
             return found
@@ -263,35 +263,35 @@ class ObservedView:
 
     def similarity(self, vector: VectorLike, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
         """As ``View.similarity``."""
-        with self._watch.call("view.similarity", namespace, size_of(ids)) as sizes:
+        with self._watch.call("view.similarity", namespace, known_size(ids)) as sizes:
             scores = self._view.similarity(vector, ids, namespace=namespace)
             sizes.returned = int(np.count_nonzero(~np.isnan(scores)))
             return scores
 
     def score_text(self, query: str, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
         """As ``View.score_text``."""
-        with self._watch.call("view.score_text", namespace, size_of(ids)) as sizes:
+        with self._watch.call("view.score_text", namespace, known_size(ids)) as sizes:
             scores = self._view.score_text(query, ids, namespace=namespace)
             sizes.returned = int(np.count_nonzero(scores))
             return scores
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
         """As ``View.passing``."""
-        with self._watch.call("view.passing", namespace, size_of(ids)) as sizes:
+        with self._watch.call("view.passing", namespace, known_size(ids)) as sizes:
             passed = self._view.passing(ids, where=where, namespace=namespace)
             sizes.returned = int(np.count_nonzero(passed))
             return passed
 
     def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
         """As ``View.terms``."""
-        with self._watch.call("view.terms", namespace, size_of(ids)) as sizes:
+        with self._watch.call("view.terms", namespace, known_size(ids)) as sizes:
             terms = self._view.terms(ids, namespace=namespace)
             sizes.returned = len(terms)
             return terms
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
         """As ``View.df``."""
-        with self._watch.call("view.df", namespace, size_of(terms)) as sizes:
+        with self._watch.call("view.df", namespace, known_size(terms)) as sizes:
             counts = self._view.df(terms, namespace=namespace)
             sizes.returned = len(counts)
             return counts
@@ -324,9 +324,9 @@ class ObservableStore(WrapperStore):
     ``space``, ``fields``, ``database`` and ``analyzer`` are no calls. *clock* gives the seconds.
     """
 
-    def __init__(self, store: VectorStore, on_event: Observer, *, clock: Clock = time.perf_counter) -> None:
+    def __init__(self, store: VectorStore, on_event: Observer, *, clock: MonotonicClock = time.perf_counter) -> None:
         super().__init__(store)
-        self._watch = Watch(on_event, clock)
+        self._watch = CallReporter(on_event, clock)
 
     def upsert(
         self,
@@ -334,11 +334,11 @@ class ObservableStore(WrapperStore):
         *,
         namespace: str = "",
         expect: Mapping[str, int] | None = None,
-        on_progress: Progress | None = None,
+        on_progress: ProgressCallback | None = None,
     ) -> int:
         """As ``VectorStore.upsert``; *entries* are drawn once, as the store inside draws them."""
         with self._watch.call("upsert", namespace) as sizes:
-            passing = counted(entries, sizes)
+            passing = count_items(entries, sizes)
             sizes.returned = super().upsert(passing, namespace=namespace, expect=expect, on_progress=on_progress)
             return sizes.returned
 
@@ -346,7 +346,7 @@ class ObservableStore(WrapperStore):
         self, metadata: Mapping[str, Metadata], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.patch``."""
-        with self._watch.call("patch", namespace, size_of(metadata)) as sizes:
+        with self._watch.call("patch", namespace, known_size(metadata)) as sizes:
             sizes.returned = super().patch(metadata, namespace=namespace, expect=expect)
             return sizes.returned
 
@@ -354,13 +354,13 @@ class ObservableStore(WrapperStore):
         self, vectors: Mapping[str, VectorLike], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.put_vectors``."""
-        with self._watch.call("put_vectors", namespace, size_of(vectors)) as sizes:
+        with self._watch.call("put_vectors", namespace, known_size(vectors)) as sizes:
             sizes.returned = super().put_vectors(vectors, namespace=namespace, expect=expect)
             return sizes.returned
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
-        with self._watch.call("get", namespace, size_of(ids)) as sizes:
+        with self._watch.call("get", namespace, known_size(ids)) as sizes:
             found = super().get(ids, namespace=namespace)
             sizes.returned = sum(entry is not None for entry in found)
             return found
@@ -390,7 +390,7 @@ class ObservableStore(WrapperStore):
         namespace: str = "",
     ) -> list[list[Match]]:
         """As ``VectorStore.search_many``."""
-        with self._watch.call("search_many", namespace, size_of(vectors)) as sizes:
+        with self._watch.call("search_many", namespace, known_size(vectors)) as sizes:
             found = super().search_many(vectors, k, where=where, min_score=min_score, namespace=namespace)
             sizes.returned = sum(map(len, found))
             return found
@@ -405,7 +405,7 @@ class ObservableStore(WrapperStore):
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
         with self._watch.call("delete", namespace) as sizes:
-            sizes.returned = super().delete(counted(ids, sizes), where=where, namespace=namespace)
+            sizes.returned = super().delete(count_items(ids, sizes), where=where, namespace=namespace)
             return sizes.returned
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
@@ -451,7 +451,7 @@ class ObservableStore(WrapperStore):
 
     def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
         """As ``LifecycleStore.view``; each call of the view is told too."""
-        given = size_of(namespaces)
+        given = known_size(namespaces)
         with self._watch.beginning("view", None, given):
             view = super().view(namespaces)
         return self._observed(view, given)
@@ -477,7 +477,7 @@ class ObservableStore(WrapperStore):
         with self._watch.call("recorded_space", None):
             return super().recorded_space()
 
-    def filling(self) -> Filling | None:
+    def filling(self) -> SpaceMigration | None:
         """As ``LifecycleStore.filling``."""
         with self._watch.call("filling", None) as sizes:
             filling = super().filling()
@@ -501,7 +501,7 @@ class ObservableStore(WrapperStore):
         expect: Mapping[str, int] | None = None,
     ) -> int:
         """As ``LifecycleStore.fill_space``."""
-        given = [size for size in (size_of(vectors), size_of(no_vector)) if size is not None]
+        given = [size for size in (known_size(vectors), known_size(no_vector)) if size is not None]
         with self._watch.call("fill_space", namespace, sum(given) if given else None) as sizes:
             filled = super().fill_space(space, vectors, no_vector=no_vector, namespace=namespace, expect=expect)
             sizes.returned = filled
@@ -519,13 +519,13 @@ class ObservableStore(WrapperStore):
 
     def declare_fields(self, fields: Sequence[str]) -> None:
         """As ``LifecycleStore.declare_fields``."""
-        with self._watch.call("declare_fields", None, size_of(fields)):
+        with self._watch.call("declare_fields", None, known_size(fields)):
             super().declare_fields(fields)
 
     def erase(self, ids: Iterable[str], *, namespace: str = "") -> Erasure:
         """As ``LifecycleStore.erase``."""
         with self._watch.call("erase", namespace) as sizes:
-            erasure = super().erase(counted(ids, sizes), namespace=namespace)
+            erasure = super().erase(count_items(ids, sizes), namespace=namespace)
             sizes.returned = erasure.removed
             return erasure
 

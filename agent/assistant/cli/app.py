@@ -13,7 +13,7 @@ import typer
 
 from agent.assistant.cli.ask import ask
 from agent.assistant.cli.chat import chat
-from agent.assistant.cli.command_context import Invocation
+from agent.assistant.cli.command_context import GlobalOptions
 from agent.assistant.cli.config import config
 from agent.assistant.cli.doctor import doctor
 from agent.assistant.cli.documents import documents, ingest
@@ -30,16 +30,16 @@ from agent.assistant.cli.edit import (
     unpin,
     untag,
 )
-from agent.assistant.cli.errors import FAILED, USAGE, UsageProblem, let_reader_go, say_wrong_usage
+from agent.assistant.cli.errors import EXIT_FAILED, EXIT_USAGE, UsageError, discard_stdout, report_usage_error
 from agent.assistant.cli.eval import evaluate_memory
-from agent.assistant.cli.export_import import export, import_
+from agent.assistant.cli.export_import import export, import_export
 from agent.assistant.cli.forget import forget
-from agent.assistant.cli.memories import history, list_memories, look, show, stats
-from agent.assistant.cli.output import note
+from agent.assistant.cli.memories import history, list_memories, list_memories_by_default, show, stats
+from agent.assistant.cli.output import print_note
 from agent.assistant.cli.recall import recall, why_not
 from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
-from agent.assistant.cli.sessions import list_sessions, look_at_sessions, show_session
+from agent.assistant.cli.sessions import list_sessions, list_sessions_by_default, show_session
 from agent.assistant.cli.undo import operations, undo
 
 app = typer.Typer(
@@ -49,11 +49,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-memories = typer.Typer(help="Look at what is remembered, and change it.", rich_markup_mode=None)
-sessions = typer.Typer(help="Look at the conversations that are kept.", rich_markup_mode=None)
+memories_app = typer.Typer(help="Look at what is remembered, and change it.", rich_markup_mode=None)
+sessions_app = typer.Typer(help="Look at the conversations that are kept.", rich_markup_mode=None)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
@@ -62,7 +62,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def read_global_options(
     context: typer.Context,
     memory: Annotated[
         str | None,
@@ -82,12 +82,12 @@ def options(
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Remember, ingest and ask; options before the command hold for all commands."""
     flags = {"memory": memory, "namespace": namespace, "offline": offline, "language": language, "model": model}
-    context.obj = Invocation(flags=flags, debug=debug)
+    context.obj = GlobalOptions(flags=flags, debug=debug)
 
 
 app.command()(chat)
@@ -101,13 +101,13 @@ app.command()(forget)
 app.command()(undo)
 app.command()(documents)
 app.command()(export)
-app.command("import")(import_)
+app.command("import")(import_export)
 app.command()(reembed)
 app.command()(config)
 app.command()(doctor)
 app.command("eval")(evaluate_memory)
-memories.callback(invoke_without_command=True)(look)
-memories.command("list")(list_memories)
+memories_app.callback(invoke_without_command=True)(list_memories_by_default)
+memories_app.command("list")(list_memories)
 for command in (
     show,
     history,
@@ -124,15 +124,15 @@ for command in (
     end,
     merge,
 ):
-    memories.command()(command)
-app.add_typer(memories, name="memories")
-sessions.callback(invoke_without_command=True)(look_at_sessions)
-sessions.command("list")(list_sessions)
-sessions.command("show")(show_session)
-app.add_typer(sessions, name="sessions")
+    memories_app.command()(command)
+app.add_typer(memories_app, name="memories")
+sessions_app.callback(invoke_without_command=True)(list_sessions_by_default)
+sessions_app.command("list")(list_sessions)
+sessions_app.command("show")(show_session)
+app.add_typer(sessions_app, name="sessions")
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def run_command_line(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; None takes the arguments of the process."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # no text of a memory may fail for the encoding of a terminal
@@ -140,20 +140,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=arguments, prog_name="mneme", standalone_mode=False)
         sys.stdout.flush()
-    except UsageProblem as error:
+    except UsageError as error:
         if str(error).startswith("Usage:"):
             typer.echo(str(error))  # no command at all: the message is the help
-            return USAGE
-        return say_wrong_usage(error, getattr(getattr(error, "ctx", None), "command_path", "mneme"))
+            return EXIT_USAGE
+        return report_usage_error(error, getattr(getattr(error, "ctx", None), "command_path", "mneme"))
     except typer.Abort:
-        note("mneme: nothing was done")
-        return FAILED
+        print_note("mneme: nothing was done")
+        return EXIT_FAILED
     except BrokenPipeError:
-        let_reader_go()
+        discard_stdout()
         return 0
     return code if isinstance(code, int) else 0
 
 
 def main() -> None:
     """Run the command line as a process does."""
-    sys.exit(run())
+    sys.exit(run_command_line())

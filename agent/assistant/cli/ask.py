@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.command_context import opened_assistant
-from agent.assistant.cli.errors import reported
+from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.json_output import citation_json
-from agent.assistant.cli.output import note, one_line, print_json, say
-from agent.assistant.cli.prompts import given_text
+from agent.assistant.cli.output import one_line, print_json, print_note, print_text
+from agent.assistant.cli.prompts import read_text_argument
 
 
-@reported
+@with_error_report
 def ask(
     context: typer.Context,
     question: Annotated[
@@ -25,7 +25,7 @@ def ask(
 
     Nothing is stored; a conversation that is kept is `mneme chat`.
     """
-    words = given_text(question, name="QUESTION", what="a question")
+    words = read_text_argument(question, name="QUESTION", what="a question")
     from memory import run_sync
 
     with opened_assistant(context, reads_only=True) as assistant:
@@ -45,10 +45,10 @@ def ask(
             }
         )
         return
-    say(result.text)
+    print_text(result.text)
     if result.citations:
-        say()
+        print_text()
     for item in result.citations:
-        say(f"[{item.number}] {one_line(item.where)}")
+        print_text(f"[{item.number}] {one_line(item.where)}")
     for warning in (*result.warnings, *result.notes):
-        note(warning)
+        print_note(warning)

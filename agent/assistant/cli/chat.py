@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent.assistant.cli.command_context import opened_assistant
-from agent.assistant.cli.errors import described, reported
+from agent.assistant.cli.errors import describe_error, with_error_report
 from agent.assistant.cli.json_output import citation_json
-from agent.assistant.cli.output import note, one_line, print_json, say, say_piece
-from agent.assistant.cli.prompts import agree, piped_lines
+from agent.assistant.cli.output import one_line, print_json, print_note, print_piece, print_text
+from agent.assistant.cli.prompts import answer_approval, piped_input_lines
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import Assistant
     from agent.results import RunResult
 
-_LEAVE = ("/quit", "/exit", "/bye")
-_HELP = "Say something, or ask something.\n/new begins a new session, /session names this one, /quit leaves."
+_EXIT_COMMANDS = ("/quit", "/exit", "/bye")
+_CHAT_HELP = "Say something, or ask something.\n/new begins a new session, /session names this one, /quit leaves."
 
 
-@reported
+@with_error_report
 def chat(
     context: typer.Context,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Go on with this session.")] = None,
@@ -38,15 +38,15 @@ def chat(
         raise typer.BadParameter("the id of a session is needed", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
-        from agent.agent import new_session
+        from agent.agent import new_session_id
 
-        talk = _Talk(assistant, session or new_session(), json=json, interactive=interactive)
+        talk = _ChatSession(assistant, session or new_session_id(), json=json, interactive=interactive)
         if interactive:
             model = assistant.settings.model or "no model: statements are kept, questions answered by quotes"
-            note(f"mneme · {assistant.settings.memory} · {model}")
-            note(_HELP)
-        for line in _typed_lines() if interactive else piped_lines():
-            if line in _LEAVE:
+            print_note(f"mneme · {assistant.settings.memory} · {model}")
+            print_note(_CHAT_HELP)
+        for line in _terminal_lines() if interactive else piped_input_lines():
+            if line in _EXIT_COMMANDS:
                 break
             talk.take(line)
     if talk.failures:
@@ -54,7 +54,7 @@ def chat(
 
 
 @dataclass(slots=True)
-class _Talk:
+class _ChatSession:
     """One run of ``chat``: where it stands, and the exit codes of the turns that failed."""
 
     assistant: Assistant
@@ -66,14 +66,14 @@ class _Talk:
     def take(self, line: str) -> None:
         """Obey a command, or answer what was said."""
         if line == "/new":
-            from agent.agent import new_session
+            from agent.agent import new_session_id
 
-            self.session = new_session()
-            note("a new session begins")
+            self.session = new_session_id()
+            print_note("a new session begins")
         elif line == "/session":
-            note(self.session)
+            print_note(self.session)
         elif line.startswith("/") and line[1:].isalpha():
-            note(_HELP if line == "/help" else f"there is no {line}.\n{_HELP}")
+            print_note(_CHAT_HELP if line == "/help" else f"there is no {line}.\n{_CHAT_HELP}")
         else:
             self._answer(line)
 
@@ -81,26 +81,26 @@ class _Talk:
         """Answer one line; a turn that fails is said, and the conversation goes on."""
         from memory import run_sync
 
-        turn = _Turn(silent=self.json, interactive=self.interactive)
+        turn = _ChatTurn(silent=self.json, interactive=self.interactive)
         try:
             run_sync(turn.run(self.assistant, line, self.session))
         except KeyboardInterrupt:
             if not self.interactive:
                 raise
-            note("\nstopped; nothing of this turn is kept")
+            print_note("\nstopped; nothing of this turn is kept")
             return
         except Exception as error:  # a bad line, a file that fails: the next line may be fine
             turn.problem = error
         if self.json:
             print_json({"session": self.session, "question": line, **turn.answer()})
         if turn.problem is not None:
-            code, problem = described(turn.problem)
-            note(f"mneme: {problem}")
+            code, problem = describe_error(turn.problem)
+            print_note(f"mneme: {problem}")
             self.failures.append(code)
 
 
 @dataclass(slots=True)
-class _Turn:
+class _ChatTurn:
     """One answer as it comes in: printed at once, or (*silent*) kept for its JSON object. *interactive*: somebody can
     be asked whether a tool may be called."""
 
@@ -112,29 +112,29 @@ class _Turn:
 
     async def run(self, assistant: Assistant, line: str, session: str) -> None:
         """Answer *line*."""
-        from agent.events import ApprovalRequested, RunEnded, TextDelta, Warned
+        from agent.events import ApprovalRequested, RunEnded, TextDelta, WarningIssued
 
         midway = False
         async for event in assistant.agent.stream(line, session=session):
             if isinstance(event, TextDelta) and not self.silent:
-                say_piece(event.text)
+                print_piece(event.text)
                 midway = not event.text.endswith("\n")
             elif isinstance(event, ApprovalRequested):
                 if midway:
-                    say()
+                    print_text()
                 midway = False
-                await agree(event.request, assistant.place, interactive=self.interactive)
-            elif isinstance(event, Warned):
+                await answer_approval(event.request, assistant.place, interactive=self.interactive)
+            elif isinstance(event, WarningIssued):
                 self.warnings.append(event.text)
             elif isinstance(event, RunEnded):
                 self.result, self.problem = event.result, event.error
         if not self.silent:
             if midway:
-                say()
+                print_text()
             for item in self.result.citations if self.result is not None else ():
-                say(f"[{item.number}] {one_line(item.where)}")
+                print_text(f"[{item.number}] {one_line(item.where)}")
             for warning in self.warnings:
-                note(warning)
+                print_note(warning)
 
     def answer(self) -> dict[str, Any]:
         """Return what ``--json`` says of it."""
@@ -144,18 +144,18 @@ class _Turn:
             "citations": [] if result is None else [citation_json(item) for item in result.citations],
             "stored": [] if result is None else [report.id for report in result.stored if report.stored],
             "warnings": self.warnings,
-            "error": None if self.problem is None else described(self.problem)[1],
+            "error": None if self.problem is None else describe_error(self.problem)[1],
         }
 
 
-def _typed_lines() -> Iterator[str]:
+def _terminal_lines() -> Iterator[str]:
     with suppress(ImportError):  # not on every platform; where it is, input() gets editing and earlier lines
         import readline  # noqa: F401
     while True:
         try:
             line = input("> ").strip()
         except EOFError:
-            note()
+            print_note()
             return
         if line:
             yield line

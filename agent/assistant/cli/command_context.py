@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Invocation:
+class GlobalOptions:
     """The options that hold for all commands."""
 
     flags: Mapping[str, Any] = field(default_factory=dict)
@@ -29,20 +29,20 @@ class Invocation:
         return load_configuration(flags=self.flags, environ=os.environ)
 
 
-def invocation(context: typer.Context) -> Invocation:
+def global_options(context: typer.Context) -> GlobalOptions:
     """Return the options that came before the command of *context*."""
-    found: Invocation | None = context.find_object(Invocation)
-    return found or Invocation()
+    found: GlobalOptions | None = context.find_object(GlobalOptions)
+    return found or GlobalOptions()
 
 
 @contextmanager
 def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[OpenedMemory]:
     """Open the memory file that is configured; one that is not there is made only where *create* says so."""
-    settings = invocation(context).configuration().settings
-    from agent.assistant.wiring import open_settings_memory
+    settings = global_options(context).configuration().settings
+    from agent.assistant.wiring import open_configured_memory
     from memory import run_sync
 
-    place = open_settings_memory(settings, create=create)
+    place = open_configured_memory(settings, create=create)
     try:
         yield place
     finally:
@@ -56,7 +56,7 @@ def opened_assistant(context: typer.Context, *, reads_only: bool) -> Iterator[As
     *reads_only*: a memory file that is not there, or cannot be read, is an error; else it is made, and a turn that
     cannot read it is answered without it.
     """
-    settings = invocation(context).configuration().settings
+    settings = global_options(context).configuration().settings
     from agent.assistant.wiring import open_assistant
     from memory import run_sync
 

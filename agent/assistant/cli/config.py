@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.command_context import invocation
-from agent.assistant.cli.errors import reported
-from agent.assistant.cli.output import print_json, print_table, say
+from agent.assistant.cli.command_context import global_options
+from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.output import print_json, print_table, print_text
 
 if TYPE_CHECKING:
     from agent.assistant.config import Configuration
 
-_DEFAULT = "default"
-_ADDRESSES = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
+_DEFAULT_ORIGIN = "default"
+_ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
 
 
-@reported
+@with_error_report
 def config(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -26,48 +26,48 @@ def config(
 
     Settings come from options, the environment and a file; keys are never shown.
     """
-    configuration = invocation(context).configuration()
-    settings = _settings(configuration)
+    configuration = global_options(context).configuration()
+    settings = _settings_json(configuration)
     if json:
         print_json({"path": str(configuration.path), "settings": settings})
         return
-    rows = [(name, one["from"], one["variable"], _words(one["value"])) for name, one in settings.items()]
+    rows = [(name, one["from"], one["variable"], _setting_text(one["value"])) for name, one in settings.items()]
     print_table(("setting", "from", "variable", "value"), rows)
-    say()
+    print_text()
     there = "" if configuration.path.exists() else " (not there; nothing needs it)"
-    say(f"file: {configuration.path}{there}")
+    print_text(f"file: {configuration.path}{there}")
 
 
-def _settings(configuration: Configuration) -> dict[str, dict[str, Any]]:
+def _settings_json(configuration: Configuration) -> dict[str, dict[str, Any]]:
     """Return each setting by its name: ``value``, ``from`` and ``variable``."""
-    from agent.assistant.config import ENVIRONMENT
+    from agent.assistant.config import ENVIRONMENT_VARIABLES
 
     return {
         name: {
-            "value": _shown(name, getattr(configuration.settings, name)),
+            "value": _redacted_setting(name, getattr(configuration.settings, name)),
             "from": "file" if origin == str(configuration.path) else origin,
-            "variable": ENVIRONMENT[name],
+            "variable": ENVIRONMENT_VARIABLES[name],
         }
         for name in type(configuration.settings).model_fields
-        for origin in (configuration.origins.get(name, _DEFAULT),)
+        for origin in (configuration.origins.get(name, _DEFAULT_ORIGIN),)
     }
 
 
-def _shown(name: str, value: Any) -> Any:
+def _redacted_setting(name: str, value: Any) -> Any:
     """Return *value* as it may be seen: of a key, that it is set; of an address, no name or password in it."""
     from pydantic import SecretStr
 
     from agent.assistant.endpoints import ollama_address
-    from agent.providers.http_provider import shown
+    from agent.providers.http_provider import redacted_url
 
     if isinstance(value, SecretStr):
         return "set"
-    if name in _ADDRESSES and value is not None:
-        return shown(ollama_address(value) if name == "ollama_host" else value)
+    if name in _ADDRESS_SETTINGS and value is not None:
+        return redacted_url(ollama_address(value) if name == "ollama_host" else value)
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def _words(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)

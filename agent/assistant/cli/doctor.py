@@ -18,85 +18,94 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.command_context import invocation
-from agent.assistant.cli.errors import ENDPOINT, FAILED, FILE, USAGE, described, reported
-from agent.assistant.cli.output import print_json, say
+from agent.assistant.cli.command_context import global_options
+from agent.assistant.cli.errors import (
+    EXIT_ENDPOINT,
+    EXIT_FAILED,
+    EXIT_FILE,
+    EXIT_USAGE,
+    describe_error,
+    with_error_report,
+)
+from agent.assistant.cli.output import print_json, print_text
 
 if TYPE_CHECKING:
-    from agent.assistant.config import Configuration, Settings
+    from agent.assistant.config import AssistantSettings, Configuration
     from memory import LongTermMemory
     from memory.http import HttpClient
     from vectorstore.sqlite import MigrationCopy
 
-_FINDINGS_SHOWN = 20
-_ENOUGH_ROOM = 100_000_000
+_FINDING_LIMIT = 20
+_MIN_FREE_BYTES = 100_000_000
 _PROBE_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     """One thing looked at: fine or not, what was seen, what to do; *code* is the exit code where it is not fine."""
 
     name: str
     fine: bool
     seen: str
     remedy: str = ""
-    code: int = FAILED
+    code: int = EXIT_FAILED
 
 
-def check_installation() -> Iterator[Check]:
+def check_installation() -> Iterator[DoctorCheck]:
     """Look at Python, at the packages that it finds under our names, and at the libraries below."""
     import apsw
 
     from memory import local_available
 
-    yield Check("python", True, f"{sys.version.split()[0]} ({sys.executable})")
-    yield Check("sqlite", True, apsw.sqlite_lib_version())
+    yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
+    yield DoctorCheck("sqlite", True, apsw.sqlite_lib_version())
     own = Path(__file__).resolve().parents[3]
     for package in ("agent", "memory", "vectorstore"):
         spec = find_spec(package)
         place = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
         shadowed = "something else of that name comes first on Python's path; give Mneme an environment of its own"
-        yield Check(f"package {package}", place == own, str(place), "" if place == own else shadowed)
+        yield DoctorCheck(f"package {package}", place == own, str(place), "" if place == own else shadowed)
     for library in ("sqlite-vec", "tiktoken"):
-        yield _library(library)
+        yield _library_check(library)
     local, pdf = local_available(), find_spec("pypdf") is not None
     meaning = "" if local else "words alone are searched; for meaning: pip install 'mneme[local]'"
-    yield Check("local embedder", True, "installed" if local else "not installed", meaning)
-    yield Check("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install 'mneme[docs]'")
+    yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
+    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install 'mneme[docs]'")
 
 
-def check_settings(configuration: Configuration) -> Iterator[Check]:
+def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     """Tell what is set and where each setting came from; a file with a key in it must be private."""
-    from agent.providers.http_provider import shown
+    from agent.providers.http_provider import redacted_url
 
     settings, origins, path = configuration.settings, configuration.origins, configuration.path
-    yield Check("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")
+    yield DoctorCheck("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")
     asked = settings.model is not None
     values = (
         ("model", settings.model or "none: statements are kept, questions are answered by quotes"),
         ("provider", settings.kind if asked else "quotes"),
-        ("base_url", shown(settings.endpoint) if asked else "not used"),
+        ("base_url", redacted_url(settings.endpoint) if asked else "not used"),
         ("api_key", "set" if settings.key else "not set"),
         ("embedder", settings.embedder),
         ("namespace", settings.namespace or "(the usual one)"),
         ("offline", "yes: only this machine may be asked" if settings.offline else "no"),
     )
     for name, value in values:
-        yield Check(name, True, value + (f" (from {origins[name]})" if name in origins else ""))
+        yield DoctorCheck(name, True, value + (f" (from {origins[name]})" if name in origins else ""))
     keys = [name for name in ("api_key", "anthropic_api_key", "embedding_api_key") if origins.get(name) == str(path)]
     if keys and os.name == "posix" and path.stat().st_mode & 0o077:
-        yield Check("configuration", False, "it holds a key, and others may read it", f"chmod 600 {path}", USAGE)
+        yield DoctorCheck(
+            "configuration", False, "it holds a key, and others may read it", f"chmod 600 {path}", EXIT_USAGE
+        )
 
 
-def check_endpoints(settings: Settings) -> Iterator[Check]:
+def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     """Ask the model's endpoint which models it has, and the embedder for one vector."""
     from memory import run_sync
 
     async def model() -> str:
         from agent.assistant.wiring import make_provider
 
-        async with _impatient(settings) as client:
+        async with _probe_client(settings) as client:
             provider: Any = make_provider(settings, client)  # every provider of an endpoint lists its models
             known = settings.model_name in [model.name for model in await provider.models()]
         return "it answers, and has the model" if known else f"it answers, without {settings.model} in its list"
@@ -104,7 +113,7 @@ def check_endpoints(settings: Settings) -> Iterator[Check]:
     async def embedder() -> str:
         from agent.assistant.wiring import make_embedder
 
-        async with _impatient(settings) as client:
+        async with _probe_client(settings) as client:
             chosen = make_embedder(settings, client)
             assert chosen is not None
             (vector,) = await chosen.embed(["probe"])
@@ -116,90 +125,96 @@ def check_endpoints(settings: Settings) -> Iterator[Check]:
     ):
         if wanted:
             try:
-                yield Check(name, True, run_sync(probe()))
+                yield DoctorCheck(name, True, run_sync(probe()))
             except Exception as error:  # whatever keeps it from answering is what this command is asked to say
-                code, line = described(error)
-                yield Check(name, False, line, "is it running, and are address and key right?", code or ENDPOINT)
+                code, line = describe_error(error)
+                yield DoctorCheck(
+                    name, False, line, "is it running, and are address and key right?", code or EXIT_ENDPOINT
+                )
 
 
-def check_file(settings: Settings) -> Iterator[Check]:
+def check_memory_file(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     """Open the memory file that is there, read every row of it, and tell what it holds."""
     path = settings.memory
     if not path.exists() and not path.is_symlink():
-        yield Check("memory file", True, f"{path} (not there yet; the first write makes it)")
+        yield DoctorCheck("memory file", True, f"{path} (not there yet; the first write makes it)")
         return
-    from agent.assistant.wiring import open_settings_memory
+    from agent.assistant.wiring import open_configured_memory
     from memory import run_sync
 
     try:
-        place = open_settings_memory(settings, create=False)
+        place = open_configured_memory(settings, create=False)
     except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
-        yield Check("memory file", False, described(error)[1], "restore a backup, or name another file", FILE)
+        yield DoctorCheck(
+            "memory file", False, describe_error(error)[1], "restore a backup, or name another file", EXIT_FILE
+        )
         return
     try:
-        yield Check("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
-        yield from _access(path)
-        yield from _content(place.memory, settings.namespace)
+        yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
+        yield from _access_checks(path)
+        yield from _content_checks(place.memory, settings.namespace)
     finally:
         run_sync(place.close())
 
 
-def _library(name: str) -> Check:
+def _library_check(name: str) -> DoctorCheck:
     try:
-        return Check(name, True, version(name))
+        return DoctorCheck(name, True, version(name))
     except PackageNotFoundError:
-        return Check(name, False, "not installed", f"pip install {name}")
+        return DoctorCheck(name, False, "not installed", f"pip install {name}")
 
 
-def _access(path: Path) -> Iterator[Check]:
+def _access_checks(path: Path) -> Iterator[DoctorCheck]:
     if os.name == "posix":
         mode = path.stat().st_mode & 0o777
         private = not mode & 0o077
-        yield Check("private", private, f"mode {mode:04o}", "" if private else f"chmod 600 {path}", FILE)
+        yield DoctorCheck("private", private, f"mode {mode:04o}", "" if private else f"chmod 600 {path}", EXIT_FILE)
     free = shutil.disk_usage(path.parent).free
-    fine = free >= _ENOUGH_ROOM
-    yield Check("disk", fine, f"{free / 1e9:.1f} GB free", "" if fine else "make room: writing may fail soon", FILE)
+    fine = free >= _MIN_FREE_BYTES
+    yield DoctorCheck(
+        "disk", fine, f"{free / 1e9:.1f} GB free", "" if fine else "make room: writing may fail soon", EXIT_FILE
+    )
 
 
-def _content(memory: LongTermMemory, namespace: str) -> Iterator[Check]:
+def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCheck]:
     from memory import run_sync
     from vectorstore import lifecycle_of
-    from vectorstore.sqlite import Database
+    from vectorstore.sqlite import SqliteDatabase
 
-    yield Check("memories", True, f"{run_sync(memory.count(namespace=namespace))} in this namespace")
+    yield DoctorCheck("memories", True, f"{run_sync(memory.count(namespace=namespace))} in this namespace")
     waiting = run_sync(memory.pending())
     remedy = "the next write with a working embedder fills them" if waiting else ""
-    yield Check("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
-    yield from _embedding(memory)
+    yield DoctorCheck("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
+    yield from _embedding_checks(memory)
     limit, kept = memory.embedding.settings.cache_bytes, memory.embedding.kept()
     if limit or kept:
         used = f"of at most {limit / 1e6:.1f} MB" if limit else "from before, and not used"
-        yield Check("embedding cache", True, f"{kept / 1e6:.1f} MB of vectors {used}")
+        yield DoctorCheck("embedding cache", True, f"{kept / 1e6:.1f} MB of vectors {used}")
     store = lifecycle_of(memory.store)
     if store is not None:
-        yield Check("language", True, f"{store.analyzer.language}: that of stems, stop words and cues")
+        yield DoctorCheck("language", True, f"{store.analyzer.language}: that of stems, stop words and cues")
         if store.pending_erasure():
-            yield Check("erasure", True, "bytes of what was forgotten wait for another process to leave")
+            yield DoctorCheck("erasure", True, "bytes of what was forgotten wait for another process to leave")
         database = store.database
-        copies = database.migration_copies() if isinstance(database, Database) else []
+        copies = database.migration_copies() if isinstance(database, SqliteDatabase) else []
         findings = store.verify()
-        for finding in findings[:_FINDINGS_SHOWN]:
-            yield Check("content", False, str(finding), "restore a backup", FILE)
+        for finding in findings[:_FINDING_LIMIT]:
+            yield DoctorCheck("content", False, str(finding), "restore a backup", EXIT_FILE)
         if not findings:
-            yield Check("content", True, "every row is as it was written")
+            yield DoctorCheck("content", True, "every row is as it was written")
         for copy in copies:
-            yield _copied(copy, kept=database is not None and copy.path in database.backups())
+            yield _migration_copy_check(copy, kept=database is not None and copy.path in database.backups())
 
 
-def _copied(copy: MigrationCopy, *, kept: bool) -> Check:
+def _migration_copy_check(copy: MigrationCopy, *, kept: bool) -> DoctorCheck:
     """Tell what became of a copy that was made before the file was brought to a newer version."""
     if not kept:
-        return Check("upgrade", True, f"it went well; the copy from before it was removed: {copy.path}")
+        return DoctorCheck("upgrade", True, f"it went well; the copy from before it was removed: {copy.path}")
     remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
-    return Check("upgrade", True, f"the copy of {copy.at[:16]}, from before it, stays: {copy.path}", remedy)
+    return DoctorCheck("upgrade", True, f"the copy of {copy.at[:16]}, from before it, stays: {copy.path}", remedy)
 
 
-def _embedding(memory: LongTermMemory) -> Iterator[Check]:
+def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Ask the embedder for the probes, and hold them against those in the file; tell of a re-embedding not ended."""
     from memory import run_sync
 
@@ -210,30 +225,34 @@ def _embedding(memory: LongTermMemory) -> Iterator[Check]:
     begun = run_sync(memory.reembedding())
     if begun is not None:
         seen = f"{begun.done} of {begun.total} entries have a vector of the next embedder"
-        yield Check("re-embedding", True, seen, "`mneme reembed` goes on, `mneme reembed --abandon` drops it")
+        yield DoctorCheck("re-embedding", True, seen, "`mneme reembed` goes on, `mneme reembed --abandon` drops it")
     space = memory.store.space
     if memory.embedder is None or space is None:
         name = "none: words alone are searched" if memory.embedder is None else memory.embedder.fingerprint
-        yield Check("embedder in use", True, name)
+        yield DoctorCheck("embedder in use", True, name)
         return
     try:
         problem = run_sync(asked())
     except Exception as error:  # the endpoint's own check says what is wrong with it
-        yield Check("embedder in use", True, f"{space.fingerprint}; not compared with the file: {described(error)[1]}")
+        yield DoctorCheck(
+            "embedder in use", True, f"{space.fingerprint}; not compared with the file: {describe_error(error)[1]}"
+        )
         return
     if problem is None:
-        yield Check("embedder in use", True, f"{space.fingerprint}, as when the file was filled")
+        yield DoctorCheck("embedder in use", True, f"{space.fingerprint}, as when the file was filled")
     else:
-        yield Check("embedder in use", False, problem, "words alone are searched; `mneme reembed` mends it", USAGE)
+        yield DoctorCheck(
+            "embedder in use", False, problem, "words alone are searched; `mneme reembed` mends it", EXIT_USAGE
+        )
 
 
-def _impatient(settings: Settings) -> HttpClient:
+def _probe_client(settings: AssistantSettings) -> HttpClient:
     from memory.http import HttpClient, Timeouts
 
     return HttpClient(timeout=Timeouts(connect=5, read=10, write=10, total=20), retries=0, offline=settings.offline)
 
 
-@reported
+@with_error_report
 def doctor(
     context: typer.Context,
     without_copy: Annotated[
@@ -246,30 +265,30 @@ def doctor(
     Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. A file of an
     older version is copied before it is upgraded; where the disk has no room for that, --without-copy goes on.
     """
-    configuration = invocation(context).configuration()
+    configuration = global_options(context).configuration()
     if without_copy:
-        from vectorstore.sqlite import Database
+        from vectorstore.sqlite import SqliteDatabase
 
-        with Database(configuration.settings.memory, create=False) as database:
+        with SqliteDatabase(configuration.settings.memory, create=False) as database:
             database.migrate_without_copy()
     checks = [
         *check_installation(),
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
-        *check_file(configuration.settings),
+        *check_memory_file(configuration.settings),
     ]
     wrong = [check for check in checks if not check.fine]
     if json:
-        print_json({"fine": not wrong, "checks": [_as_json(check) for check in checks]})
+        print_json({"fine": not wrong, "checks": [_check_json(check) for check in checks]})
     else:
         for check in checks:
-            say(f"{'ok ' if check.fine else 'BAD'}  {check.name}: {check.seen}", indent="     ")
+            print_text(f"{'ok ' if check.fine else 'BAD'}  {check.name}: {check.seen}", indent="     ")
             if check.remedy:
-                say(f"     -> {check.remedy}", indent="        ")
-        say(f"{len(wrong)} of {len(checks)} checks found something wrong" if wrong else "everything is fine")
+                print_text(f"     -> {check.remedy}", indent="        ")
+        print_text(f"{len(wrong)} of {len(checks)} checks found something wrong" if wrong else "everything is fine")
     if wrong:
         raise typer.Exit(wrong[-1].code)
 
 
-def _as_json(check: Check) -> dict[str, object]:
+def _check_json(check: DoctorCheck) -> dict[str, object]:
     return {"name": check.name, "fine": check.fine, "seen": check.seen, "remedy": check.remedy}

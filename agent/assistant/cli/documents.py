@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import invocation, opened_memory
-from agent.assistant.cli.errors import PARTLY, USAGE, reported
+from agent.assistant.cli.command_context import global_options, opened_memory
+from agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE, with_error_report
 from agent.assistant.cli.json_output import document_json, ingest_json
-from agent.assistant.cli.output import day, note, print_json, print_table, progress, say
+from agent.assistant.cli.output import format_day, print_json, print_note, print_table, print_text, progress_bar
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import IngestProgress, IngestReport
 
-_NOTHING_READABLE = "no readable document there; Markdown, text, source code and PDF are read"
+_NO_READABLE_DOCUMENT = "no readable document there; Markdown, text, source code and PDF are read"
 
 
-@reported
+@with_error_report
 def ingest(
     context: typer.Context,
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
@@ -37,30 +37,30 @@ def ingest(
         if not path.exists():  # before a memory file is made for nothing
             raise typer.BadParameter(f"{path}: no such file or folder", param_hint="PATH")
     report = None
-    if not invocation(context).configuration().settings.memory.exists():
-        from memory import unreadable
+    if not global_options(context).configuration().settings.memory.exists():
+        from memory import report_unreadable
 
-        report = unreadable(paths)
+        report = report_unreadable(paths)
     if report is None:
         with opened_memory(context, create=True) as place:
-            report = _ingested(place, paths, again=again, quiet=json or quiet)
+            report = _ingest_paths(place, paths, again=again, quiet=json or quiet)
     read = any(line.action not in ("failed", "skipped") for line in report.lines)
     if json:
         print_json(ingest_json(report))
     elif read:
-        _show(report, quiet=quiet)
+        _print_ingest_report(report, quiet=quiet)
     else:
-        _refuse(report)
+        _print_unreadable(report)
     if not read:
-        raise typer.Exit(USAGE)
+        raise typer.Exit(EXIT_USAGE)
     if any(line.action == "failed" for line in report.lines):
-        raise typer.Exit(PARTLY)
+        raise typer.Exit(EXIT_PARTIAL)
 
 
-def _ingested(place: OpenedMemory, paths: list[Path], *, again: bool, quiet: bool) -> IngestReport:
+def _ingest_paths(place: OpenedMemory, paths: list[Path], *, again: bool, quiet: bool) -> IngestReport:
     from memory import run_sync
 
-    with progress("ingesting", quiet=quiet) as advance:
+    with progress_bar("ingesting", quiet=quiet) as advance:
 
         def on_progress(step: IngestProgress) -> None:
             advance(step.done, step.total, step.line.source)
@@ -68,26 +68,26 @@ def _ingested(place: OpenedMemory, paths: list[Path], *, again: bool, quiet: boo
         return run_sync(place.knowledge().ingest(paths, again=again, on_progress=on_progress))
 
 
-def _show(report: IngestReport, *, quiet: bool) -> None:
+def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
     for line in report.lines:
         if line.action in ("failed", "skipped"):
-            note(str(line))
+            print_note(str(line))
         elif not quiet and line.action != "unchanged":
-            say(str(line))
-    say(str(report) if report.changed else f"nothing changed: {report}")
+            print_text(str(line))
+    print_text(str(report) if report.changed else f"nothing changed: {report}")
 
 
-def _refuse(report: IngestReport) -> None:
+def _print_unreadable(report: IngestReport) -> None:
     """Say in one line why nothing could be read, when one reason says it all; else a line each."""
     if len(report.lines) == 1:
-        note(f"mneme: {report.lines[0].source}: {report.lines[0].reason}")
+        print_note(f"mneme: {report.lines[0].source}: {report.lines[0].reason}")
         return
     for line in report.lines:
-        note(str(line))
-    note(f"mneme: {_NOTHING_READABLE}")
+        print_note(str(line))
+    print_note(f"mneme: {_NO_READABLE_DOCUMENT}")
 
 
-@reported
+@with_error_report
 def documents(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -100,7 +100,7 @@ def documents(
     if json:
         print_json({"documents": [document_json(one) for one in listed]})
     elif not listed:
-        say("No document was ingested yet; `mneme ingest PATH` reads some.")
+        print_text("No document was ingested yet; `mneme ingest PATH` reads some.")
     else:
-        rows = [(one.source, str(one.chunks), day(one.ingested), one.title) for one in listed]
+        rows = [(one.source, str(one.chunks), format_day(one.ingested), one.title) for one in listed]
         print_table(("document", "chunks", "ingested", "title"), rows)

@@ -16,18 +16,18 @@ from typing import Any
 
 import typer
 
-from agent.assistant.cli.command_context import invocation
-from agent.assistant.cli.output import note, one_line
+from agent.assistant.cli.command_context import global_options
+from agent.assistant.cli.output import one_line, print_note
 
-FAILED, USAGE, FILE, ENDPOINT, PARTLY, INTERRUPTED = 1, 2, 3, 4, 5, 130
+EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, EXIT_PARTIAL, EXIT_INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 # Typer keeps the base of its usage errors in a private place, and in another one from version to version.
-UsageProblem: type[Exception] = typer.BadParameter.__mro__[1]
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-BEFORE_THE_COMMAND = ("--memory", "--namespace", "--offline", "--language", "--model", "--debug", "--version")
+GLOBAL_OPTION_NAMES = ("--memory", "--namespace", "--offline", "--language", "--model", "--debug", "--version")
 
 
-def reported(command: Callable[..., None]) -> Callable[..., None]:
+def with_error_report(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap a command so that what it raises is said in one line on standard error."""
 
     @functools.wraps(command)
@@ -37,48 +37,48 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort):
             raise
         except BrokenPipeError:
-            let_reader_go()
+            discard_stdout()
             raise typer.Exit(0) from None
-        except UsageProblem as error:
-            raise typer.Exit(say_wrong_usage(error, context.command_path)) from None
+        except UsageError as error:
+            raise typer.Exit(report_usage_error(error, context.command_path)) from None
         except KeyboardInterrupt:
-            if invocation(context).debug:
+            if global_options(context).debug:
                 raise
-            note("\nmneme: interrupted")
-            raise typer.Exit(INTERRUPTED) from None
+            print_note("\nmneme: interrupted")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
         except Exception as error:  # the border: whatever it is, the user gets a line and a code
-            if invocation(context).debug:
+            if global_options(context).debug:
                 raise
-            code, line = described(error)
-            note(f"mneme: {line}")
+            code, line = describe_error(error)
+            print_note(f"mneme: {line}")
             raise typer.Exit(code) from None
 
     return wrapped
 
 
-def let_reader_go() -> None:
+def discard_stdout() -> None:
     """The reader of our output has left, which is its right: say nothing more, not even at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say_wrong_usage(error: Exception, command: str) -> int:
+def report_usage_error(error: Exception, command: str) -> int:
     """Say in one line what is wrong with the words of *command*; return the exit code."""
     message = str(error.format_message() if hasattr(error, "format_message") else error)
     message = one_line(message.replace("Invalid value for ", "", 1).replace("Value error, ", "", 1)).rstrip(".")
     option = getattr(error, "option_name", None)
-    hint = f"{option} goes before the command" if option in BEFORE_THE_COMMAND else f"see {command} --help"
-    note(f"mneme: {message} ({hint})")
-    return USAGE
+    hint = f"{option} goes before the command" if option in GLOBAL_OPTION_NAMES else f"see {command} --help"
+    print_note(f"mneme: {message} ({hint})")
+    return EXIT_USAGE
 
 
-def described(error: BaseException) -> tuple[int, str]:
+def describe_error(error: BaseException) -> tuple[int, str]:
     """Return the exit code and the line for *error*."""
     import agent.errors as agent_errors
     import memory
     import vectorstore
 
     if isinstance(error, agent_errors.MemoryUnavailable) and error.__cause__ is not None:
-        return described(error.__cause__)
+        return describe_error(error.__cause__)
     usage = (
         agent_errors.ArgumentError,
         agent_errors.ConfigurationError,
@@ -94,15 +94,15 @@ def described(error: BaseException) -> tuple[int, str]:
         vectorstore.MissingExtra,
     )
     if isinstance(error, usage):
-        return USAGE, _line(error)
+        return EXIT_USAGE, _error_line(error)
     if isinstance(error, (memory.HttpError, memory.EmbedderError, agent_errors.ProviderError)):
-        return ENDPOINT, _line(error)
+        return EXIT_ENDPOINT, _error_line(error)
     if isinstance(error, vectorstore.VectorStoreError):
-        return FILE, _line(error)
+        return EXIT_FILE, _error_line(error)
     if isinstance(error, (memory.MemoryLayerError, agent_errors.AgentError)):
-        return FAILED, _line(error)
-    return FAILED, f"unexpected {type(error).__name__}: {_line(error)} (mneme --debug shows where)"
+        return EXIT_FAILED, _error_line(error)
+    return EXIT_FAILED, f"unexpected {type(error).__name__}: {_error_line(error)} (mneme --debug shows where)"
 
 
-def _line(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     return one_line(str(error)) or type(error).__name__

@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import reported
+from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.json_output import evaluation_json
-from agent.assistant.cli.output import counted, note, print_json, print_table, progress, say
+from agent.assistant.cli.output import format_count, print_json, print_note, print_table, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from memory import Evaluation, EvaluationLine, Interval
+    from memory import ConfidenceInterval, Evaluation, EvaluationLine
 
-_WORDS = {1: ("better", "would find more"), -1: ("worse", "would find less"), 0: ("", "makes no sure difference")}
-_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
+_VERDICT_WORDS = {
+    1: ("better", "would find more"),
+    -1: ("worse", "would find less"),
+    0: ("", "makes no sure difference"),
+}
+_EVALUATION_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
 
 
-@reported
+@with_error_report
 def evaluate_memory(
     context: typer.Context,
     embedder: Annotated[
@@ -39,12 +43,12 @@ def evaluate_memory(
 
     By text alone, as it is, and with what else is named; nothing in it is changed.
     """
-    from agent.assistant.wiring import other_embedder, other_settings
+    from agent.assistant.wiring import changed_recall_settings, make_named_embedder
     from memory import evaluate, run_sync
 
-    with opened_memory(context) as place, progress("eval", quiet=json) as shown:
-        changed = other_settings(place.memory.recall_settings, setting) if setting else None
-        other, client = other_embedder(place.settings, embedder) if embedder is not None else (None, None)
+    with opened_memory(context) as place, progress_bar("eval", quiet=json) as shown:
+        changed = changed_recall_settings(place.memory.recall_settings, setting) if setting else None
+        other, client = make_named_embedder(place.settings, embedder) if embedder is not None else (None, None)
 
         async def measured() -> Evaluation:
             try:
@@ -66,34 +70,41 @@ def evaluate_memory(
     if json:
         print_json(evaluation_json(evaluation))
     else:
-        _show(evaluation)
+        _print_evaluation(evaluation)
 
 
-def _show(evaluation: Evaluation) -> None:
-    print_table(_HEADINGS, [_row(line) for line in evaluation.lines])
-    note()
+def _print_evaluation(evaluation: Evaluation) -> None:
+    print_table(_EVALUATION_HEADINGS, [_evaluation_row(line) for line in evaluation.lines])
+    print_note()
     for way, name in evaluation.embedders.items():
-        note(f"{way}: {name or 'no vectors'}")
-    made = counted(evaluation.questions, "question")
-    held = counted(evaluation.memories, "memory", "memories")
-    note(f"{made} made from {held} by rule, seed {evaluation.seed}; found: among the first {evaluation.k}.")
-    say(_verdict(evaluation.lines))
+        print_note(f"{way}: {name or 'no vectors'}")
+    made = format_count(evaluation.questions, "question")
+    held = format_count(evaluation.memories, "memory", "memories")
+    print_note(f"{made} made from {held} by rule, seed {evaluation.seed}; found: among the first {evaluation.k}.")
+    print_text(_verdict_sentence(evaluation.lines))
 
 
-def _row(line: EvaluationLine) -> Sequence[str]:
+def _evaluation_row(line: EvaluationLine) -> Sequence[str]:
     shares = (f"{line.first:.3f}", f"{line.among:.3f}", f"{line.mrr:.3f}")
     gain = line.gain_mrr
     less = "" if gain is None else str(gain)
-    return (line.way, str(line.questions), line.kind, *shares, less, "" if gain is None else _WORDS[_sure(gain)][0])
+    return (
+        line.way,
+        str(line.questions),
+        line.kind,
+        *shares,
+        less,
+        "" if gain is None else _VERDICT_WORDS[_significant_direction(gain)][0],
+    )
 
 
-def _verdict(lines: Sequence[EvaluationLine]) -> str:
+def _verdict_sentence(lines: Sequence[EvaluationLine]) -> str:
     """Say in a sentence what the lines of all questions show about each other way."""
     gains = [(line.way, line.gain_mrr) for line in lines if line.kind == "all" and line.gain_mrr is not None]
-    text = "; ".join(f"{way} {_WORDS[_sure(gain)][1]}" for way, gain in gains)
+    text = "; ".join(f"{way} {_VERDICT_WORDS[_significant_direction(gain)][1]}" for way, gain in gains)
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _sure(gain: Interval) -> int:
+def _significant_direction(gain: ConfidenceInterval) -> int:
     """Return 1 for surely better, -1 for surely worse, 0 for not told apart."""
     return 1 if gain.low > 0 else -1 if gain.high < 0 else 0

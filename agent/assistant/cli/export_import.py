@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import FAILED, reported
+from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from agent.assistant.cli.json_output import report_json
-from agent.assistant.cli.output import counted, note, print_json, progress, say
-from agent.assistant.cli.parsing import filter_named, scopes_named
-from agent.assistant.cli.prompts import confirmed, may_ask
+from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
+from agent.assistant.cli.parsing import parse_filter, parse_scopes
+from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from memory import BackfillReport
 
 if TYPE_CHECKING:
-    from memory import Flushed, ImportReport
+    from memory import ImportReport
 
 
-@reported
+@with_error_report
 def export(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; nothing may be there yet.")],
@@ -38,10 +39,10 @@ def export(
     The file holds everything in plain text, vectors too; it is for you alone (mode 0600). That it was made is recorded,
     and named by every later forget.
     """
-    scopes, chosen = scopes_named(scope or [], name="--scope"), filter_named(where, name="--where")
+    scopes, chosen = parse_scopes(scope or [], name="--scope"), parse_filter(where, name="--where")
     from memory import run_sync
 
-    with opened_memory(context) as place, progress("exporting", quiet=quiet or json) as shown:
+    with opened_memory(context) as place, progress_bar("exporting", quiet=quiet or json) as shown:
         report = run_sync(
             place.memory.export(
                 file,
@@ -58,17 +59,17 @@ def export(
         told = {"path": report.path, "counts": counts, "hash": report.hash, "vectors": report.vectors}
         print_json({**told, "operation": report.operation})
         return
-    say(f"wrote {counted(sum(report.counts.values()), 'item')} to {report.path}")
+    print_text(f"wrote {format_count(sum(report.counts.values()), 'item')} to {report.path}")
     for kind, count in report.counts.items():
         if count:
-            say(f"  {kind}: {count}")
+            print_text(f"  {kind}: {count}")
 
 
-_SHOWN = 20
+_REASON_LINE_LIMIT = 20
 
 
-@reported
-def import_(
+@with_error_report
+def import_export(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An export.")],
     mode: Annotated[
@@ -93,31 +94,33 @@ def import_(
     if not file.is_file():  # before a memory file is made for it
         raise typer.BadParameter(f"{file} is no file", param_hint="FILE")
     if mode == "replace" and not dry_run:
-        may_ask(yes=yes)
-    from memory import Flushed, run_sync
+        require_terminal_or_yes(yes=yes)
+    from memory import run_sync
 
     options: dict[str, Any] = {"mode": mode, "trust": trust}
     with opened_memory(context, create=not dry_run) as place:
         memory, options = place.memory, {**options, "namespace": place.namespace}
         if mode == "replace" and not dry_run:
             plan = run_sync(memory.import_(file, **options, dry_run=True))
-            question = f"{counted(plan.removed, 'entry', 'entries')} will be gone, and the file in their place. Go on?"
-            if plan.removed and not yes and not confirmed(question):
-                note("mneme: nothing was imported")
-                raise typer.Exit(FAILED)
-        with progress("importing", quiet=quiet or json) as shown:
+            question = (
+                f"{format_count(plan.removed, 'entry', 'entries')} will be gone, and the file in their place. Go on?"
+            )
+            if plan.removed and not yes and not confirm(question):
+                print_note("mneme: nothing was imported")
+                raise typer.Exit(EXIT_FAILED)
+        with progress_bar("importing", quiet=quiet or json) as shown:
             report = run_sync(
                 memory.import_(file, **options, dry_run=dry_run, on_progress=lambda done, total: shown(done, total, ""))
             )
         to_embed = report.pending and not dry_run
-        embedded = run_sync(memory.flush(namespace=place.namespace)) if to_embed else Flushed()
+        embedded = run_sync(memory.flush(namespace=place.namespace)) if to_embed else BackfillReport()
     if json:
-        print_json(_shape(report, embedded))
+        print_json(_import_json(report, embedded))
     else:
-        _say(report, embedded)
+        _print_import_report(report, embedded)
 
 
-def _shape(report: ImportReport, embedded: Flushed) -> dict[str, Any]:
+def _import_json(report: ImportReport, embedded: BackfillReport) -> dict[str, Any]:
     lines = [
         {
             "line": one.line,
@@ -145,25 +148,25 @@ def _shape(report: ImportReport, embedded: Flushed) -> dict[str, Any]:
     }
 
 
-def _say(report: ImportReport, embedded: Flushed) -> None:
+def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None:
     counts = Counter(str(one.outcome) for one in report.lines)
     done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
-    say(f"{'would import' if report.dry_run else 'imported'} memories and passages: {done}")
+    print_text(f"{'would import' if report.dry_run else 'imported'} memories and passages: {done}")
     if made := sum(one.stored for line in report.lines for one in line.made):
-        say(f"  made of them: {counted(made, 'memory', 'memories')}")
+        print_text(f"  made of them: {format_count(made, 'memory', 'memories')}")
     for kind, count in report.taken.items():
-        say(f"  {kind}: {count}")
+        print_text(f"  {kind}: {count}")
     if report.removed:
-        say(f"  removed before: {report.removed}")
+        print_text(f"  removed before: {report.removed}")
     if embedded.embedded:
         cut = f", {embedded.truncated} of them cut" if embedded.truncated else ""
-        say(f"  embedded: {embedded.embedded}{cut}")
+        print_text(f"  embedded: {embedded.embedded}{cut}")
     told = [one for one in report.lines if one.reason]
-    for one in told[:_SHOWN]:
-        note(f"  line {one.line}: {one.id}: {one.outcome}: {one.reason}")
-    if len(told) > _SHOWN:
-        note(f"  and {len(told) - _SHOWN} more (--json shows all)")
+    for one in told[:_REASON_LINE_LIMIT]:
+        print_note(f"  line {one.line}: {one.id}: {one.outcome}: {one.reason}")
+    if len(told) > _REASON_LINE_LIMIT:
+        print_note(f"  and {len(told) - _REASON_LINE_LIMIT} more (--json shows all)")
     for kind, count in report.left.items():
-        note(f"  {kind}: {count} not taken")
+        print_note(f"  {kind}: {count} not taken")
     for remark in report.notes:
-        note(f"  {remark}")
+        print_note(f"  {remark}")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agent.context_items import Citation
+    from agent.context_items import AnswerCitation
     from memory import (
+        ConfidenceInterval,
         DocumentInfo,
         Evaluation,
-        Forgotten,
-        Found,
         Hit,
         IngestReport,
-        Interval,
         Memory,
         Operation,
-        Reembedded,
+        RecallResult,
+        Receipt,
+        ReembeddingReport,
         Report,
         SessionInfo,
         Stats,
@@ -71,11 +71,13 @@ def memory_json(memory: Memory) -> dict[str, Any]:
     }
 
 
-def found_json(found: Found, *, explain: bool, around: bool = False) -> dict[str, Any]:
+def found_json(found: RecallResult, *, explain: bool, around: bool = False) -> dict[str, Any]:
     """Return what a recall found; *around*: with what stands around each hit."""
-    beside = [{"before": _turns(hit.before), "after": _turns(hit.after)} if around else {} for hit in found]
+    beside = [
+        {"before": _neighbors_json(hit.before), "after": _neighbors_json(hit.after)} if around else {} for hit in found
+    ]
     return {
-        "hits": [{**_hit(hit, explain=explain), **turns} for hit, turns in zip(found, beside, strict=True)],
+        "hits": [{**_hit_json(hit, explain=explain), **turns} for hit, turns in zip(found, beside, strict=True)],
         "confidence": found.confidence,
         "abstain": found.abstain,
         "searched": found.searched,
@@ -83,7 +85,7 @@ def found_json(found: Found, *, explain: bool, around: bool = False) -> dict[str
     }
 
 
-def _turns(turns: Sequence[Memory]) -> list[dict[str, Any]]:
+def _neighbors_json(turns: Sequence[Memory]) -> list[dict[str, Any]]:
     return [{"id": one.id, "text": one.text, "speaker": one.speaker, "role": one.role} for one in turns]
 
 
@@ -102,7 +104,7 @@ def why_not_json(answer: WhyNot) -> dict[str, Any]:
     }
 
 
-def citation_json(citation: Citation) -> dict[str, Any]:
+def citation_json(citation: AnswerCitation) -> dict[str, Any]:
     """Return where an answer, or a part of it, comes from."""
     return {
         "number": citation.number,
@@ -160,7 +162,7 @@ def stats_json(stats: Stats) -> dict[str, Any]:
     return asdict(stats)
 
 
-def receipt_json(receipt: Forgotten) -> dict[str, Any]:
+def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """Return what was forgotten: ids, counts and keyed hashes, never words; it can be kept as the receipt."""
     from memory import receipt_text
 
@@ -193,7 +195,7 @@ def ingest_json(report: IngestReport) -> dict[str, Any]:
     }
 
 
-def reembedded_json(done: Reembedded) -> dict[str, Any]:
+def reembedded_json(done: ReembeddingReport) -> dict[str, Any]:
     """Return what embedding anew did."""
     return {
         "before": done.before,
@@ -283,7 +285,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
+def _hit_json(hit: Hit, *, explain: bool) -> dict[str, Any]:
     answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane, "outdated_by": hit.outdated_by}
     if not explain:
         return answer
@@ -294,5 +296,5 @@ def _hit(hit: Hit, *, explain: bool) -> dict[str, Any]:
     return {**answer, "parts": dict(hit.parts), "matched": matched}
 
 
-def _gain_json(gain: Interval | None) -> dict[str, float] | None:
+def _gain_json(gain: ConfidenceInterval | None) -> dict[str, float] | None:
     return None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high}

@@ -10,19 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import reported
+from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.json_output import memory_json, operation_json, stats_json
-from agent.assistant.cli.output import counted, day, minute, note, print_json, print_table, say
-from agent.assistant.cli.parsing import filter_named, moment_named, scopes_named
+from agent.assistant.cli.output import (
+    format_count,
+    format_day,
+    format_minute,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
+from agent.assistant.cli.parsing import parse_filter, parse_scopes, parse_time
 from agent.assistant.cli.text import operation_line, version_line
 
 if TYPE_CHECKING:
     from memory import Memory
 
-_LIMIT = 20
+_DEFAULT_MEMORY_LIMIT = 20
 
 
-class Order(StrEnum):
+class MemoryOrder(StrEnum):
     """What comes first in a list."""
 
     ID = "id"
@@ -30,8 +38,8 @@ class Order(StrEnum):
     NEWEST = "newest"
 
 
-@reported
-def look(
+@with_error_report
+def list_memories_by_default(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -42,7 +50,7 @@ def look(
         raise typer.BadParameter(f"belongs after {context.invoked_subcommand}", param_hint="--json")
 
 
-@reported
+@with_error_report
 def list_memories(
     context: typer.Context,
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="Only of this kind; may be repeated.")] = None,
@@ -71,8 +79,10 @@ def list_memories(
     ] = None,
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")] = None,
     known_at: Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")] = None,
-    order: Annotated[Order, typer.Option(help="As they were written, or by when they were said.")] = Order.ID,
-    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _LIMIT,
+    order: Annotated[
+        MemoryOrder, typer.Option(help="As they were written, or by when they were said.")
+    ] = MemoryOrder.ID,
+    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _DEFAULT_MEMORY_LIMIT,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where a page ended.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -81,12 +91,12 @@ def list_memories(
     In the order in which they were written, those with a key of yours last, unless --order says otherwise. Several
     kinds, tags or trusts mean any of them; different scopes must all agree.
     """
-    between = (moment_named(since, name="--since"), moment_named(before, name="--before"))
+    between = (parse_time(since, name="--since"), parse_time(before, name="--before"))
     filters: dict[str, Any] = {
         "kinds": kind,
         "tags": tag,
-        "scopes": scopes_named(scope or (), name="--scope"),
-        "where": filter_named(where, name="--where"),
+        "scopes": parse_scopes(scope or (), name="--scope"),
+        "where": parse_filter(where, name="--where"),
         "session": session,
         "trust": trust,
         "contains": contains,
@@ -94,8 +104,8 @@ def list_memories(
         "pinned": pinned,
         "disabled": disabled,
         "expired": expired,
-        "as_of": moment_named(as_of, name="--as-of"),
-        "known_at": moment_named(known_at, name="--known-at"),
+        "as_of": parse_time(as_of, name="--as-of"),
+        "known_at": parse_time(known_at, name="--known-at"),
     }
     filters = {name: value for name, value in filters.items() if value not in (None, [])}
     from memory import run_sync
@@ -108,9 +118,9 @@ def list_memories(
         print_json({"memories": [memory_json(one) for one in listed], "total": total, "next": listed.next})
         return
     if not listed:
-        say(_empty(kind, total, filters))
+        print_text(_empty_list_text(kind, total, filters))
         return
-    print_table(("id", "day", "who", "kind", "text"), [_row(one) for one in listed], whole=1)
+    print_table(("id", "day", "who", "kind", "text"), [_memory_row(one) for one in listed], whole=1)
     if listed.next is not None:
         given = {
             "kind": kind,
@@ -127,14 +137,14 @@ def list_memories(
             "expired": expired,
             "as-of": as_of,
             "known-at": known_at,
-            "order": None if order is Order.ID else order.value,
-            "limit": None if limit == _LIMIT else str(limit),
+            "order": None if order is MemoryOrder.ID else order.value,
+            "limit": None if limit == _DEFAULT_MEMORY_LIMIT else str(limit),
             "after": listed.next,
         }
-        note(f"{len(listed)} of {total}; go on with: mneme memories list {shlex.join(_options(given))}")
+        print_note(f"{len(listed)} of {total}; go on with: mneme memories list {shlex.join(_option_words(given))}")
 
 
-def _options(given: Mapping[str, str | list[str] | bool | None]) -> Iterator[str]:
+def _option_words(given: Mapping[str, str | list[str] | bool | None]) -> Iterator[str]:
     """Yield the options that were *given*, as they are typed."""
     for name, value in given.items():
         if isinstance(value, bool):
@@ -144,13 +154,13 @@ def _options(given: Mapping[str, str | list[str] | bool | None]) -> Iterator[str
             yield from (f"--{name}", one)
 
 
-def _row(one: Memory) -> tuple[str, str, str, str, str]:
+def _memory_row(one: Memory) -> tuple[str, str, str, str, str]:
     marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(one, name)]
     kind = " ".join([one.kind, *marks])
-    return (one.id, day(one.occurred_at or one.recorded_at), one.speaker or one.role or "", kind, one.text)
+    return (one.id, format_day(one.occurred_at or one.recorded_at), one.speaker or one.role or "", kind, one.text)
 
 
-def _empty(kind: list[str] | None, total: int, filters: dict[str, Any]) -> str:
+def _empty_list_text(kind: list[str] | None, total: int, filters: dict[str, Any]) -> str:
     if total:
         return "No more."
     if kind and len(filters) == 1:
@@ -158,7 +168,7 @@ def _empty(kind: list[str] | None, total: int, filters: dict[str, Any]) -> str:
     return "Nothing like that is remembered." if filters else "Nothing is remembered yet."
 
 
-@reported
+@with_error_report
 def show(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Which memory, or which version (ID@REVISION).")],
@@ -176,13 +186,13 @@ def show(
     if json:
         print_json(memory_json(memory))
         return
-    say(memory.text)
+    print_text(memory.text)
     for name, value in memory_json(memory).items():
         if name != "text" and value not in (None, "", [], {}, False):
-            say(f"  {name}: {_shown(value)}", indent="    ")
+            print_text(f"  {name}: {_format_value(value)}", indent="    ")
 
 
-@reported
+@with_error_report
 def history(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Which memory.")],
@@ -202,14 +212,14 @@ def history(
         return
     for version in told:
         taken_back = "  (taken back)" if version.withdrawn else ""
-        say(f"{_span(version)}  {version.text}{taken_back}", indent="    ")
+        print_text(f"{_version_period(version)}  {version.text}{taken_back}", indent="    ")
         if line := version_line(version):
-            say(f"  {line}")
+            print_text(f"  {line}")
     for operation in told.operations:
-        say(f"  {operation_line(operation, id.partition('@')[0])}")
+        print_text(f"  {operation_line(operation, id.partition('@')[0])}")
 
 
-@reported
+@with_error_report
 def stats(
     context: typer.Context,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only what has it; may be repeated.")] = None,
@@ -219,7 +229,7 @@ def stats(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Count what is remembered."""
-    scopes = scopes_named(scope or (), name="--scope")
+    scopes = parse_scopes(scope or (), name="--scope")
     from memory import run_sync
 
     with opened_memory(context) as place:
@@ -228,34 +238,34 @@ def stats(
         print_json(stats_json(counts))
         return
     passages, versions = counts.lanes["documents"], counts.lanes["archive"]
-    say(f"{counted(counts.memories, 'memory', 'memories')}, {counted(versions, 'earlier version')}")
+    print_text(f"{format_count(counts.memories, 'memory', 'memories')}, {format_count(versions, 'earlier version')}")
     if counts.first is not None:
-        say(f"  from {day(counts.first)} to {day(counts.last)}")
+        print_text(f"  from {format_day(counts.first)} to {format_day(counts.last)}")
     for name, values in (("kinds", counts.kinds), ("whose word", counts.trust), ("tags", counts.tags)):
         if values:
-            say(f"  {name}: " + ", ".join(f"{value} {count}" for value, count in values.items()))
+            print_text(f"  {name}: " + ", ".join(f"{value} {count}" for value, count in values.items()))
     marks = ("pinned", "disabled", "sensitive", "expired", "ended")
     if marked := [f"{getattr(counts, mark)} {mark}" for mark in marks if getattr(counts, mark)]:
-        say("  " + ", ".join(marked))
+        print_text("  " + ", ".join(marked))
     if passages:
-        say(f"{counted(passages, 'passage')} of documents")
+        print_text(f"{format_count(passages, 'passage')} of documents")
     if counts.pending:
-        say(f"{counts.pending} wait for their vector")
-    say(f"{_size(counts.text_bytes)} of text, {_size(counts.vector_bytes)} of vectors")
+        print_text(f"{counts.pending} wait for their vector")
+    print_text(f"{_format_bytes(counts.text_bytes)} of text, {_format_bytes(counts.vector_bytes)} of vectors")
 
 
-def _size(count: int) -> str:
+def _format_bytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB" if count >= 1e3 else f"{count} bytes"
 
 
-def _span(version: Memory) -> str:
-    since = minute(version.recorded_at) or "?"
-    return f"{since} to {minute(version.retired_at)}" if version.retired_at else f"{since} to now"
+def _version_period(version: Memory) -> str:
+    since = format_minute(version.recorded_at) or "?"
+    return f"{since} to {format_minute(version.retired_at)}" if version.retired_at else f"{since} to now"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if hasattr(value, "astimezone"):
-        return minute(value)
+        return format_minute(value)
     if isinstance(value, dict):
         return ", ".join(f"{name}={inner}" for name, inner in value.items())
     if isinstance(value, bool):

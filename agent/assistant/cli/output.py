@@ -19,7 +19,7 @@ from typing import Any
 
 import typer
 
-_OBEYED = re.compile(
+_CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, embeddings, overrides, isolates
     "\u200b\u2028\u2029\u2060-\u2064\ufeff\ufff9-\ufffb"  # breaks and joins without a shape
@@ -27,29 +27,29 @@ _OBEYED = re.compile(
 )
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return *text* with what a terminal would obey or hide spelled out; lines and tabs stay."""
-    return _OBEYED.sub(lambda found: _spelled(found[0]), text.replace("\r\n", "\n"))
+    return _CONTROL_CHARACTERS.sub(lambda found: _python_escape(found[0]), text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
     """Return *text* on one line, safe to print."""
-    return " ".join(visible(text).split())
+    return " ".join(escape_controls(text).split())
 
 
-def safe_json(text: str) -> str:
+def escape_json_controls(text: str) -> str:
     """Return the JSON *text* with the same characters as JSON escapes; its value stays the same."""
-    return _OBEYED.sub(lambda found: _escaped(found[0]), text)
+    return _CONTROL_CHARACTERS.sub(lambda found: _json_escape(found[0]), text)
 
 
-def _spelled(character: str) -> str:
+def _python_escape(character: str) -> str:
     code = ord(character)
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _escaped(character: str) -> str:
+def _json_escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[place] << 8 | units[place + 1]:04x}" for place in range(0, len(units), 2))
 
@@ -57,55 +57,55 @@ def _escaped(character: str) -> str:
 def print_json(answer: Mapping[str, Any]) -> None:
     """Print one JSON object on one line."""
     ascii_only = codecs.lookup(sys.stdout.encoding or "ascii").name != "utf-8"
-    typer.echo(safe_json(json.dumps(answer, ensure_ascii=ascii_only, default=_plain)))
+    typer.echo(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=_json_default)))
 
 
-def say(text: str = "", *, indent: str = "") -> None:
+def print_text(text: str = "", *, indent: str = "") -> None:
     """Print lines for people; *indent* begins every line but the first, so that no text can pass for another."""
-    typer.echo(visible(text).replace("\n", "\n" + indent))
+    typer.echo(escape_controls(text).replace("\n", "\n" + indent))
 
 
-def say_piece(text: str) -> None:
+def print_piece(text: str) -> None:
     """Print a piece of a line, at once."""
-    typer.echo(visible(text), nl=False)
+    typer.echo(escape_controls(text), nl=False)
 
 
-def note(text: str = "") -> None:
+def print_note(text: str = "") -> None:
     """Print a line beside the answer, on standard error."""
-    typer.echo(visible(text), err=True)
+    typer.echo(escape_controls(text), err=True)
 
 
-def day(moment: datetime | None) -> str:
+def format_day(moment: datetime | None) -> str:
     """Return the day of *moment*, where the reader is; nothing for None."""
-    return "" if moment is None else f"{_here(moment):%Y-%m-%d}".rjust(10, "0")
+    return "" if moment is None else f"{_local_time(moment):%Y-%m-%d}".rjust(10, "0")
 
 
-def minute(moment: datetime | None) -> str:
+def format_minute(moment: datetime | None) -> str:
     """Return day and time of *moment*, where the reader is; nothing for None."""
-    return "" if moment is None else f"{_here(moment):%Y-%m-%d %H:%M}".rjust(16, "0")
+    return "" if moment is None else f"{_local_time(moment):%Y-%m-%d %H:%M}".rjust(16, "0")
 
 
-def counted(count: int, what: str, several: str = "") -> str:
+def format_count(count: int, what: str, several: str = "") -> str:
     """Return a count in words, such as ``3 memories``."""
     return f"{count} {what if count == 1 else several or what + 's'}"
 
 
-def _here(moment: datetime) -> datetime:
+def _local_time(moment: datetime) -> datetime:
     try:
         return moment.astimezone()
     except (OverflowError, OSError, ValueError):  # at the ends of the calendar
         return moment
 
 
-def _plain(value: Any) -> Any:
+def _json_default(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-_GAP = "  "
-_WIDEST = 28
-_NARROWEST_LAST = 12
+_COLUMN_GAP = "  "
+_MAX_COLUMN_WIDTH = 28
+_MIN_LAST_COLUMN_WIDTH = 12
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole: int = 0) -> None:
@@ -123,20 +123,23 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole
         kept = [
             at for at in range(len(headings)) if at < max(whole, 1) or at == last or any(row[at] for row in lines[1:])
         ]
-        lines = [[line[at] if at < whole or at == last else _cut(line[at], _WIDEST) for at in kept] for line in lines]
+        lines = [
+            [line[at] if at < whole or at == last else _truncate_cell(line[at], _MAX_COLUMN_WIDTH) for at in kept]
+            for line in lines
+        ]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
-    used = sum(widths) + len(_GAP) * len(widths)
+    used = sum(widths) + len(_COLUMN_GAP) * len(widths)
     for line in lines:
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
-        end = _cut(line[-1], _room(used)) if terminal else line[-1]
-        typer.echo(_GAP.join((*cells, end)).rstrip())
+        end = _truncate_cell(line[-1], _last_column_width(used)) if terminal else line[-1]
+        typer.echo(_COLUMN_GAP.join((*cells, end)).rstrip())
 
 
-def _room(used: int) -> int:
-    return max(shutil.get_terminal_size().columns - used, _NARROWEST_LAST)
+def _last_column_width(used: int) -> int:
+    return max(shutil.get_terminal_size().columns - used, _MIN_LAST_COLUMN_WIDTH)
 
 
-def _cut(text: str, width: int) -> str:
+def _truncate_cell(text: str, width: int) -> str:
     """Return *text* in at most *width* cells of the screen (a Chinese character takes two)."""
     from rich.cells import cell_len, set_cell_size
 
@@ -144,7 +147,7 @@ def _cut(text: str, width: int) -> str:
 
 
 @contextmanager
-def progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
+def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
     """Show how far the work is; yields a function that takes (done, total, what was done last)."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, last: None

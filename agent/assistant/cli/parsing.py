@@ -10,22 +10,22 @@ from typing import Any, Final
 
 import typer
 
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_LENGTH: Final = re.compile(r"(\d+)\s*([mhdw])")
+_DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION: Final = re.compile(r"(\d+)\s*([mhdw])")
 
 
-def length_of_time(text: str, *, name: str) -> timedelta:
+def parse_duration(text: str, *, name: str) -> timedelta:
     """Return the length of time that *text* names: a number and one of m, h, d, w."""
-    found = _LENGTH.fullmatch(text.strip().lower())
+    found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
         raise typer.BadParameter(f"{text!r} is no length of time; say 12h, 30d or 2w", param_hint=name)
     try:
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return timedelta(**{_DURATION_UNITS[found[2]]: int(found[1])})
     except OverflowError as error:
         raise typer.BadParameter(f"{text!r} is too long", param_hint=name) from error
 
 
-def moment_named(text: str | None, *, name: str) -> datetime | None:
+def parse_time(text: str | None, *, name: str) -> datetime | None:
     """Return the time that *text* names, None for None; without an offset it is meant where the command runs."""
     if text is None:
         return None
@@ -40,10 +40,10 @@ def moment_named(text: str | None, *, name: str) -> datetime | None:
         return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def moment_or_length(text: str, *, name: str) -> datetime | timedelta:
+def parse_time_or_duration(text: str, *, name: str) -> datetime | timedelta:
     """Return the time that *text* names (2026-05-01, with or without a time of day), or a length of time."""
-    if _LENGTH.fullmatch(text.strip().lower()):
-        return length_of_time(text, name=name)
+    if _DURATION.fullmatch(text.strip().lower()):
+        return parse_duration(text, name=name)
     try:
         return datetime.fromisoformat(text.strip())
     except ValueError as error:
@@ -52,7 +52,7 @@ def moment_or_length(text: str, *, name: str) -> datetime | timedelta:
         ) from error
 
 
-def scopes_named(given: Sequence[str], *, name: str) -> dict[str, str] | None:
+def parse_scopes(given: Sequence[str], *, name: str) -> dict[str, str] | None:
     """Return the scopes that *given* name, each as NAME=VALUE; None where there are none."""
     scopes: dict[str, str] = {}
     for one in given:
@@ -63,7 +63,7 @@ def scopes_named(given: Sequence[str], *, name: str) -> dict[str, str] | None:
     return scopes or None
 
 
-def filter_named(text: str | None, *, name: str) -> Mapping[str, Any] | None:
+def parse_filter(text: str | None, *, name: str) -> Mapping[str, Any] | None:
     """Return the filter that *text* writes as a JSON object."""
     if text is None:
         return None

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from agent.assistant.cli.errors import FAILED
-from agent.assistant.cli.output import note, one_line
+from agent.assistant.cli.errors import EXIT_FAILED
+from agent.assistant.cli.output import one_line, print_note
 
 if TYPE_CHECKING:
     from agent.approval import ApprovalRequest
     from agent.assistant.wiring import OpenedMemory
 
 
-def given_text(argument: str, *, name: str, what: str) -> str:
+def read_text_argument(argument: str, *, name: str, what: str) -> str:
     """Return the text of *argument* (``-``: of standard input), which must not be blank."""
-    text = _decoded(sys.stdin.buffer.read()).strip("\r\n") if argument == "-" else argument
+    text = _decode_input(sys.stdin.buffer.read()).strip("\r\n") if argument == "-" else argument
     if not text.strip():
         raise typer.BadParameter(f"{what} is needed", param_hint=name)
     try:
@@ -33,29 +33,29 @@ def given_text(argument: str, *, name: str, what: str) -> str:
     return text
 
 
-def piped_lines() -> Iterator[str]:
+def piped_input_lines() -> Iterator[str]:
     """Yield the lines of standard input as they come, without blank ones."""
     for number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
-        if text := _decoded(line, f"line {number} of standard input").strip():
+        if text := _decode_input(line, f"line {number} of standard input").strip():
             yield text
 
 
-def may_ask(*, yes: bool) -> None:
+def require_terminal_or_yes(*, yes: bool) -> None:
     """Raise where something is to be destroyed, there is no terminal to ask on, and ``--yes`` was not given."""
     if not yes and not sys.stdin.isatty():
         raise typer.BadParameter("needed where there is no terminal to ask on", param_hint="--yes")
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask on the terminal whether to go on; only a yes is one."""
     typer.echo(f"{question} [y/N] ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
-        note()  # end of input: the line of the question is still open
+        print_note()  # end of input: the line of the question is still open
     return answer.strip().lower() in ("y", "yes")
 
 
-def _decoded(data: bytes, what: str = "standard input") -> str:
+def _decode_input(data: bytes, what: str = "standard input") -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -63,28 +63,28 @@ def _decoded(data: bytes, what: str = "standard input") -> str:
         raise typer.BadParameter(problem, param_hint="-") from error
 
 
-AllowSensitive: TypeAlias = Annotated[
+AllowSensitiveOption: TypeAlias = Annotated[
     bool, typer.Option("--allow-sensitive", help="Keep it even if it looks like a secret, marked as sensitive.")
 ]
 
 
-def is_sensitive(words: str, *, allowed: bool) -> bool:
+def confirm_sensitive(words: str, *, allowed: bool) -> bool:
     """Whether *words* hold a secret that is to be kept; where nobody said so and nobody can be asked, it raises."""
-    from memory import secret_spans
+    from memory import find_secrets
 
-    kinds = ", ".join(dict.fromkeys(span.kind for span in secret_spans(words)))
+    kinds = ", ".join(dict.fromkeys(span.kind for span in find_secrets(words)))
     if not kinds or allowed:
         return bool(kinds)
     if not sys.stdin.isatty():
         problem = f"this looks like a secret ({kinds}); needed to keep it, marked, where there is no terminal to ask on"
         raise typer.BadParameter(problem, param_hint="--allow-sensitive")
-    if not confirmed(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?"):
-        note("mneme: nothing was kept")
-        raise typer.Exit(FAILED)
+    if not confirm(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?"):
+        print_note("mneme: nothing was kept")
+        raise typer.Exit(EXIT_FAILED)
     return True
 
 
-def marked_already(place: OpenedMemory, ids: Sequence[str]) -> bool:
+def is_any_sensitive(place: OpenedMemory, ids: Sequence[str]) -> bool:
     """Whether one of the memories *ids* is marked, so that the new words are in any case."""
     from memory import run_sync
 
@@ -92,48 +92,48 @@ def marked_already(place: OpenedMemory, ids: Sequence[str]) -> bool:
     return any(one is not None and one.sensitive for one in found)
 
 
-_SHOWN = 200
-_YES = frozenset({"y", "yes"})
+_EXCERPT_LENGTH = 200
+_YES_ANSWERS = frozenset({"y", "yes"})
 
 
-async def agree(request: ApprovalRequest, place: OpenedMemory, *, interactive: bool) -> None:
+async def answer_approval(request: ApprovalRequest, place: OpenedMemory, *, interactive: bool) -> None:
     """Answer *request*: by a question on the terminal, which shows the memories that are meant, or with a no.
 
     The event loop waits meanwhile: nothing else goes on in a conversation, and the line that is typed is the answer.
     """
-    from agent.approval import Approval, Decision
+    from agent.approval import ApprovalDecision, ApprovalStatus
 
     if not interactive:
-        request.answer(Decision(Approval.UNAVAILABLE, "nobody sits at a terminal"))
+        request.answer(ApprovalDecision(ApprovalStatus.UNAVAILABLE, "nobody sits at a terminal"))
         return
-    note(f"The model wants to call {one_line(request.call.name)}: {_short(str(request.call.arguments))}")
-    for line in await _meant(request.call.arguments, place):
-        note(f"  {line}")
-    if _asked("Allow it? [y/N] "):
+    print_note(f"The model wants to call {one_line(request.call.name)}: {_excerpt(str(request.call.arguments))}")
+    for line in await _named_memories(request.call.arguments, place):
+        print_note(f"  {line}")
+    if _answered_yes("Allow it? [y/N] "):
         request.approve()
     else:
         request.reject()
 
 
-async def _meant(arguments: dict[str, Any], place: OpenedMemory) -> list[str]:
+async def _named_memories(arguments: dict[str, Any], place: OpenedMemory) -> list[str]:
     """Return the memories that *arguments* name, as they are now."""
     given = [arguments.get("id"), *(arguments.get("ids") or [])] if isinstance(arguments.get("ids") or [], list) else []
     ids = [one for one in given if isinstance(one, str) and one.strip()]
     found = await place.memory.get(ids, namespace=place.namespace) if ids else []
-    return [f"{one_line(one.id)}: {_short(one.text)}" for one in found if one is not None]
+    return [f"{one_line(one.id)}: {_excerpt(one.text)}" for one in found if one is not None]
 
 
-def _asked(question: str) -> bool:
-    with _interruptible():
+def _answered_yes(question: str) -> bool:
+    with _interruptible_input():
         try:
-            return input(question).strip().casefold() in _YES
+            return input(question).strip().casefold() in _YES_ANSWERS
         except (EOFError, KeyboardInterrupt):
-            note()
+            print_note()
             return False
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _interruptible_input() -> Iterator[None]:
     """Let Ctrl-C end the question; while a loop runs it would wait for the next key."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -142,6 +142,6 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _short(text: str) -> str:
+def _excerpt(text: str) -> str:
     shown = one_line(text)
-    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
+    return shown if len(shown) <= _EXCERPT_LENGTH else shown[: _EXCERPT_LENGTH - 1] + "…"

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import reported
+from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.json_output import found_json, why_not_json
-from agent.assistant.cli.output import day, note, one_line, print_json, say
-from agent.assistant.cli.parsing import moment_named, scopes_named
-from agent.assistant.cli.prompts import given_text
-from agent.assistant.cli.text import score_line, words_line
+from agent.assistant.cli.output import format_day, one_line, print_json, print_note, print_text
+from agent.assistant.cli.parsing import parse_scopes, parse_time
+from agent.assistant.cli.prompts import read_text_argument
+from agent.assistant.cli.text import matched_terms_line, score_line
 
 if TYPE_CHECKING:
-    from memory import Found, Hit, WhyNot
+    from memory import Hit, RecallResult, WhyNot
 
-_DOUBTS = {
+_ABSTENTION_NOTES = {
     "nothing": "nothing here seems to be about that; the nearest is:",
     "other": "something like it was said, but by or about someone else:",
 }
 
 
-@reported
+@with_error_report
 def recall(
     context: typer.Context,
     question: Annotated[
@@ -48,8 +48,8 @@ def recall(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show what is known about QUESTION, best first."""
-    words = given_text(question, name="QUESTION", what="a question")
-    turns = _turns(around)
+    words = read_text_argument(question, name="QUESTION", what="a question")
+    turns = _parse_around(around)
     from memory import run_sync
 
     with opened_memory(context) as place:
@@ -59,9 +59,9 @@ def recall(
                 k,
                 namespace=place.namespace,
                 tags=tuple(tag or ()),
-                scopes=scopes_named(scope or (), name="--scope"),
-                as_of=moment_named(as_of, name="--as-of"),
-                known_at=moment_named(known_at, name="--known-at"),
+                scopes=parse_scopes(scope or (), name="--scope"),
+                as_of=parse_time(as_of, name="--as-of"),
+                known_at=parse_time(known_at, name="--known-at"),
                 explain=explain,
                 around=turns,
             )
@@ -69,10 +69,10 @@ def recall(
     if json:
         print_json(found_json(found, explain=explain, around=bool(turns)))
     else:
-        _show(found, explain=explain)
+        _print_hits(found, explain=explain)
 
 
-def _turns(around: str) -> int | Literal["exchange"]:
+def _parse_around(around: str) -> int | Literal["exchange"]:
     if around == "exchange":
         return "exchange"
     if not around.isascii() or not around.isdigit():
@@ -80,39 +80,39 @@ def _turns(around: str) -> int | Literal["exchange"]:
     return int(around)
 
 
-def _show(found: Found, *, explain: bool) -> None:
+def _print_hits(found: RecallResult, *, explain: bool) -> None:
     for text in found.notes:
-        note(text)
+        print_note(text)
     if not found.hits:
-        say("Nothing is remembered about that.")
+        print_text("Nothing is remembered about that.")
     elif found.abstain is not None:
-        note(_DOUBTS[found.abstain])
+        print_note(_ABSTENTION_NOTES[found.abstain])
     for number, hit in enumerate(found, start=1):
         mark = f"{number}. "
         # Further lines stand deeper than the line below: no text can pass for its own origin.
-        say(mark + hit.memory.text, indent=" " * (len(mark) + 2))
-        say(" " * len(mark) + _origin(hit))
+        print_text(mark + hit.memory.text, indent=" " * (len(mark) + 2))
+        print_text(" " * len(mark) + _hit_origin_line(hit))
         for side, turn in (*(("before", one) for one in hit.before), *(("after", one) for one in hit.after)):
             who = "" if hit.lane == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
-            say(" " * len(mark) + f"{side}: {who}{one_line(turn.text)}", indent=" " * (len(mark) + 2))
+            print_text(" " * len(mark) + f"{side}: {who}{one_line(turn.text)}", indent=" " * (len(mark) + 2))
         if explain:
-            say(" " * len(mark) + score_line(hit.score, hit.parts))
-            say(" " * len(mark) + "words: " + one_line(words_line(hit.matched)))
+            print_text(" " * len(mark) + score_line(hit.score, hit.parts))
+            print_text(" " * len(mark) + "words: " + one_line(matched_terms_line(hit.matched)))
 
 
-def _origin(hit: Hit) -> str:
+def _hit_origin_line(hit: Hit) -> str:
     """Return where a hit comes from, when it was said, its score and its id, in one line."""
     memory, source = hit.memory, hit.memory.source
     if source is not None and source.document is not None:
         page = f", p. {source.page}" if source.page is not None else ""
         parts = [source.document + page, " > ".join(source.heading)]
     else:
-        parts = [memory.speaker or memory.role or memory.kind, day(memory.occurred_at or memory.recorded_at)]
+        parts = [memory.speaker or memory.role or memory.kind, format_day(memory.occurred_at or memory.recorded_at)]
     newer = f"outdated by {hit.outdated_by}" if hit.outdated_by is not None else ""
     return " · ".join(one_line(part) for part in (*parts, f"score {hit.score:.2f}", memory.id, newer) if part)
 
 
-@reported
+@with_error_report
 def why_not(
     context: typer.Context,
     question: Annotated[
@@ -127,7 +127,7 @@ def why_not(
 
     The first stage that stopped the memory is named, or its place in the ranking.
     """
-    words = given_text(question, name="QUESTION", what="a question")
+    words = read_text_argument(question, name="QUESTION", what="a question")
     from memory import run_sync
 
     with opened_memory(context) as place:
@@ -139,12 +139,12 @@ def why_not(
 
 
 def _print_why_not(answer: WhyNot) -> None:
-    say(f"{answer.stage}: {one_line(answer.reason)}")
+    print_text(f"{answer.stage}: {one_line(answer.reason)}")
     if answer.score is None or answer.needed is None:
         return
-    say(f"score {score_line(answer.score, answer.parts)}")
-    say(f"the last hit has {answer.needed:.2f}")
+    print_text(f"score {score_line(answer.score, answer.parts)}")
+    print_text(f"the last hit has {answer.needed:.2f}")
     places = (("by words", answer.by_words), ("by vector", answer.by_vector))
     said = [f"number {at} {name}" for name, at in places if at is not None]
     if said:
-        say(", ".join(said))
+        print_text(", ".join(said))

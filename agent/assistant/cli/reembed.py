@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import reported
+from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.json_output import reembedded_json
-from agent.assistant.cli.output import counted, note, print_json, progress, say
+from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory import Reembedded, ReembeddingProgress
+    from memory import ReembeddingProgress, ReembeddingReport
 
 
-@reported
+@with_error_report
 def reembed(
     context: typer.Context,
     abandon: Annotated[
@@ -39,34 +39,34 @@ def reembed(
         raise typer.BadParameter("goes with no other option", param_hint="--abandon")
     with opened_memory(context) as place:
         if abandon:
-            _abandon(place, json=json)
+            _abandon_reembedding(place, json=json)
             return
         if place.memory.embedder is None:
             raise typer.BadParameter(
                 "no embedder is set: local (pip install 'mneme[local]'), ollama:MODEL or openai:MODEL",
                 param_hint="MNEME_EMBEDDER",
             )
-        done = _embedded(place, again=again, switch=not no_switch, quiet=json or quiet)
+        done = _reembed_with_progress(place, again=again, switch=not no_switch, quiet=json or quiet)
     if json:
         print_json(reembedded_json(done))
     else:
-        _show(done)
+        _print_reembedding(done)
 
 
-def _abandon(place: OpenedMemory, *, json: bool) -> None:
+def _abandon_reembedding(place: OpenedMemory, *, json: bool) -> None:
     from memory import run_sync
 
     dropped = run_sync(place.memory.abandon_reembedding())
     if json:
         print_json({"abandoned": dropped})
     else:
-        say("dropped; the vectors in use stay" if dropped else "nothing was begun")
+        print_text("dropped; the vectors in use stay" if dropped else "nothing was begun")
 
 
-def _embedded(place: OpenedMemory, *, again: bool, switch: bool, quiet: bool) -> Reembedded:
+def _reembed_with_progress(place: OpenedMemory, *, again: bool, switch: bool, quiet: bool) -> ReembeddingReport:
     from memory import run_sync
 
-    with progress("embedding", quiet=quiet) as advance:
+    with progress_bar("embedding", quiet=quiet) as advance:
 
         def on_progress(step: ReembeddingProgress) -> None:
             advance(step.done, step.total, "")
@@ -74,19 +74,19 @@ def _embedded(place: OpenedMemory, *, again: bool, switch: bool, quiet: bool) ->
         try:
             return run_sync(place.memory.reembed(switch=switch, again=again, on_progress=on_progress))
         except KeyboardInterrupt:
-            note("what was embedded so far is kept: the same command goes on, --abandon drops it")
+            print_note("what was embedded so far is kept: the same command goes on, --abandon drops it")
             raise
 
 
-def _show(done: Reembedded) -> None:
+def _print_reembedding(done: ReembeddingReport) -> None:
     if done.already:
-        say(f"nothing to do: everything has vectors of {done.space}")
+        print_text(f"nothing to do: everything has vectors of {done.space}")
         return
-    line = f"{counted(done.embedded, 'entry', 'entries')} embedded with {done.space}"
+    line = f"{format_count(done.embedded, 'entry', 'entries')} embedded with {done.space}"
     if done.truncated:
         line += f", {done.truncated} of them cut"
     if done.without:
         line += f"; {done.without} without a vector (nothing to embed, or refused)"
-    say(line)
+    print_text(line)
     if not done.switched:
-        say(f"{done.before} is still in use; `mneme reembed` switches")
+        print_text(f"{done.before} is still in use; `mneme reembed` switches")

@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import USAGE, reported
+from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
 from agent.assistant.cli.json_output import report_json
-from agent.assistant.cli.output import print_json, say
-from agent.assistant.cli.parsing import moment_named, scopes_named
-from agent.assistant.cli.prompts import AllowSensitive, given_text, is_sensitive
+from agent.assistant.cli.output import print_json, print_text
+from agent.assistant.cli.parsing import parse_scopes, parse_time
+from agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
 
 
-@reported
+@with_error_report
 def remember(
     context: typer.Context,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; '-' reads it from standard input.")],
@@ -37,7 +37,7 @@ def remember(
     key: Annotated[
         str | None, typer.Option(metavar="KEY", help="A name of your own that makes repeating safe.")
     ] = None,
-    allow_sensitive: AllowSensitive = False,
+    allow_sensitive: AllowSensitiveOption = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Keep TEXT in the memory.
@@ -45,35 +45,35 @@ def remember(
     What looks like a password, a key or a card number is asked about; it is then marked, and shown to no remote
     model or embedder.
     """
-    words = given_text(text, name="TEXT", what="something to remember")
+    words = read_text_argument(text, name="TEXT", what="something to remember")
     from memory import Memory, Outcome, run_sync
 
     item = Memory(
         text=words,
         kind=kind,
         tags=tuple(tag or ()),
-        scopes=scopes_named(scope or (), name="--scope") or {},
+        scopes=parse_scopes(scope or (), name="--scope") or {},
         speaker=speaker,
-        occurred_at=moment_named(at, name="--at"),
-        expires_at=moment_named(expires, name="--expires"),
+        occurred_at=parse_time(at, name="--at"),
+        expires_at=parse_time(expires, name="--expires"),
         importance=importance,
         pinned=pin,
         key=key,
-        sensitive=is_sensitive(words, allowed=allow_sensitive),
+        sensitive=confirm_sensitive(words, allowed=allow_sensitive),
     )
     with opened_memory(context, create=True) as place:
         report = run_sync(place.memory.remember(item, namespace=place.namespace))
     if json:
         print_json(report_json(report))
     else:
-        say(_line(report.id, str(report)))
+        print_text(_write_report_line(report.id, str(report)))
         for made in report.made:
-            say(_line(made.id, str(made)))
+            print_text(_write_report_line(made.id, str(made)))
     if report.outcome is Outcome.REJECTED:
-        raise typer.Exit(USAGE)
+        raise typer.Exit(EXIT_USAGE)
 
 
-def _line(id: str, report: str) -> str:
+def _write_report_line(id: str, report: str) -> str:
     """Return the line of a report: its first word, the id, and the rest."""
     outcome, _, rest = report.partition(" ")
     return " ".join(part for part in (outcome.rstrip(","), id, rest) if part)

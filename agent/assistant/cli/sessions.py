@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import reported
+from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.json_output import message_json, session_json
-from agent.assistant.cli.output import counted, minute, note, print_json, print_table, say
+from agent.assistant.cli.output import format_count, format_minute, print_json, print_note, print_table, print_text
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import Message, StoredMessage
 
-_LIMIT = 20
+_DEFAULT_SESSION_LIMIT = 20
 
 
-@reported
-def look_at_sessions(
+@with_error_report
+def list_sessions_by_default(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -32,10 +32,10 @@ def look_at_sessions(
         raise typer.BadParameter(f"belongs after {context.invoked_subcommand}", param_hint="--json")
 
 
-@reported
+@with_error_report
 def list_sessions(
     context: typer.Context,
-    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _LIMIT,
+    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _DEFAULT_SESSION_LIMIT,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the sessions, the one used last first."""
@@ -48,15 +48,15 @@ def list_sessions(
         print_json({"sessions": [session_json(one) for one in listed], "more": more})
         return
     if not listed:
-        say("No conversation is kept yet.")
+        print_text("No conversation is kept yet.")
         return
-    rows = [(one.session, minute(one.last_at), str(one.messages), one.begins) for one in listed]
+    rows = [(one.session, format_minute(one.last_at), str(one.messages), one.begins) for one in listed]
     print_table(("session", "used last", "messages", "begins"), rows, whole=1)
     if more:
-        note(f"the {counted(limit, 'session')} used last; more with --limit")
+        print_note(f"the {format_count(limit, 'session')} used last; more with --limit")
 
 
-@reported
+@with_error_report
 def show_session(
     context: typer.Context,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="Which session.")],
@@ -67,7 +67,7 @@ def show_session(
     from memory import ArgumentError, run_sync
 
     with opened_memory(context) as place:
-        stored = run_sync(_worded(place, session, limit))
+        stored = run_sync(_load_with_quotes(place, session, limit))
     if not stored:
         raise ArgumentError("session", session, "no such session is kept here; `mneme sessions` lists what there is")
     if json:
@@ -75,24 +75,24 @@ def show_session(
         return
     for one in stored:
         said = one.message
-        shown = "\n".join((*([said.text] if said.text else []), *_parts(said))) or "(nothing)"
-        say(f"{minute(said.at or one.at)}  {said.name or said.role}: {shown}", indent="    ")
+        shown = "\n".join((*([said.text] if said.text else []), *_block_lines(said))) or "(nothing)"
+        print_text(f"{format_minute(said.at or one.at)}  {said.name or said.role}: {shown}", indent="    ")
 
 
-async def _worded(place: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
+async def _load_with_quotes(place: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
     """Return the messages; answers that are kept as pointers, with the words they point to."""
     from dataclasses import replace
 
-    from agent.turn_store import shown_again
+    from agent.turn_store import quoted_message
 
     stored = await place.memory.conversations.load(session, limit=limit, namespace=place.namespace)
-    ids = list(dict.fromkeys(id for one in stored for id in shown_again(one.message).ids))
+    ids = list(dict.fromkeys(id for one in stored for id in quoted_message(one.message).ids))
     found = await place.memory.get(ids, namespace=place.namespace) if ids else []
     texts = {one.id: one.text for one in found if one is not None}
-    return [replace(one, message=shown_again(one.message).worded(texts)) for one in stored]
+    return [replace(one, message=quoted_message(one.message).worded(texts)) for one in stored]
 
 
-def _parts(message: Message) -> Iterator[str]:
+def _block_lines(message: Message) -> Iterator[str]:
     """Yield, a line each, what a message has besides words."""
     for block in message.blocks:
         if block.type in ("image", "document"):

@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.assistant.cli.output import counted, minute
+from agent.assistant.cli.output import format_count, format_minute
 
 if TYPE_CHECKING:
-    from memory import Change, Matched, Memory, Operation
+    from memory import Memory, MemoryChange, Operation, TermMatch
 
-_PLAIN: Final = ("pin", "unpin", "disable", "enable")
+_KINDS_WITHOUT_DETAIL: Final = ("pin", "unpin", "disable", "enable")
 """Kinds that say all by themselves."""
 
 
 def operation_line(operation: Operation, memory: str | None = None) -> str:
     """Return an operation in one line: its id, when, what and who, what it did (to *memory*), what became of it."""
-    line = f"{operation.id}  {minute(operation.at)}  {operation.kind} by {operation.actor}"
-    if told := _told(operation, memory):
+    line = f"{operation.id}  {format_minute(operation.at)}  {operation.kind} by {operation.actor}"
+    if told := _operation_detail(operation, memory):
         line += f": {told}"
     if operation.undoes:
         line += f"  (takes back {operation.undoes})"
@@ -33,65 +33,67 @@ def version_line(version: Memory) -> str:
     """Return how a version can be named, when it holds, and who wrote it; nothing where there is nothing to say."""
     parts = [f"as {version.id}"] if version.retired_at is not None else []
     if version.valid_from is not None or version.valid_to is not None:
-        since = f" from {minute(version.valid_from)}" if version.valid_from is not None else ""
-        until = f" until {minute(version.valid_to)}" if version.valid_to is not None else ""
+        since = f" from {format_minute(version.valid_from)}" if version.valid_from is not None else ""
+        until = f" until {format_minute(version.valid_to)}" if version.valid_to is not None else ""
         parts.append(f"holds{since}{until}")
     if version.actor != "user":
         parts.append(f"by {version.actor}")
     return ", ".join(parts)
 
 
-def _told(operation: Operation, memory: str | None) -> str:
+def _operation_detail(operation: Operation, memory: str | None) -> str:
     changes = [one for one in operation.changes if memory in (None, one.id)]
     first = operation.changes[0].id if operation.changes else ""
     if operation.kind == "merge" and memory is not None:
         others = [one.id for one in operation.changes[1:]]
         return f"with {', '.join(others)}" if memory == first else f"into {first}"
-    if operation.kind in _PLAIN:
+    if operation.kind in _KINDS_WITHOUT_DETAIL:
         return ""
-    told = list(dict.fromkeys(part for change in changes for part in _changed(change)))
+    told = list(dict.fromkeys(part for change in changes for part in _field_changes(change)))
     return ", ".join(told) if memory is not None or len(changes) == 1 or len(told) == 1 else ""
 
 
-def _changed(change: Change) -> Iterator[str]:
+def _field_changes(change: MemoryChange) -> Iterator[str]:
     """Yield what *change* did to the fields that are kept without versions."""
     if "path" in change.new:
         yield f"to {change.new['path']}"
     if "replaced" in change.new:
-        yield f"in the place of {counted(change.new['replaced'], 'entry', 'entries')}"
-    yield from _tags(change.old, change.new)
+        yield f"in the place of {format_count(change.new['replaced'], 'entry', 'entries')}"
+    yield from _tag_changes(change.old, change.new)
     for name, what, none in (("importance", "importance", "none"), ("expires_at", "expires", "never")):
         if name in change.new:
             before = change.old.get(name)
-            yield f"{what} {_value(change.new[name], none)}" + (
-                f" (was {_value(before, none)})" if before is not None else ""
+            yield f"{what} {_field_value_text(change.new[name], none)}" + (
+                f" (was {_field_value_text(before, none)})" if before is not None else ""
             )
     for name in ("pinned", "disabled"):
         if name in change.new:
             yield name if change.new[name] else f"not {name}"
 
 
-def _tags(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _tag_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     before, after = (list(fields.get("tags") or ()) for fields in (old, new))
     changed = [f"+{tag}" for tag in after if tag not in before] + [f"-{tag}" for tag in before if tag not in after]
     if changed:
         yield f"tags {' '.join(changed)}"
 
 
-def _value(value: Any, none: str) -> str:
+def _field_value_text(value: Any, none: str) -> str:
     if value is None:
         return none
-    return minute(datetime.fromisoformat(value)) if isinstance(value, str) else f"{value:g}"
+    return format_minute(datetime.fromisoformat(value)) if isinstance(value, str) else f"{value:g}"
 
 
-_PLACES = {"here": "", "before": " before", "after": " after", "question": " in the question it answers"}
-_EXACT = 0.995
-_UNSEEN = 0.005
+_MATCH_LOCATIONS = {"here": "", "before": " before", "after": " after", "question": " in the question it answers"}
+_EXACT_SIMILARITY = 0.995
+_NEGLIGIBLE_PART = 0.005
 
 
 def score_line(score: float, parts: Mapping[str, float]) -> str:
     """Return a score as the sum of its parts; those that round to nothing are left out."""
-    seen = sorted((part for part in parts.items() if abs(part[1]) >= _UNSEEN), key=lambda part: (-part[1], part[0]))
+    seen = sorted(
+        (part for part in parts.items() if abs(part[1]) >= _NEGLIGIBLE_PART), key=lambda part: (-part[1], part[0])
+    )
     line = f"{score:.2f}"
     for number, (name, value) in enumerate(seen):
         sign = "= " if number == 0 and value > 0 else "= -" if number == 0 else "+ " if value > 0 else "- "
@@ -99,15 +101,15 @@ def score_line(score: float, parts: Mapping[str, float]) -> str:
     return line
 
 
-def words_line(matched: Sequence[Matched]) -> str:
+def matched_terms_line(matched: Sequence[TermMatch]) -> str:
     """Return the words of a question with the terms they matched: the same one, or (``~``) one that is near."""
     if not matched:
         return "no word of the question, nor one near it"
-    return ", ".join(_pair(one) for one in matched)
+    return ", ".join(_matched_term_text(one) for one in matched)
 
 
-def _pair(one: Matched) -> str:
-    place = _PLACES[one.where]
-    if one.similarity >= _EXACT:
+def _matched_term_text(one: TermMatch) -> str:
+    place = _MATCH_LOCATIONS[one.where]
+    if one.similarity >= _EXACT_SIMILARITY:
         return f"{one.word}{place}"
     return f"{one.word} ~ {one.by} {one.similarity:.2f}{place}"

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import FAILED, reported
+from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from agent.assistant.cli.json_output import operation_json
-from agent.assistant.cli.output import minute, note, one_line, print_json, print_table, say
-from agent.assistant.cli.prompts import confirmed, may_ask
+from agent.assistant.cli.output import format_minute, one_line, print_json, print_note, print_table, print_text
+from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 from agent.assistant.cli.text import operation_line
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import Operation
 
-_LIMIT = 20
-_PAGE = 100
-_SHOWN = 5
+_DEFAULT_OPERATION_LIMIT = 20
+_OPERATION_PAGE = 100
+_LISTED_IDS = 5
 
 
-@reported
+@with_error_report
 def undo(
     context: typer.Context,
     operation: Annotated[
@@ -41,31 +41,31 @@ def undo(
 
     with opened_memory(context) as place:
         if operation is None:
-            may_ask(yes=yes)
-            last = _last(place)
+            require_terminal_or_yes(yes=yes)
+            last = _last_operation(place)
             if not yes:
-                for line in _about(place, last):
-                    note(line)
-                if not confirmed("Take this back?"):
-                    note("mneme: nothing was undone")
-                    raise typer.Exit(FAILED)
+                for line in _operation_lines(place, last):
+                    print_note(line)
+                if not confirm("Take this back?"):
+                    print_note("mneme: nothing was undone")
+                    raise typer.Exit(EXIT_FAILED)
             operation = last.id
         done = run_sync(place.memory.undo(operation, namespace=place.namespace))
-        lines = [] if json else _about(place, done)
+        lines = [] if json else _operation_lines(place, done)
     if json:
         print_json(operation_json(done))
         return
-    say(f"took back {operation}")
+    print_text(f"took back {operation}")
     for line in lines[1:]:
-        say(line)
-    note(f"do it again with: mneme undo {done.id}")
+        print_text(line)
+    print_note(f"do it again with: mneme undo {done.id}")
 
 
-@reported
+@with_error_report
 def operations(
     context: typer.Context,
     memory: Annotated[str | None, typer.Option(metavar="ID", help="Only on this memory.")] = None,
-    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _LIMIT,
+    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _DEFAULT_OPERATION_LIMIT,
     before: Annotated[str | None, typer.Option(metavar="OPERATION", help="Go on behind this one.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -82,45 +82,45 @@ def operations(
         return
     if not listed:
         nothing = "Nothing was done yet." if memory is None else f"Nothing is known of a memory {memory}."
-        say(nothing if before is None else "No more.")
+        print_text(nothing if before is None else "No more.")
         return
-    print_table(("id", "when", "what", "who", "memories"), [_row(one) for one in listed], whole=1)
+    print_table(("id", "when", "what", "who", "memories"), [_operation_row(one) for one in listed], whole=1)
     if more:
-        note(f"go on with: mneme memories operations --before {listed[-1].id}")
+        print_note(f"go on with: mneme memories operations --before {listed[-1].id}")
 
 
-def _last(place: OpenedMemory) -> Operation:
+def _last_operation(place: OpenedMemory) -> Operation:
     """Return the last operation that stands; what takes back, and what was taken back, is passed over."""
     from memory import run_sync
 
     before: str | None = None
     while True:
-        page = run_sync(place.memory.operations(before=before, limit=_PAGE, namespace=place.namespace))
+        page = run_sync(place.memory.operations(before=before, limit=_OPERATION_PAGE, namespace=place.namespace))
         for one in page:
             if one.undoes is None and one.undone_by is None:
                 return one
-        if len(page) < _PAGE:
+        if len(page) < _OPERATION_PAGE:
             raise typer.BadParameter("there is nothing to take back", param_hint="OPERATION")
         before = page[-1].id
 
 
-def _about(place: OpenedMemory, operation: Operation) -> list[str]:
+def _operation_lines(place: OpenedMemory, operation: Operation) -> list[str]:
     """Return what an operation did, in lines: itself, and the first of its memories."""
     from memory import run_sync
 
     ids = [change.id for change in operation.changes]
-    found = run_sync(place.memory.get(ids[:_SHOWN], namespace=place.namespace))
+    found = run_sync(place.memory.get(ids[:_LISTED_IDS], namespace=place.namespace))
     lines = [
         f"  {id}  {one_line(one.text) if one is not None else 'not in any answer now'}"
         for id, one in zip(ids, found, strict=False)
     ]
-    if len(ids) > _SHOWN:
-        lines.append(f"  and {len(ids) - _SHOWN} more")
+    if len(ids) > _LISTED_IDS:
+        lines.append(f"  and {len(ids) - _LISTED_IDS} more")
     return [operation_line(operation), *lines]
 
 
-def _row(one: Operation) -> tuple[str, str, str, str, str]:
+def _operation_row(one: Operation) -> tuple[str, str, str, str, str]:
     what = one.kind + (" (taken back)" if one.undone_by else "")
     ids = [change.id for change in one.changes]
-    shown = ", ".join(ids[:_SHOWN]) + (f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else "")
-    return (one.id, minute(one.at), what, one.actor, shown)
+    shown = ", ".join(ids[:_LISTED_IDS]) + (f" and {len(ids) - _LISTED_IDS} more" if len(ids) > _LISTED_IDS else "")
+    return (one.id, format_minute(one.at), what, one.actor, shown)

@@ -17,7 +17,7 @@ from memory.errors import LoadError
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedDocument:
     """What a loader made of a file's bytes; the fields mean what they mean in ``Document``. No title: ""."""
 
     text: str
@@ -42,7 +42,7 @@ class Loader(Protocol):
         """The format."""
         ...
 
-    def load(self, data: bytes, source: str) -> Loaded:
+    def load(self, data: bytes, source: str) -> LoadedDocument:
         """Return the text of *data*; what cannot be read raises ``LoadError`` naming *source*.
 
         Deterministic, thread safe, without side effects; line ends come back as single newlines.
@@ -52,38 +52,38 @@ class Loader(Protocol):
 
 SIZE_LIMIT = 50_000_000
 """Bytes of the largest file that is read."""
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def read_file(path: Path, source: str, *, limit: int = SIZE_LIMIT) -> tuple[bytes, datetime | None]:
     """Return the bytes of the file at *path* and when it changed; errors call it *source*."""
     try:
         # Looked at before, since opening a device can act; and after, since it may have been exchanged.
-        _check(path.lstat(), source, limit)
-        descriptor = os.open(path, _FLAGS)
+        _check_file(path.lstat(), source, limit)
+        descriptor = os.open(path, _OPEN_FLAGS)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
             state = os.fstat(descriptor)
-            _check(state, source, limit)
+            _check_file(state, source, limit)
             data = file.read(limit + 1)
     except OSError as error:
         raise LoadError(source, f"cannot be read ({error.strerror})") from error
     if len(data) > limit:
-        raise LoadError(source, _too_large(len(data), limit))
-    return data, _moment(state.st_mtime)
+        raise LoadError(source, _too_large_message(len(data), limit))
+    return data, _modified_at(state.st_mtime)
 
 
-def _check(state: os.stat_result, source: str, limit: int) -> None:
+def _check_file(state: os.stat_result, source: str, limit: int) -> None:
     if not stat.S_ISREG(state.st_mode):
         raise LoadError(source, "not a regular file")
     if state.st_size > limit:
-        raise LoadError(source, _too_large(state.st_size, limit))
+        raise LoadError(source, _too_large_message(state.st_size, limit))
 
 
-def _too_large(size: int, limit: int) -> str:
+def _too_large_message(size: int, limit: int) -> str:
     return f"{size / 1e6:.0f} MB, more than the {limit / 1e6:.0f} MB that are read of one file"
 
 
-def _moment(seconds: float) -> datetime | None:
+def _modified_at(seconds: float) -> datetime | None:
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):  # a file system may hold any number

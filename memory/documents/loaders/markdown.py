@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
 
-from memory.documents.loaders.base import Loaded
-from memory.documents.loaders.text import decode
+from memory.documents.loaders.base import LoadedDocument
+from memory.documents.loaders.text import decode_text
 
-_HEAD = re.compile(r"\A(?P<fence>---|\+\+\+)[ \t]*\n(?P<inside>.*?)(?<=\n)(?P=fence)[ \t]*(?:\n|\Z)", re.DOTALL)
-_ITEM = re.compile(r"[ \t]*-[ \t]+(?P<value>.+)\Z")
-_UNREAD = ("|", ">", "{", "&", "*", "!")
+_FRONT_MATTER = re.compile(r"\A(?P<fence>---|\+\+\+)[ \t]*\n(?P<inside>.*?)(?<=\n)(?P=fence)[ \t]*(?:\n|\Z)", re.DOTALL)
+_LIST_ITEM = re.compile(r"[ \t]*-[ \t]+(?P<value>.+)\Z")
+_UNSUPPORTED_VALUES = ("|", ">", "{", "&", "*", "!")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,50 +30,50 @@ class FrontMatter:
     notes: tuple[str, ...] = ()
 
 
-def front_matter(text: str) -> FrontMatter:
+def parse_front_matter(text: str) -> FrontMatter:
     """Return the head of *text*; a text without one gives no fields and the end 0."""
-    head = _HEAD.match(text)
+    head = _FRONT_MATTER.match(text)
     if head is None:
         return FrontMatter()
-    read = _toml if head["fence"] == "+++" else _yaml
+    read = _parse_toml if head["fence"] == "+++" else _parse_yaml
     fields, notes = read(head["inside"])
     if not fields and head["inside"].strip():
         return FrontMatter()  # a rule and a rule, with prose between them
     return FrontMatter(fields, head.end(), notes)
 
 
-def _toml(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _parse_toml(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     try:
-        return {key: _plain(value) for key, value in tomllib.loads(text).items()}, ()
+        return {key: _json_value(value) for key, value in tomllib.loads(text).items()}, ()
     except tomllib.TOMLDecodeError:
         return {}, ()
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, date | datetime | time):
         return value.isoformat()
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: _json_value(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [_json_value(inner) for inner in value]
     if isinstance(value, float) and value - value != 0:  # infinities and NaN are not JSON
         return str(value)
     return value
 
 
-def _yaml(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _parse_yaml(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     fields: dict[str, Any] = {}
     unread = 0
     key: str | None = None  # of the list that the next lines may belong to
     for line in text.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        item, pair = _ITEM.match(line), _pair(line)
+        item, pair = _LIST_ITEM.match(line), _parse_pair(line)
         if item and key is not None:
-            fields[key] = [*(fields[key] or []), _scalar(item["value"])]
+            fields[key] = [*(fields[key] or []), _parse_scalar(item["value"])]
         elif pair is not None:
             key = None if pair[1] else pair[0]
-            fields[pair[0]] = _value(pair[1])
+            fields[pair[0]] = _parse_value(pair[1])
         else:
             unread += 1
             key = None
@@ -81,22 +81,22 @@ def _yaml(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     return fields, ((f"front matter: {unread} lines not understood",) if unread else ())
 
 
-def _pair(line: str) -> tuple[str, str] | None:
+def _parse_pair(line: str) -> tuple[str, str] | None:
     """Return key and value of a line at the margin that has both in one line."""
     name, colon, value = line.partition(":")
     if not colon or not name.strip() or name[0] in " \t-[{'\"" or (value and value[0] not in " \t"):
         return None
     value = value.strip()
-    return None if value.startswith(_UNREAD) else (name.strip(), value)
+    return None if value.startswith(_UNSUPPORTED_VALUES) else (name.strip(), value)
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text.startswith("[") and text.endswith("]"):
-        return [_scalar(part) for part in text[1:-1].split(",") if part.strip()]
-    return _scalar(text)
+        return [_parse_scalar(part) for part in text[1:-1].split(",") if part.strip()]
+    return _parse_scalar(text)
 
 
-def _scalar(text: str) -> str:
+def _parse_scalar(text: str) -> str:
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
@@ -105,9 +105,9 @@ def _scalar(text: str) -> str:
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(?=\S)")
-_NO_HEADING = ("#", ">", "-", "*", "+", "|", "    ", "\t")
+_OTHER_BLOCKS = ("#", ">", "-", "*", "+", "|", "    ", "\t")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*\Z")
-_OWN = ("title", "tags")
+_KNOWN_FIELDS = ("title", "tags")
 
 
 class MarkdownLoader:
@@ -116,17 +116,17 @@ class MarkdownLoader:
     name = "markdown/1"
     media_type = "text/markdown"
 
-    def load(self, data: bytes, source: str) -> Loaded:
+    def load(self, data: bytes, source: str) -> LoadedDocument:
         """Return the file's text; ``body`` is where its front matter ends."""
-        text, notes = decode(data, source)
-        head = front_matter(text)
+        text, notes = decode_text(data, source)
+        head = parse_front_matter(text)
         given = head.fields.get("title")
-        return Loaded(
+        return LoadedDocument(
             text=text,
             title=given if isinstance(given, str) else first_heading(text[head.end :]),
             body=head.end,
-            tags=_tags(head.fields),
-            metadata={key: value for key, value in head.fields.items() if key not in _OWN},
+            tags=_read_tags(head.fields),
+            metadata={key: value for key, value in head.fields.items() if key not in _KNOWN_FIELDS},
             notes=notes + head.notes,
         )
 
@@ -142,21 +142,21 @@ def first_heading(text: str) -> str:
         elif mark:
             fence = mark[1]
         elif (heading := _HEADING.match(line)) is not None:
-            return _closed(line[heading.end() :])
-        elif previous.strip() and not previous.startswith(_NO_HEADING) and _UNDERLINE.match(line):
+            return _strip_closing_marks(line[heading.end() :])
+        elif previous.strip() and not previous.startswith(_OTHER_BLOCKS) and _UNDERLINE.match(line):
             return previous.strip()
         previous = "" if fence or mark else line
     return ""
 
 
-def _closed(words: str) -> str:
+def _strip_closing_marks(words: str) -> str:
     """Return a heading's words without the closing ``##`` that Markdown allows."""
     words = words.rstrip()
     bare = words.rstrip("#")
     return bare.rstrip() if bare != words and bare.endswith((" ", "\t")) else words
 
 
-def _tags(fields: Mapping[str, Any]) -> tuple[str, ...]:
+def _read_tags(fields: Mapping[str, Any]) -> tuple[str, ...]:
     tags = fields.get("tags", ())
     if isinstance(tags, str):
         tags = tags.split(",")

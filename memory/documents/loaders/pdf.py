@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memory.documents.loaders.base import Loaded
+from memory.documents.loaders.base import LoadedDocument
 from memory.errors import LoadError
 from vectorstore import MissingExtra
 
 _WORKER = Path(__file__).with_name("pdf_worker.py")
-_KEPT = (
+_PASSED_VARIABLES = (
     "PATH",
     "PYTHONPATH",
     "PYTHONHOME",
@@ -35,7 +35,7 @@ _KEPT = (
     "TMP",
 )
 """The worker sees these variables of the environment and no others: no keys."""
-_REASONS = {
+_ERROR_MESSAGES = {
     "encrypted": "encrypted; take the password off first",
     "long": "more text than is read from one PDF",
     "memory": "needs too much memory to parse; not read",
@@ -59,7 +59,7 @@ class PdfLoader:
     name = "pdf/1"
     media_type = "application/pdf"
 
-    def load(self, data: bytes, source: str) -> Loaded:
+    def load(self, data: bytes, source: str) -> LoadedDocument:
         """Return the text of all pages with their spans."""
         if b"%PDF-" not in data[:1024]:
             raise LoadError(source, "not a PDF file")
@@ -69,11 +69,11 @@ class PdfLoader:
         if error := answer.get("error"):
             if error == "missing":
                 raise MissingExtra("reading a PDF", "docs")
-            raise LoadError(source, _REASONS[error])
-        text, pages = joined(answer["pages"])
+            raise LoadError(source, _ERROR_MESSAGES[error])
+        text, pages = join_pages(answer["pages"])
         if not text.strip():
             raise LoadError(source, "no text layer; OCR is not included")
-        return Loaded(text=text, title=_clean(answer["title"]).strip(), pages=pages)
+        return LoadedDocument(text=text, title=_clean_text(answer["title"]).strip(), pages=pages)
 
     def _answer(self, data: bytes, source: str) -> dict[str, Any]:
         command = [
@@ -82,7 +82,7 @@ class PdfLoader:
             str(self.worker),
             *map(str, (self.memory, self.seconds, self.characters)),
         ]
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         try:
             done = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
                 command, input=data, capture_output=True, timeout=self.seconds, check=False, env=environment
@@ -96,19 +96,19 @@ class PdfLoader:
         return answer
 
 
-def joined(pages: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+def join_pages(pages: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return the text of all *pages* and their spans.
 
     A page that ends in the middle of a sentence is followed by a line end, any other by an empty line, so
     that the borders of paragraphs are where they were.
     """
-    cleaned = [_clean(page).strip("\n") for page in pages]
+    cleaned = [_clean_text(page).strip("\n") for page in pages]
     compounds = {word for page in cleaned for word in _COMPOUND.findall(page)}
     parts: list[str] = []
     spans: list[tuple[int, int]] = []
     position = 0
     for page in cleaned:
-        whole = _BROKEN_WORD.sub(lambda match: _mended(match, compounds), page)
+        whole = _BROKEN_WORD.sub(lambda match: _join_word(match, compounds), page)
         if parts:
             last = parts[-1].rstrip()
             separator = "\n" if last and not last.endswith(_SENTENCE_ENDS) else "\n\n"
@@ -120,7 +120,7 @@ def joined(pages: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
     return "".join(parts), tuple(spans)
 
 
-def _mended(match: re.Match[str], compounds: set[str]) -> str:
+def _join_word(match: re.Match[str], compounds: set[str]) -> str:
     """Return a word that a line end cut in two; the hyphen stays if the document has it in mid-line."""
     first, rest = match["first"], match["rest"]
     if not (first[-1].islower() and rest[0].islower()):
@@ -128,7 +128,7 @@ def _mended(match: re.Match[str], compounds: set[str]) -> str:
     return f"{first}-{rest}" if f"{first}-{rest}" in compounds else first + rest
 
 
-def _clean(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Return *text* without what a PDF's fonts leave behind: ligatures, NULs, halves of surrogate pairs."""
     text = text.translate(_LIGATURES).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -14,7 +14,7 @@ import sys
 import warnings
 
 
-def limit(memory: int, seconds: int) -> None:
+def limit_process(memory: int, seconds: int) -> None:
     """Bound this process, where the platform can."""
     try:
         import resource
@@ -29,7 +29,7 @@ def limit(memory: int, seconds: int) -> None:
             continue
 
 
-def read(data: bytes, most: int) -> dict[str, object]:
+def read_pdf(data: bytes, most: int) -> dict[str, object]:
     """Return {"pages", "title"} of a PDF, or {"error"} with a word the parent turns into a sentence."""
     from pypdf import PasswordType, PdfReader
     from pypdf.errors import DependencyError
@@ -58,10 +58,10 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     data = sys.stdin.buffer.read()
-    limit(int(sys.argv[1]), int(sys.argv[2]))
+    limit_process(int(sys.argv[1]), int(sys.argv[2]))
     answer: dict[str, object]
     try:
-        answer = read(data, int(sys.argv[3]))
+        answer = read_pdf(data, int(sys.argv[3]))
     except ModuleNotFoundError:
         answer = {"error": "missing"}
     except (MemoryError, ImportError):  # a library that does not fit under the limit fails to import

@@ -11,9 +11,9 @@ from memory.documents.loaders.markdown import MarkdownLoader
 from memory.documents.loaders.pdf import PdfLoader
 from memory.documents.loaders.text import TextLoader
 
-MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
-PDF = (".pdf",)
-TEXT = (
+MARKDOWN_ENDINGS = (".md", ".markdown", ".mdown", ".mkd")
+PDF_ENDINGS = (".pdf",)
+TEXT_ENDINGS = (
     *(".txt", ".text", ".rst", ".adoc", ".asciidoc", ".org", ".tex", ".log", ".srt", ".vtt"),
     *(".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".groovy"),
     *(".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".cs", ".go", ".rs", ".swift", ".m", ".mm", ".zig"),
@@ -22,7 +22,7 @@ TEXT = (
     *(".css", ".scss", ".less", ".vue", ".svelte", ".toml", ".ini", ".cfg", ".conf", ".properties"),
     *(".yaml", ".yml", ".diff", ".patch", ".cmake", ".gradle", ".el", ".lisp", ".dart"),
 )
-NAMES = frozenset(
+TEXT_FILE_NAMES = frozenset(
     {"readme", "license", "licence", "copying", "authors", "changelog", "changes", "notice", "todo", "news"}
     | {
         "makefile",
@@ -36,7 +36,7 @@ NAMES = frozenset(
     }
 )
 """Files without an ending that are text by custom."""
-_LATER = {
+_UNSUPPORTED_ENDINGS = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML is not read yet; save it as Markdown or text"),
     **dict.fromkeys((".docx", ".doc", ".odt", ".rtf", ".pptx", ".xlsx"), "Office files are not read yet; save as PDF"),
     **dict.fromkeys((".json", ".jsonl", ".csv", ".tsv", ".xml"), "tables and data files are not read yet"),
@@ -44,16 +44,16 @@ _LATER = {
 }
 
 
-class Loaders:
+class LoaderRegistry:
     """A table from file endings to loaders; *loaders* adds to the built-in ones or replaces them."""
 
     def __init__(self, loaders: Mapping[str, Loader] = MappingProxyType({})) -> None:
         text = TextLoader()
         self._text: Loader = text
         self._by_ending: dict[str, Loader] = {
-            **dict.fromkeys(MARKDOWN, MarkdownLoader()),
-            **dict.fromkeys(PDF, PdfLoader()),
-            **dict.fromkeys(TEXT, text),
+            **dict.fromkeys(MARKDOWN_ENDINGS, MarkdownLoader()),
+            **dict.fromkeys(PDF_ENDINGS, PdfLoader()),
+            **dict.fromkeys(TEXT_ENDINGS, text),
             **{ending.lower(): loader for ending, loader in loaders.items()},
         }
 
@@ -66,8 +66,8 @@ class Loaders:
         ending = path.suffix.lower()
         if loader := self._by_ending.get(ending):
             return loader
-        if ending in _LATER:
-            return _LATER[ending]
-        if given or (path.name.lower() in NAMES):
+        if ending in _UNSUPPORTED_ENDINGS:
+            return _UNSUPPORTED_ENDINGS[ending]
+        if given or (path.name.lower() in TEXT_FILE_NAMES):
             return self._text
         return f"no loader for {ending} files" if ending else "no ending that says what it is; give it by name"

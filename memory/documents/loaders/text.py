@@ -8,10 +8,10 @@ from __future__ import annotations
 import codecs
 import re
 
-from memory.documents.loaders.base import Loaded
+from memory.documents.loaders.base import LoadedDocument
 from memory.errors import LoadError
 
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -26,14 +26,14 @@ _CONTROL_SHARE = 0.01
 none."""
 
 
-def decode(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
+def decode_text(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
     """Return the text of *data* with newlines as line ends, and notes on what was assumed.
 
     A byte order mark decides; else it must be UTF-8; else Windows-1252 if every byte has a meaning there,
     none is a control character and most are ASCII. Anything else, and anything with NUL in it, raises
     ``LoadError``.
     """
-    text, notes = _decoded(data, source)
+    text, notes = _decode_unicode(data, source)
     if "\0" in text:
         raise LoadError(source, "a binary file, not text (it has NUL bytes; UTF-16 needs a byte order mark)")
     if len(_CONTROLS.findall(text)) > _CONTROL_SHARE * len(text):
@@ -41,8 +41,8 @@ def decode(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
     return text.replace("\r\n", "\n").replace("\r", "\n"), notes
 
 
-def _decoded(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
-    for mark, encoding in _MARKS:
+def _decode_unicode(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             try:
                 return data.decode(encoding), ()
@@ -53,10 +53,10 @@ def _decoded(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
     except UnicodeDecodeError as error:
         if b"\0" in data:
             raise LoadError(source, "a binary file, not text (it has NUL bytes)") from error
-        return _western(data, source, error)
+        return _decode_windows_1252(data, source, error)
 
 
-def _western(data: bytes, source: str, error: UnicodeDecodeError) -> tuple[str, tuple[str, ...]]:
+def _decode_windows_1252(data: bytes, source: str, error: UnicodeDecodeError) -> tuple[str, tuple[str, ...]]:
     refusal = LoadError(source, f"not UTF-8 text (byte {error.start}); convert it to UTF-8")
     try:
         text = data.decode("cp1252")
@@ -74,7 +74,7 @@ class TextLoader:
     name = "text/1"
     media_type = "text/plain"
 
-    def load(self, data: bytes, source: str) -> Loaded:
+    def load(self, data: bytes, source: str) -> LoadedDocument:
         """Return the file's text; it has no title."""
-        text, notes = decode(data, source)
-        return Loaded(text=text, notes=notes)
+        text, notes = decode_text(data, source)
+        return LoadedDocument(text=text, notes=notes)

@@ -19,21 +19,21 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record_batch import VALUES, Columns, Ints, joined
+from memory.retrieval.index.record_batch import RECORD_DTYPE, Ints, RecordBatch, concatenate_batches
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class IndexSegment:
     """Rows that came or were replaced, and ids that went; it overrules the segments before it."""
 
-    columns: Columns
+    columns: RecordBatch
     removed: frozenset[str] = frozenset()
 
 
-class Segments(Protocol):
+class IndexCache(Protocol):
     """Keeps segments; each call stands alone. *basis* says what derived them: what another derived is nothing."""
 
-    def load(self, namespace: str, basis: str, take: Callable[[Columns], object]) -> int | None:
+    def load(self, namespace: str, basis: str, take: Callable[[RecordBatch], object]) -> int | None:
         """Hand all rows that are kept of a namespace to *take*, piece by piece and no two of one id.
 
         Returns the place of the change log that they are of; None where nothing is kept, or it is damaged: then what
@@ -45,7 +45,7 @@ class Segments(Protocol):
         self,
         namespace: str,
         basis: str,
-        segments: Sequence[Segment],
+        segments: Sequence[IndexSegment],
         *,
         since: int | None,
         position: int,
@@ -59,7 +59,7 @@ class Segments(Protocol):
         ...
 
 
-def lasting(said: Sequence[tuple[Sequence[str], frozenset[str]]]) -> list[NDArray[np.int64] | None]:
+def surviving_rows(said: Sequence[tuple[Sequence[str], frozenset[str]]]) -> list[NDArray[np.int64] | None]:
     """Return which rows of each segment no later one overrules, None: all; *said* are its ids, and those that went."""
     found: list[NDArray[np.int64] | None] = []
     seen: set[str] = set()
@@ -70,83 +70,83 @@ def lasting(said: Sequence[tuple[Sequence[str], frozenset[str]]]) -> list[NDArra
     return found[::-1]
 
 
-def merged(segments: Sequence[Segment]) -> Segment:
+def merge_segments(segments: Sequence[IndexSegment]) -> IndexSegment:
     """Return one segment that says what *segments* say one after the other."""
-    rows = lasting([(segment.columns.ids, segment.removed) for segment in segments])
+    rows = surviving_rows([(segment.columns.ids, segment.removed) for segment in segments])
     parts = [one.columns if left is None else one.columns.taken(left) for one, left in zip(segments, rows, strict=True)]
-    columns = joined(parts)
+    columns = concatenate_batches(parts)
     gone = frozenset[str]().union(*(segment.removed for segment in segments))
-    return Segment(columns, gone.difference(columns.ids))
+    return IndexSegment(columns, gone.difference(columns.ids))
 
 
-def without(segment: Segment, ids: Iterable[str]) -> Segment:
+def remove_ids(segment: IndexSegment, ids: Iterable[str]) -> IndexSegment:
     """Return *segment* without rows of *ids*, and without a word of them."""
     dropped = frozenset(ids)
     left = [at for at, id in enumerate(segment.columns.ids) if id not in dropped]
-    return Segment(segment.columns.taken(np.array(left, dtype=np.int64)), segment.removed - dropped)
+    return IndexSegment(segment.columns.taken(np.array(left, dtype=np.int64)), segment.removed - dropped)
 
 
-_TEXTS = ("sessions", "speakers", "terms", "forms", "called")
-_NUMBERS = ("words", "starts", "texts", "form_terms", "marks", "mark_starts", "calls", "call_rows")
+_TEXT_PARTS = ("sessions", "speakers", "terms", "forms", "called")
+_NUMBER_PARTS = ("words", "starts", "texts", "form_terms", "marks", "mark_starts", "calls", "call_rows")
 
 
-class Damaged(ValueError):
+class DamagedSegment(ValueError):
     """Bytes that are no columns."""
 
 
-def packed(columns: Columns) -> bytes:
+def encode_batch(columns: RecordBatch) -> bytes:
     """Return everything of *columns* but the ids."""
-    texts = json.dumps({name: getattr(columns, name) for name in _TEXTS}).encode()
-    arrays = {name: _small(getattr(columns, name)) for name in _NUMBERS}
+    texts = json.dumps({name: getattr(columns, name) for name in _TEXT_PARTS}).encode()
+    arrays = {name: _smallest_integers(getattr(columns, name)) for name in _NUMBER_PARTS}
     file = BytesIO()
     np.savez(file, allow_pickle=False, text=np.frombuffer(texts, np.uint8), values=columns.values, **arrays)
     return file.getvalue()
 
 
-def unpacked(data: bytes, ids: tuple[str, ...]) -> Columns:
-    """Return the columns of *ids*; raise ``Damaged`` where *data* are not those."""
+def decode_batch(data: bytes, ids: tuple[str, ...]) -> RecordBatch:
+    """Return the columns of *ids*; raise ``DamagedSegment`` where *data* are not those."""
     try:
         with np.load(BytesIO(data), allow_pickle=False) as arrays:
             texts = json.loads(arrays["text"].tobytes())
-            numbers = {name: arrays[name].astype(np.int32) for name in _NUMBERS}
+            numbers = {name: arrays[name].astype(np.int32) for name in _NUMBER_PARTS}
             values = arrays["values"]
-        parts: dict[str, Any] = {**{name: tuple(texts[name]) for name in _TEXTS}, **numbers}
-        columns = Columns(ids=ids, values=values, **parts)
+        parts: dict[str, Any] = {**{name: tuple(texts[name]) for name in _TEXT_PARTS}, **numbers}
+        columns = RecordBatch(ids=ids, values=values, **parts)
     except (BadZipFile, EOFError, KeyError, OSError, TypeError, ValueError) as error:
-        raise Damaged(str(error)) from error
-    if not _fits(columns):
-        raise Damaged("its parts do not fit together")
+        raise DamagedSegment(str(error)) from error
+    if not _is_consistent(columns):
+        raise DamagedSegment("its parts do not fit together")
     return columns
 
 
-def _small(numbers: Ints) -> NDArray[np.unsignedinteger]:
+def _smallest_integers(numbers: Ints) -> NDArray[np.unsignedinteger]:
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
-def _fits(columns: Columns) -> bool:
+def _is_consistent(columns: RecordBatch) -> bool:
     """Whether no number points beyond what it numbers."""
     rows, values = len(columns), columns.values
-    if values.dtype != VALUES or len(values) != rows or len(columns.texts) != rows:
+    if values.dtype != RECORD_DTYPE or len(values) != rows or len(columns.texts) != rows:
         return False
     if len(columns.forms) != len(columns.form_terms) or len(columns.calls) != len(columns.call_rows):
         return False
     return (
-        _runs(columns.starts, rows, len(columns.words))
-        and _runs(columns.mark_starts, rows, len(columns.marks))
+        _are_offsets(columns.starts, rows, len(columns.words))
+        and _are_offsets(columns.mark_starts, rows, len(columns.marks))
         and bool((columns.texts >= columns.starts[:-1]).all() and (columns.texts < columns.starts[1:]).all())
-        and _below(columns.words, len(columns.terms) + 1)
-        and _below(columns.form_terms, len(columns.terms))
-        and _below(columns.marks >> 1, len(columns.forms))
-        and _below(columns.calls, len(columns.called))
-        and _below(columns.call_rows, rows)
-        and _below(values["session"] + 1, len(columns.sessions) + 1)
-        and _below(values["speaker"], len(columns.speakers))
+        and _are_below(columns.words, len(columns.terms) + 1)
+        and _are_below(columns.form_terms, len(columns.terms))
+        and _are_below(columns.marks >> 1, len(columns.forms))
+        and _are_below(columns.calls, len(columns.called))
+        and _are_below(columns.call_rows, rows)
+        and _are_below(values["session"] + 1, len(columns.sessions) + 1)
+        and _are_below(values["speaker"], len(columns.speakers))
     )
 
 
-def _runs(starts: Ints, rows: int, length: int) -> bool:
+def _are_offsets(starts: Ints, rows: int, length: int) -> bool:
     return len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == length and bool((np.diff(starts) >= 0).all())
 
 
-def _below(numbers: Ints, size: int) -> bool:
+def _are_below(numbers: Ints, size: int) -> bool:
     return not len(numbers) or (int(numbers.min()) >= 0 and int(numbers.max()) < size)

@@ -14,35 +14,43 @@ from hashlib import blake2b
 
 import apsw
 
-from memory.retrieval.index.index_cache import Damaged, Segment, lasting, merged, packed, unpacked, without
-from memory.retrieval.index.record_batch import Columns
+from memory.retrieval.index.index_cache import (
+    DamagedSegment,
+    IndexSegment,
+    decode_batch,
+    encode_batch,
+    merge_segments,
+    remove_ids,
+    surviving_rows,
+)
+from memory.retrieval.index.record_batch import RecordBatch
 from vectorstore import Changes, Cursor, Database, Finding, VectorStoreError
 
-_LARGEST = 4096
+_MAX_SEGMENT_ROWS = 4096
 """Rows of a segment: what is read and written to take one memory out of it."""
 
 
-class SqliteSegments:
-    """``Segments`` in a database's file; *changes* are those of the store in it (``LifecycleStore.changes``)."""
+class SqliteIndexCache:
+    """``IndexCache`` in a database's file; *changes* are those of the store in it (``LifecycleStore.changes``)."""
 
     def __init__(self, database: Database, changes: Callable[[Cursor], Changes]) -> None:
         self._database = database
         self._changes = changes
-        database.attach(SegmentTables())
+        database.attach(IndexCacheTables())
 
-    def load(self, namespace: str, basis: str, take: Callable[[Columns], object]) -> int | None:
-        """As ``Segments.load``."""
+    def load(self, namespace: str, basis: str, take: Callable[[RecordBatch], object]) -> int | None:
+        """As ``IndexCache.load``."""
         with self._database.read() as connection:
-            state = _state(connection, namespace)
+            state = _read_state(connection, namespace)
             if state is None or state[0] != basis:
                 return None
             try:
-                said = _ids(connection, namespace)
-                rows = lasting([(ids, removed) for _, ids, removed in said])
+                said = _segment_ids(connection, namespace)
+                rows = surviving_rows([(ids, removed) for _, ids, removed in said])
                 for (number, _, _), left in zip(said, rows, strict=True):
-                    columns = _segment(connection, namespace, number).columns
+                    columns = _read_segment(connection, namespace, number).columns
                     take(columns if left is None else columns.taken(left))
-            except Damaged:
+            except DamagedSegment:
                 return None
         return state[1]
 
@@ -50,28 +58,28 @@ class SqliteSegments:
         self,
         namespace: str,
         basis: str,
-        segments: Sequence[Segment],
+        segments: Sequence[IndexSegment],
         *,
         since: int | None,
         position: int,
         unchanged: Callable[[], bool],
     ) -> bool:
-        """As ``Segments.save``."""
+        """As ``IndexCache.save``."""
         if self._database.read_only or self._database.in_write():
             return False
         try:
             with self._database.write(wait=False) as connection:
-                state = _state(connection, namespace)
+                state = _read_state(connection, namespace)
                 if since is not None and (state is None or state[0] != basis or state[1] < since):
                     return False
                 if not unchanged():
                     return False
                 if since is None:
-                    _clear(connection, namespace)
-                for segment in _grouped(_lasting(segments)):
-                    _add(connection, namespace, segment)
-                _set_state(connection, namespace, basis, position)
-        except (VectorStoreError, Damaged):  # busy, full, damaged: the answer that it was derived for stands
+                    _delete_namespace(connection, namespace)
+                for segment in _group_segments(_drop_overruled_rows(segments)):
+                    _append_segment(connection, namespace, segment)
+                _write_state(connection, namespace, basis, position)
+        except (VectorStoreError, DamagedSegment):  # busy, full, damaged: the answer that it was derived for stands
             return False
         return True
 
@@ -83,7 +91,7 @@ class SqliteSegments:
         count = 0
         with self._database.write() as connection:
             for name in names:
-                state = _state(connection, name)
+                state = _read_state(connection, name)
                 if state is not None:
                     count += self._clean(connection, name, state[1])
         return count
@@ -91,32 +99,32 @@ class SqliteSegments:
     def clear(self, prefix: str) -> int:
         """Let go of all namespaces of the store that begin with *prefix*; return how many rows went."""
         with self._database.write() as connection:
-            names = [name for name in _names(connection) if name.startswith(prefix)]
-            return sum([_clear(connection, name) for name in names])
+            names = [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
+            return sum([_delete_namespace(connection, name) for name in names])
 
     def names(self, prefix: str) -> list[str]:
         """Return the namespaces of the store that begin with *prefix* and have segments."""
         with self._database.read() as connection:
-            return [name for name in _names(connection) if name.startswith(prefix)]
+            return [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
 
     def _clean(self, connection: apsw.Connection, name: str, position: int) -> int:
         changes = self._changes(Cursor(name, position))
         if not changes.complete:
-            return _clear(connection, name)
+            return _delete_namespace(connection, name)
         gone, count = {*changes.written, *changes.removed}, 0
         try:
-            for number, ids, removed in reversed(_ids(connection, name)):
+            for number, ids, removed in reversed(_segment_ids(connection, name)):
                 if not gone.isdisjoint(ids) or not gone.isdisjoint(removed):
-                    left = without(_segment(connection, name, number), gone)
-                    _put(connection, name, number, left)
+                    left = remove_ids(_read_segment(connection, name, number), gone)
+                    _write_segment(connection, name, number, left)
                     count += len(ids) - len(left.columns)
                 gone.update(ids, removed)
-        except Damaged:
-            return count + _clear(connection, name)
+        except DamagedSegment:
+            return count + _delete_namespace(connection, name)
         return count
 
 
-class SegmentTables:
+class IndexCacheTables:
     """The tables as a component of a database."""
 
     name = "recall"
@@ -124,23 +132,25 @@ class SegmentTables:
     @property
     def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
         """What has been done to the tables, in order."""
-        return (m001_tables,)
+        return (m001_index_cache,)
 
     def verify(self, connection: apsw.Connection) -> list[Finding]:
         """Look whether each segment is whole."""
-        return [Finding(self.name, "what recall derived is not whole", name) for name in _damaged(connection)]
+        return [
+            Finding(self.name, "what recall derived is not whole", name) for name in _damaged_namespaces(connection)
+        ]
 
     def rebuild(self, connection: apsw.Connection) -> None:
         """Drop it; recall derives it again."""
-        for name in _names(connection):
-            _clear(connection, name)
+        for name in _cached_namespaces(connection):
+            _delete_namespace(connection, name)
 
     def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
         """Copy nothing: it is derived."""
         return 0
 
 
-def m001_tables(connection: apsw.Connection) -> None:
+def m001_index_cache(connection: apsw.Connection) -> None:
     """Make the tables."""
     connection.execute(
         "CREATE TABLE recall_states ("
@@ -154,69 +164,69 @@ def m001_tables(connection: apsw.Connection) -> None:
     )
 
 
-def _add(connection: apsw.Connection, namespace: str, segment: Segment) -> None:
+def _append_segment(connection: apsw.Connection, namespace: str, segment: IndexSegment) -> None:
     """Put *segment* behind those that are there, joined with smaller ones before it while that pays."""
     parts, size, last = [segment], len(segment.columns), 0
-    for number, count in _sizes(connection, namespace):
-        if count > 2 * size or count + size > _LARGEST:
+    for number, count in _segment_sizes(connection, namespace):
+        if count > 2 * size or count + size > _MAX_SEGMENT_ROWS:
             last = number
             break
-        parts.insert(0, _segment(connection, namespace, number))
+        parts.insert(0, _read_segment(connection, namespace, number))
         size += count
         connection.execute("DELETE FROM recall_segments WHERE namespace = ? AND number = ?", (namespace, number))
-    whole = merged(parts)
+    whole = merge_segments(parts)
     if whole.removed:  # of no use where no segment has their rows, and an id that was forgotten must stand nowhere
-        there = {id for number, ids, _ in _ids(connection, namespace) if number <= last for id in ids}
-        whole = Segment(whole.columns, whole.removed & there)
-    _put(connection, namespace, last + 1, whole)
+        there = {id for number, ids, _ in _segment_ids(connection, namespace) if number <= last for id in ids}
+        whole = IndexSegment(whole.columns, whole.removed & there)
+    _write_segment(connection, namespace, last + 1, whole)
 
 
-def _lasting(segments: Sequence[Segment]) -> list[Segment]:
+def _drop_overruled_rows(segments: Sequence[IndexSegment]) -> list[IndexSegment]:
     """Return *segments* without rows that a later one overrules: what was erased before it was kept is not written."""
-    rows = lasting([(one.columns.ids, one.removed) for one in segments])
+    rows = surviving_rows([(one.columns.ids, one.removed) for one in segments])
     return [
-        one if left is None else Segment(one.columns.taken(left), one.removed)
+        one if left is None else IndexSegment(one.columns.taken(left), one.removed)
         for one, left in zip(segments, rows, strict=True)
     ]
 
 
-def _grouped(segments: Sequence[Segment]) -> Iterator[Segment]:
+def _group_segments(segments: Sequence[IndexSegment]) -> Iterator[IndexSegment]:
     """Yield what *segments* say in segments that are as large as may be."""
-    group: list[Segment] = []
+    group: list[IndexSegment] = []
     size = 0
     for segment in segments:
-        if group and size + len(segment.columns) > _LARGEST:
-            yield merged(group)
+        if group and size + len(segment.columns) > _MAX_SEGMENT_ROWS:
+            yield merge_segments(group)
             group, size = [], 0
         group.append(segment)
         size += len(segment.columns)
     if group:
-        yield merged(group)
+        yield merge_segments(group)
 
 
-def _put(connection: apsw.Connection, namespace: str, number: int, segment: Segment) -> None:
+def _write_segment(connection: apsw.Connection, namespace: str, number: int, segment: IndexSegment) -> None:
     columns = segment.columns
-    parts = (json.dumps(columns.ids), json.dumps(sorted(segment.removed)), packed(columns))
+    parts = (json.dumps(columns.ids), json.dumps(sorted(segment.removed)), encode_batch(columns))
     connection.execute(
         "INSERT OR REPLACE INTO recall_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
         (namespace, number, len(columns), *parts, _checksum(namespace, *parts)),
     )
 
 
-def _state(connection: apsw.Connection, namespace: str) -> tuple[str, int] | None:
+def _read_state(connection: apsw.Connection, namespace: str) -> tuple[str, int] | None:
     row = connection.execute("SELECT basis, position FROM recall_states WHERE namespace = ?", (namespace,)).fetchone()
     return None if row is None else (str(row[0]), int(row[1]))
 
 
-def _set_state(connection: apsw.Connection, namespace: str, basis: str, position: int) -> None:
+def _write_state(connection: apsw.Connection, namespace: str, basis: str, position: int) -> None:
     connection.execute("INSERT OR REPLACE INTO recall_states VALUES (?, ?, ?)", (namespace, basis, position))
 
 
-def _names(connection: apsw.Connection) -> list[str]:
+def _cached_namespaces(connection: apsw.Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT namespace FROM recall_states ORDER BY namespace")]
 
 
-def _sizes(connection: apsw.Connection, namespace: str) -> list[tuple[int, int]]:
+def _segment_sizes(connection: apsw.Connection, namespace: str) -> list[tuple[int, int]]:
     """Return number and size of each segment, the last one first."""
     rows: Iterable[tuple[int, int]] = connection.execute(
         "SELECT number, size FROM recall_segments WHERE namespace = ? ORDER BY number DESC", (namespace,)
@@ -224,25 +234,25 @@ def _sizes(connection: apsw.Connection, namespace: str) -> list[tuple[int, int]]
     return list(rows)
 
 
-def _ids(connection: apsw.Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
+def _segment_ids(connection: apsw.Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
     """Return the number, the ids and the ids that went of each segment, in order."""
     rows = connection.execute(
         "SELECT number, ids, removed FROM recall_segments WHERE namespace = ? ORDER BY number", (namespace,)
     )
-    return [(number, _texts(ids), frozenset(_texts(removed))) for number, ids, removed in rows]
+    return [(number, _parse_ids(ids), frozenset(_parse_ids(removed))) for number, ids, removed in rows]
 
 
-def _segment(connection: apsw.Connection, namespace: str, number: int) -> Segment:
+def _read_segment(connection: apsw.Connection, namespace: str, number: int) -> IndexSegment:
     row = connection.execute(
         "SELECT ids, removed, columns, checksum FROM recall_segments WHERE namespace = ? AND number = ?",
         (namespace, number),
     ).fetchone()
     if row is None:
-        raise Damaged(f"there is no segment {number}")
+        raise DamagedSegment(f"there is no segment {number}")
     ids, removed, columns, checksum = row
     if _checksum(namespace, ids, removed, columns) != checksum:
-        raise Damaged(f"segment {number} is not what was written")
-    return Segment(unpacked(columns, _texts(ids)), frozenset(_texts(removed)))
+        raise DamagedSegment(f"segment {number} is not what was written")
+    return IndexSegment(decode_batch(columns, _parse_ids(ids)), frozenset(_parse_ids(removed)))
 
 
 def _checksum(namespace: str, ids: str, removed: str, columns: bytes) -> bytes:
@@ -252,31 +262,31 @@ def _checksum(namespace: str, ids: str, removed: str, columns: bytes) -> bytes:
     return digest.digest()
 
 
-def _texts(json_list: str) -> tuple[str, ...]:
+def _parse_ids(json_list: str) -> tuple[str, ...]:
     try:
         found = json.loads(json_list)
     except ValueError as error:
-        raise Damaged("its ids are no list") from error
+        raise DamagedSegment("its ids are no list") from error
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise Damaged("its ids are no texts")
+        raise DamagedSegment("its ids are no texts")
     return tuple(found)
 
 
-def _clear(connection: apsw.Connection, namespace: str) -> int:
+def _delete_namespace(connection: apsw.Connection, namespace: str) -> int:
     """Remove all of a namespace; return how many rows that were."""
-    sizes = [size for _, size in _sizes(connection, namespace)]
+    sizes = [size for _, size in _segment_sizes(connection, namespace)]
     connection.execute("DELETE FROM recall_segments WHERE namespace = ?", (namespace,))
     connection.execute("DELETE FROM recall_states WHERE namespace = ?", (namespace,))
     return sum(sizes)
 
 
-def _damaged(connection: apsw.Connection) -> list[str]:
+def _damaged_namespaces(connection: apsw.Connection) -> list[str]:
     """Return the namespaces of which a segment cannot be read."""
     found = []
-    for name in _names(connection):
+    for name in _cached_namespaces(connection):
         try:
-            for number, _, _ in _ids(connection, name):
-                _segment(connection, name, number)
-        except Damaged:
+            for number, _, _ in _segment_ids(connection, name):
+                _read_segment(connection, name, number)
+        except DamagedSegment:
             found.append(name)
     return found

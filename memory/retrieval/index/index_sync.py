@@ -12,18 +12,18 @@ from itertools import islice
 from threading import Lock, RLock
 
 from memory.embedders.protocol import WordVectors
-from memory.retrieval.index.index_cache import Segment, Segments, merged
-from memory.retrieval.index.record_batch import Deriver, columns_of
-from memory.retrieval.index.retrieval_index import Index
+from memory.retrieval.index.index_cache import IndexCache, IndexSegment, merge_segments
+from memory.retrieval.index.record_batch import RecordExtractor, build_batch
+from memory.retrieval.index.retrieval_index import RetrievalIndex
 from vectorstore import Cursor, Entry, LifecycleStore, View
 
 _BATCH = 1000
-_PIECES = 64
-_WORTH_KEEPING = 256
+_MAX_UNSAVED_SEGMENTS = 64
+_MIN_SAVED_ROWS = 256
 """Rows; to derive fewer at the next start takes less than a short while."""
 
 
-class Following:
+class IndexSynchronizer:
     """The indexes of *store*. While one is in use, other threads that want the same one wait.
 
     *segments* keep what was derived, so that the next process need not derive it.
@@ -32,23 +32,23 @@ class Following:
     def __init__(
         self,
         store: LifecycleStore,
-        deriver: Deriver,
+        deriver: RecordExtractor,
         *,
         word_vectors: WordVectors | None,
-        segments: Segments | None = None,
+        segments: IndexCache | None = None,
     ) -> None:
         self.store = store
         self._deriver = deriver
         self._word_vectors = word_vectors
         self._segments = segments
         self._lock = Lock()
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _IndexState] = {}
 
     @contextmanager
-    def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[Index]:
+    def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[RetrievalIndex]:
         """Give the index of *namespace* in the state of *view*, alone, until the block ends."""
         with self._lock:
-            held = self._held.setdefault(namespace, _Held(namespace, conversation=conversation))
+            held = self._held.setdefault(namespace, _IndexState(namespace, conversation=conversation))
         with held.lock:
             self._bring(held, view)
             yield held.index_in_use()
@@ -64,7 +64,7 @@ class Following:
                 finally:
                     held.lock.release()
 
-    def _bring(self, held: _Held, view: View) -> None:
+    def _bring(self, held: _IndexState, view: View) -> None:
         wanted = view.cursor(namespace=held.namespace)
         if held.index is not None and held.cursor == wanted:
             return
@@ -72,16 +72,16 @@ class Following:
             return
         if held.index is None and self._loaded(held) and self._caught_up(held, view, wanted):
             return
-        held.index, held.cursor = Index(self._word_vectors), wanted
+        held.index, held.cursor = RetrievalIndex(self._word_vectors), wanted
         held.since, held.fresh, held.looked_at = None, [], 0
-        for entries in _batches(self.store.scan(namespace=held.namespace)):
+        for entries in _batched(self.store.scan(namespace=held.namespace)):
             self._put(held, view, entries)
             held.looked_at += len(entries)
         self._caught_up(held, view, wanted)
 
-    def _loaded(self, held: _Held) -> bool:
+    def _loaded(self, held: _IndexState) -> bool:
         """Fill the index from what is kept; say whether there was something."""
-        index = Index(self._word_vectors)
+        index = RetrievalIndex(self._word_vectors)
         if self._segments is None:
             return False
         place = self._segments.load(held.namespace, self._basis(held), index.extend)
@@ -91,7 +91,7 @@ class Following:
         held.since, held.fresh = place, []
         return True
 
-    def _caught_up(self, held: _Held, view: View, wanted: Cursor) -> bool:
+    def _caught_up(self, held: _IndexState, view: View, wanted: Cursor) -> bool:
         """Apply to the index what was written between its state and the view's, whichever is newer."""
         if held.index is None or held.cursor is None or held.index.worn:
             return False
@@ -105,7 +105,7 @@ class Following:
         held.cursor, held.looked_at = wanted, held.looked_at + len(ids)
         return True
 
-    def _apply(self, held: _Held, view: View, ids: Sequence[str]) -> None:
+    def _apply(self, held: _IndexState, view: View, ids: Sequence[str]) -> None:
         index = held.index_in_use()
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
@@ -114,23 +114,23 @@ class Following:
             for name in gone:
                 index.remove(name)
             if gone and self._segments is not None:
-                held.fresh.append(Segment(columns_of([], self._deriver.term_of), frozenset(gone)))
+                held.fresh.append(IndexSegment(build_batch([], self._deriver.term_of), frozenset(gone)))
             there = [entry for entry in entries if entry is not None]
             self._put(held, view, [entry for entry in there if entry.revision != index.revision(entry.id)])
 
-    def _put(self, held: _Held, view: View, entries: Sequence[Entry]) -> None:
+    def _put(self, held: _IndexState, view: View, entries: Sequence[Entry]) -> None:
         if not entries:
             return
         terms = view.terms([entry.id for entry in entries], namespace=held.namespace)
         columns = self._deriver.columns(entries, terms, conversation=held.conversation)
         held.index_in_use().extend(columns)
         if self._segments is not None:
-            held.fresh.append(Segment(columns))
+            held.fresh.append(IndexSegment(columns))
 
-    def _keep(self, held: _Held) -> None:
+    def _keep(self, held: _IndexState) -> None:
         if self._segments is None or held.cursor is None:
             return
-        if held.looked_at < _WORTH_KEEPING:
+        if held.looked_at < _MIN_SAVED_ROWS:
             return
         cursor = held.cursor
 
@@ -143,14 +143,16 @@ class Following:
             held.namespace, basis, held.fresh, since=held.since, position=position, unchanged=unchanged
         ):
             held.since, held.fresh, held.looked_at = position, [], 0
-        elif len(held.fresh) > _PIECES:  # it may never be possible: what is tried again must not grow with each write
-            held.fresh = [merged(held.fresh)]
+        elif (
+            len(held.fresh) > _MAX_UNSAVED_SEGMENTS
+        ):  # it may never be possible: what is tried again must not grow with each write
+            held.fresh = [merge_segments(held.fresh)]
 
-    def _basis(self, held: _Held) -> str:
+    def _basis(self, held: _IndexState) -> str:
         return f"{self._deriver.fingerprint}/{'conversation' if held.conversation else 'document'}"
 
 
-class _Held:
+class _IndexState:
     """One namespace's index with where it stands, and the lock of those who use it.
 
     *fresh* is what was derived since the place *since* of the change log (None: ever), as it is to be kept; *looked_at*
@@ -161,19 +163,19 @@ class _Held:
         self.namespace = namespace
         self.conversation = conversation
         self.lock = RLock()
-        self.index: Index | None = None
+        self.index: RetrievalIndex | None = None
         self.cursor: Cursor | None = None
         self.since: int | None = None
-        self.fresh: list[Segment] = []
+        self.fresh: list[IndexSegment] = []
         self.looked_at = 0
 
-    def index_in_use(self) -> Index:
+    def index_in_use(self) -> RetrievalIndex:
         """Return the index that was just brought up to date."""
         assert self.index is not None
         return self.index
 
 
-def _batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def _batched(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     source = iter(entries)
     while batch := list(islice(source, _BATCH)):
         yield batch

@@ -21,7 +21,7 @@ _CALLS_NEEDED = 3
 _SHARE_NEEDED = 0.6
 
 
-class People:
+class Participants:
     """Speakers by number (0 is nobody) and the sessions they take part in."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class People:
         if speaker == NOBODY:
             return
         present = speaker in self._turns
-        _count(self._turns, speaker, turns)
+        _add_count(self._turns, speaker, turns)
         if present != (speaker in self._turns):
             self._aliases = None
         if session < 0:
@@ -58,11 +58,11 @@ class People:
         comes_or_goes = (people[speaker] == 0) != (people[speaker] + turns == 0)
         if comes_or_goes:
             self._aim(session, -1)
-        _count(people, speaker, turns)
-        _count(self._sessions_of.setdefault(speaker, Counter()), session, turns)
+        _add_count(people, speaker, turns)
+        _add_count(self._sessions_of.setdefault(speaker, Counter()), session, turns)
         called = self._calls_in.setdefault(session, Counter()) if calls else Counter()
         for word, times in calls.items():
-            _count(called, (word, speaker), times)
+            _add_count(called, (word, speaker), times)
             if not comes_or_goes:
                 self._aim_one(session, word, speaker, times)
         if comes_or_goes:
@@ -107,10 +107,10 @@ class People:
         people = self._people_of[session]
         if len(people) == 2 and caller in people:
             other = next(person for person in people if person != caller)
-            _count(self._at_whom.setdefault(word, Counter()), other, count)
+            _add_count(self._at_whom.setdefault(word, Counter()), other, count)
 
 
-def _count(counter: Counter[_Key], key: _Key, change: int) -> None:
+def _add_count(counter: Counter[_Key], key: _Key, change: int) -> None:
     counter[key] += change
     if counter[key] <= 0:
         del counter[key]

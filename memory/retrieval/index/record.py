@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
-from memory.codec import said
+from memory.codec import text_without_caption
 from memory.retrieval.languages.base import Lexicon
-from memory.retrieval.languages.dates import NO_DAY, Named, dates_in
-from memory.timestamps import from_text, in_zone
+from memory.retrieval.languages.dates import NO_DAY, PartialDate, find_dates
+from memory.timestamps import timestamp_from_text, to_zone
 from vectorstore import Entry, Metadata
 
 
-class Cue(IntFlag):
+class TextFeature(IntFlag):
     """What a text shows at a glance."""
 
     ASKS = 1
@@ -36,26 +36,26 @@ class Cue(IntFlag):
     """Says that something is no longer as it was."""
 
 
-_ENDS = ("?", "\uff1f")
+_QUESTION_MARKS = ("?", "\uff1f")
 
 
-def cues_of(text: str, lexicon: Lexicon) -> int:
+def text_features(text: str, lexicon: Lexicon) -> int:
     """Return the cues of *text*, or'ed."""
     found = 0
     if "?" in text or "\uff1f" in text:
-        found |= Cue.ASKS
-        if text.rstrip(" \t\n\"')\u201d\u2019").endswith(_ENDS):
-            found |= Cue.ENDS_ASKING
+        found |= TextFeature.ASKS
+        if text.rstrip(" \t\n\"')\u201d\u2019").endswith(_QUESTION_MARKS):
+            found |= TextFeature.ENDS_ASKING
     if lexicon.first_person.search(text):
-        found |= Cue.FIRST_PERSON
+        found |= TextFeature.FIRST_PERSON
     if lexicon.time.search(text):
-        found |= Cue.TIME
+        found |= TextFeature.TIME
     if lexicon.number.search(text):
-        found |= Cue.NUMBER
+        found |= TextFeature.NUMBER
     if lexicon.name.search(text):
-        found |= Cue.NAME
+        found |= TextFeature.NAME
     if lexicon.change.search(text):
-        found |= Cue.CHANGE
+        found |= TextFeature.CHANGE
     return int(found)
 
 
@@ -68,18 +68,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _WEEK = 7
 ROLES = ("user", "assistant")
-TOOL = "tool"
-SENTENCES = 63
+TOOL_ROLE = "tool"
+MAX_SENTENCES = 63
 """Of which is kept whether they ask: what fits into a number. Longer texts are no turns of a talk."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class IndexRecord:
     """One memory as recall sees it; times in microseconds since 1970, days since 1970 in the memory's
     own zone.
 
     *day* is when it was said, *about* the day it speaks of, where it names one ("I moved last Sunday"). *asking* has a
-    bit for each of the first ``SENTENCES`` sentences, 1 where it is a question. Asked for
+    bit for each of the first ``MAX_SENTENCES`` sentences, 1 where it is a question. Asked for
     another time than now, it counts from *counts_from* until before *counts_to* (``NEVER``, ``FOREVER``: no bound).
     """
 
@@ -107,7 +107,7 @@ class Row:
     counts_to: int
 
 
-def row_of(
+def build_record(
     entry: Entry,
     terms: Sequence[Sequence[str]],
     *,
@@ -115,7 +115,7 @@ def row_of(
     lexicon: Lexicon,
     zone: tzinfo,
     conversation: bool,
-) -> Row:
+) -> IndexRecord:
     """Return what recall keeps of *entry*; *terms* are the context's, then each sentence's.
 
     *asking* tells for each sentence of a text that has a term whether it is a question. What a tool answered belongs to
@@ -123,55 +123,55 @@ def row_of(
     """
     fields = entry.metadata
     role = str(fields.get("role", ""))
-    talk = conversation and role != TOOL
-    occurred = moment_of(fields.get("occurred_at"))
+    talk = conversation and role != TOOL_ROLE
+    occurred = stored_microseconds(fields.get("occurred_at"))
     session = fields.get("session")
-    day = _day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
-    cues = cues_of(said(entry), lexicon) if talk else 0
-    return Row(
+    day = _local_day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
+    cues = text_features(text_without_caption(entry), lexicon) if talk else 0
+    return IndexRecord(
         id=entry.id,
         revision=entry.revision,
         session=session if isinstance(session, str) and conversation else None,
-        order=None if role == TOOL else _order(entry.id, fields.get("sequence"), occurred),
+        order=None if role == TOOL_ROLE else _turn_position(entry.id, fields.get("sequence"), occurred),
         speaker=str(fields.get("speaker") or (role if role in ROLES else "")),
         role=role,
         day=day,
-        about=_about(entry.text, day, lexicon) if cues & Cue.TIME else NO_DAY,
+        about=_mentioned_day(entry.text, day, lexicon) if cues & TextFeature.TIME else NO_DAY,
         cues=cues,
-        asking=_bits(asking(entry.text)) if cues & Cue.ASKS else 0,
+        asking=_question_bits(asking(entry.text)) if cues & TextFeature.ASKS else 0,
         terms=tuple(tuple(part) for part in terms),
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if talk else (),
         disabled=fields.get("disabled") is True,
         occurred_at=occurred,
-        valid_from=moment_of(fields.get("valid_from")),
-        valid_to=moment_of(fields.get("valid_to")),
-        expires_at=moment_of(fields.get("expires_at")),
-        recorded_at=moment_of(fields.get("recorded_at")),
-        retired_at=moment_of(fields.get("retired_at")),
+        valid_from=stored_microseconds(fields.get("valid_from")),
+        valid_to=stored_microseconds(fields.get("valid_to")),
+        expires_at=stored_microseconds(fields.get("expires_at")),
+        recorded_at=stored_microseconds(fields.get("recorded_at")),
+        retired_at=stored_microseconds(fields.get("retired_at")),
         counts_from=_counts_from(fields),
         counts_to=_counts_to(fields),
     )
 
 
-def moment_of(value: object) -> int:
+def stored_microseconds(value: object) -> int:
     """Return a stored time in microseconds since 1970, ``NEVER`` where there is none."""
-    return micros(from_text(value)) if isinstance(value, str) else NEVER
+    return to_microseconds(timestamp_from_text(value)) if isinstance(value, str) else NEVER
 
 
-def micros(moment: datetime) -> int:
+def to_microseconds(moment: datetime) -> int:
     """Return an aware *moment* in microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _bits(asking: Sequence[bool]) -> int:
-    return sum(1 << at for at, asks in enumerate(asking[:SENTENCES]) if asks)
+def _question_bits(asking: Sequence[bool]) -> int:
+    return sum(1 << at for at, asks in enumerate(asking[:MAX_SENTENCES]) if asks)
 
 
 def _counts_from(fields: Metadata) -> int:
     """What it says of itself, else what an undo gave it, else when it was written over an earlier version."""
-    by_writing = moment_of(fields.get("recorded_at")) if "supersedes" in fields else NEVER
-    given = (moment_of(fields.get(name)) for name in ("valid_from", "counts_from"))
+    by_writing = stored_microseconds(fields.get("recorded_at")) if "supersedes" in fields else NEVER
+    given = (stored_microseconds(fields.get(name)) for name in ("valid_from", "counts_from"))
     return next((moment for moment in given if moment != NEVER), by_writing)
 
 
@@ -179,31 +179,34 @@ def _counts_to(fields: Metadata) -> int:
     """What it says of itself, or where the version that replaced it begins, whichever is earlier."""
     if fields.get("withdrawn") is True:
         return NEVER
-    ends = (moment_of(fields.get("valid_to")), moment_of(fields.get("counts_to", fields.get("retired_at"))))
+    ends = (
+        stored_microseconds(fields.get("valid_to")),
+        stored_microseconds(fields.get("counts_to", fields.get("retired_at"))),
+    )
     return min((moment for moment in ends if moment != NEVER), default=FOREVER)
 
 
-def _order(key: str, sequence: object, occurred: int) -> tuple[float, int, str] | None:
+def _turn_position(key: str, sequence: object, occurred: int) -> tuple[float, int, str] | None:
     if isinstance(sequence, (int, float)):
         return (float(sequence), occurred, key)
     return None if occurred == NEVER else (float("inf"), occurred, key)
 
 
-def _day(occurred: object, offset: object, zone: tzinfo) -> int:
+def _local_day(occurred: object, offset: object, zone: tzinfo) -> int:
     if not isinstance(occurred, str):
         return NO_DAY
-    moment = from_text(occurred, offset if isinstance(offset, int) else None)
-    local = moment if offset else in_zone(moment, zone)
+    moment = timestamp_from_text(occurred, offset if isinstance(offset, int) else None)
+    local = moment if offset else to_zone(moment, zone)
     return local.toordinal() - _EPOCH.toordinal()
 
 
-def _about(text: str, day: int, lexicon: Lexicon) -> int:
+def _mentioned_day(text: str, day: int, lexicon: Lexicon) -> int:
     """Return the first day that *text* names to within a week, reckoned from the *day* on which it was said."""
     if day == NO_DAY:
         return NO_DAY
     said = date.fromordinal(day + _EPOCH.toordinal())
-    for one in dates_in(text, lexicon, said):
-        if isinstance(one, Named):
+    for one in find_dates(text, lexicon, said):
+        if isinstance(one, PartialDate):
             if one.day is None or one.month is None:
                 continue
             with suppress(ValueError):  # 31 February

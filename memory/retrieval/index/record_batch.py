@@ -15,13 +15,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import Row, row_of
+from memory.retrieval.index.record import IndexRecord, build_record
 from memory.retrieval.languages.base import Lexicon
 from vectorstore import Entry
 
 NO_SESSION = -1
 Ints = NDArray[np.int32]
-_TIMES = (
+_TIME_FIELDS = (
     "occurred_at",
     "valid_from",
     "valid_to",
@@ -31,7 +31,7 @@ _TIMES = (
     "counts_from",
     "counts_to",
 )
-VALUES = np.dtype(
+RECORD_DTYPE = np.dtype(
     [
         ("revision", "<i8"),
         ("session", "<i4"),
@@ -44,14 +44,14 @@ VALUES = np.dtype(
         ("cues", "u1"),
         ("asking", "<i8"),
         ("disabled", "?"),
-        *((name, "<i8") for name in _TIMES),
+        *((name, "<i8") for name in _TIME_FIELDS),
     ]
 )
-"""What one memory has one of; as ``Row`` says, with sessions and speakers as numbers."""
+"""What one memory has one of; as ``IndexRecord`` says, with sessions and speakers as numbers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RecordBatch:
     """Rows in columns; the parts of row i in *words* lie between ``starts[i]`` and ``starts[i + 1]``.
 
     Its context's terms come first, until ``texts[i]``. *marks* are surface forms, between ``mark_starts``: twice the
@@ -78,22 +78,22 @@ class Columns:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def taken(self, rows: NDArray[np.int64]) -> Columns:
+    def taken(self, rows: NDArray[np.int64]) -> RecordBatch:
         """Return *rows* alone, in that order, without texts that no other row uses."""
-        words, starts = spans(self.words, self.starts, rows)
-        marks, mark_starts = spans(self.marks, self.mark_starts, rows)
+        words, starts = gather_spans(self.words, self.starts, rows)
+        marks, mark_starts = gather_spans(self.marks, self.mark_starts, rows)
         values = self.values[rows]
         place = np.full(len(self), -1, dtype=np.int32)
         place[rows] = np.arange(len(rows))
         calling = place[self.call_rows] >= 0
-        forms, marks_left = _used(marks >> 1)
-        kept_terms, numbers = _used(np.concatenate([words, self.form_terms[forms] + 1]), reserved=1)
-        sessions, session = _used(values["session"] + 1, reserved=1)
-        speakers, speaker = _used(values["speaker"])
-        called, calls = _used(self.calls[calling])
+        forms, marks_left = _renumber(marks >> 1)
+        kept_terms, numbers = _renumber(np.concatenate([words, self.form_terms[forms] + 1]), reserved=1)
+        sessions, session = _renumber(values["session"] + 1, reserved=1)
+        speakers, speaker = _renumber(values["speaker"])
+        called, calls = _renumber(self.calls[calling])
         values["session"] = session - 1
         values["speaker"] = speaker
-        return Columns(
+        return RecordBatch(
             ids=tuple(self.ids[row] for row in rows.tolist()),
             values=values,
             sessions=tuple(self.sessions[at - 1] for at in sessions.tolist()),
@@ -112,13 +112,13 @@ class Columns:
         )
 
 
-def columns_of(rows: Sequence[Row], term_of: Callable[[str], str | None]) -> Columns:
+def build_batch(rows: Sequence[IndexRecord], term_of: Callable[[str], str | None]) -> RecordBatch:
     """Return *rows*, no two of one id, in columns; *term_of* gives the one term of a small-letter word, None if it is
     not one.
     """
-    sessions, speakers, terms, called = _Texts(), _Texts(), _Texts(), _Texts()
-    counted = _Marks(term_of, terms)
-    values = np.empty(len(rows), dtype=VALUES)
+    sessions, speakers, terms, called = _TextNumbers(), _TextNumbers(), _TextNumbers(), _TextNumbers()
+    counted = _SurfaceMarks(term_of, terms)
+    values = np.empty(len(rows), dtype=RECORD_DTYPE)
     words: list[int] = []
     marks: list[int] = []
     starts, texts, mark_starts = [0], [], [0]
@@ -137,7 +137,7 @@ def columns_of(rows: Sequence[Row], term_of: Callable[[str], str | None]) -> Col
             row.cues,
             row.asking,
             row.disabled,
-            *(getattr(row, name) for name in _TIMES),
+            *(getattr(row, name) for name in _TIME_FIELDS),
         )
         context, *sentences = row.terms
         words += [terms[term] + 1 for term in context]
@@ -149,32 +149,32 @@ def columns_of(rows: Sequence[Row], term_of: Callable[[str], str | None]) -> Col
         marks += [mark for word in row.surfaces if (mark := counted[word]) >= 0]
         mark_starts.append(len(marks))
         calls += [(at, called[word]) for word in row.calls]
-    return Columns(
+    return RecordBatch(
         ids=tuple(row.id for row in rows),
         values=values,
         sessions=tuple(sessions),
         speakers=tuple(speakers),
         terms=tuple(terms),
-        words=_ints(words),
-        starts=_ints(starts),
-        texts=_ints(texts),
+        words=_int_array(words),
+        starts=_int_array(starts),
+        texts=_int_array(texts),
         forms=tuple(counted.forms),
-        form_terms=_ints(counted.form_terms),
-        marks=_ints(marks),
-        mark_starts=_ints(mark_starts),
+        form_terms=_int_array(counted.form_terms),
+        marks=_int_array(marks),
+        mark_starts=_int_array(mark_starts),
         called=tuple(called),
-        calls=_ints([word for _, word in calls]),
-        call_rows=_ints([at for at, _ in calls]),
+        calls=_int_array([word for _, word in calls]),
+        call_rows=_int_array([at for at, _ in calls]),
     )
 
 
-def joined(parts: Sequence[Columns]) -> Columns:
+def concatenate_batches(parts: Sequence[RecordBatch]) -> RecordBatch:
     """Return the rows of all *parts*, no two of one id, one after the other."""
     if not parts:
-        return columns_of([], lambda form: None)
+        return build_batch([], lambda form: None)
     if len(parts) == 1:
         return parts[0]
-    sessions, speakers, terms, called, forms = (_Texts() for _ in range(5))
+    sessions, speakers, terms, called, forms = (_TextNumbers() for _ in range(5))
     form_terms: dict[int, int] = {}
     renumbered = []
     words = marks = rows = 0
@@ -203,7 +203,7 @@ def joined(parts: Sequence[Columns]) -> Columns:
     def together(name: str, *more: int) -> Ints:
         return np.concatenate([*(getattr(part, name) for part in renumbered), np.array(more, np.int32)])
 
-    return Columns(
+    return RecordBatch(
         ids=tuple(chain.from_iterable(part.ids for part in parts)),
         values=np.concatenate([part.values for part in renumbered]),
         sessions=tuple(sessions),
@@ -213,7 +213,7 @@ def joined(parts: Sequence[Columns]) -> Columns:
         starts=together("starts", words),
         texts=together("texts"),
         forms=tuple(forms),
-        form_terms=_ints(form_terms[at] for at in range(len(forms))),
+        form_terms=_int_array(form_terms[at] for at in range(len(forms))),
         marks=together("marks"),
         mark_starts=together("mark_starts", marks),
         called=tuple(called),
@@ -222,7 +222,7 @@ def joined(parts: Sequence[Columns]) -> Columns:
     )
 
 
-def spans(values: NDArray[np.int32], starts: Ints, rows: NDArray[np.int64]) -> tuple[Ints, Ints]:
+def gather_spans(values: NDArray[np.int32], starts: Ints, rows: NDArray[np.int64]) -> tuple[Ints, Ints]:
     """Return the parts of *rows* in *values* end to end, and where each begins, one more for the end."""
     first, lengths = starts[rows], starts[rows + 1] - starts[rows]
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -230,7 +230,7 @@ def spans(values: NDArray[np.int32], starts: Ints, rows: NDArray[np.int64]) -> t
     return values[places], ends
 
 
-def _used(numbers: Ints, *, reserved: int = 0) -> tuple[Ints, Ints]:
+def _renumber(numbers: Ints, *, reserved: int = 0) -> tuple[Ints, Ints]:
     """Return which numbers occur, in order, and *numbers* as places among them; those below *reserved* stay."""
     found = np.unique(numbers)
     found = found[found >= reserved]
@@ -240,11 +240,11 @@ def _used(numbers: Ints, *, reserved: int = 0) -> tuple[Ints, Ints]:
     return found.astype(np.int32), place[numbers]
 
 
-def _ints(values: Iterable[int]) -> Ints:
+def _int_array(values: Iterable[int]) -> Ints:
     return np.array(list(values), dtype=np.int32)
 
 
-class _Texts(dict[str, int]):
+class _TextNumbers(dict[str, int]):
     """Texts with their numbers, given in the order in which they came."""
 
     def __missing__(self, text: str) -> int:
@@ -252,15 +252,15 @@ class _Texts(dict[str, int]):
         return number
 
     def all(self, texts: Sequence[str]) -> Ints:
-        return _ints(self[text] for text in texts)
+        return _int_array(self[text] for text in texts)
 
 
-class _Marks(dict[str, int]):
+class _SurfaceMarks(dict[str, int]):
     """Words as they are counted; -1 for what is not one term: a stop word, a compound."""
 
-    def __init__(self, term_of: Callable[[str], str | None], terms: _Texts) -> None:
+    def __init__(self, term_of: Callable[[str], str | None], terms: _TextNumbers) -> None:
         super().__init__()
-        self.forms = _Texts()
+        self.forms = _TextNumbers()
         self.form_terms: list[int] = []
         self._term_of = term_of
         self._terms = terms
@@ -277,8 +277,8 @@ class _Marks(dict[str, int]):
         return mark
 
 
-_RULES = 3
-"""Goes up with each change of what is derived from an entry, by ``row_of`` or ``columns_of``."""
+_EXTRACTION_VERSION = 3
+"""Goes up with each change of what is derived from an entry, by ``build_record`` or ``build_batch``."""
 
 
 class TextAnalyzer(Protocol):
@@ -298,11 +298,11 @@ class TextAnalyzer(Protocol):
         ...
 
 
-class Deriver:
+class RecordExtractor:
     """Derives columns; equal entries give equal ones. *zone* is that of days."""
 
     def __init__(self, *, analyzer: TextAnalyzer, lexicon: Lexicon, zone: tzinfo) -> None:
-        self.fingerprint = f"{_RULES}/{analyzer.fingerprint}/{zone}"
+        self.fingerprint = f"{_EXTRACTION_VERSION}/{analyzer.fingerprint}/{zone}"
         """What made the columns: they are comparable where this is equal."""
         self._analyzer = analyzer
         self._lexicon = lexicon
@@ -311,10 +311,10 @@ class Deriver:
 
     def columns(
         self, entries: Sequence[Entry], terms: Sequence[Sequence[Sequence[str]]], *, conversation: bool
-    ) -> Columns:
+    ) -> RecordBatch:
         """Return the columns of *entries*, no two of one id; *terms* as ``View.terms`` gives them."""
         rows = [
-            row_of(
+            build_record(
                 entry,
                 of_entry,
                 asking=self._analyzer.asking,
@@ -324,7 +324,7 @@ class Deriver:
             )
             for entry, of_entry in zip(entries, terms, strict=True)
         ]
-        return columns_of(rows, self.term_of)
+        return build_batch(rows, self.term_of)
 
     def term_of(self, form: str) -> str | None:
         """Return the one term that the small-letter word *form* is; None for a stop word or a compound."""

@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from memory.retrieval.index.participants import People
-from memory.retrieval.index.record import NEVER, Cue
-from memory.retrieval.index.record_batch import NO_SESSION, Columns, spans
-from memory.retrieval.index.session_bm25 import SessionTerms
-from memory.retrieval.index.term_vectors import StemVectors
-from memory.retrieval.index.turn_links import Order
-from memory.retrieval.index.vocabulary import NOTHING, Stems
-from vectorstore import Growing
+from memory.retrieval.index.participants import Participants
+from memory.retrieval.index.record import NEVER, TextFeature
+from memory.retrieval.index.record_batch import NO_SESSION, RecordBatch, gather_spans
+from memory.retrieval.index.session_bm25 import SessionBm25
+from memory.retrieval.index.term_vectors import TermVectors
+from memory.retrieval.index.turn_links import TurnLinks
+from memory.retrieval.index.vocabulary import NO_TERM, Vocabulary
+from vectorstore import GrowableArray
 
-_WORN_FROM = 1000
+_MIN_WORN_GAPS = 1000
 
 
-class Index:
+class RetrievalIndex:
     """Rows by number; public columns are read by the signals, one value a row.
 
     *bounded* counts the rows that may not hold at some time or are disabled.
@@ -33,36 +33,36 @@ class Index:
 
     def __init__(self, word_vectors: WordVectors | None) -> None:
         self.ids: list[str] = []
-        self.stems = Stems()
-        self.vectors = StemVectors(word_vectors, self.stems)
-        self.people = People()
-        self.session_terms = SessionTerms()
-        self.alive = Growing(np.bool_)
-        self.session = Growing(np.int32)
-        self.speaker = Growing(np.int32)
-        self.assistant = Growing(np.bool_)
-        self.day = Growing(np.int32)
-        self.about = Growing(np.int32)
-        self.cues = Growing(np.uint8)
-        self.asking = Growing(np.int64)
-        self.disabled = Growing(np.bool_)
-        self.occurred_at = Growing(np.int64)
-        self.valid_from = Growing(np.int64)
-        self.valid_to = Growing(np.int64)
-        self.expires_at = Growing(np.int64)
-        self.recorded_at = Growing(np.int64)
-        self.retired_at = Growing(np.int64)
-        self.counts_from = Growing(np.int64)
-        self.counts_to = Growing(np.int64)
-        self.order = Order(self.occurred_at, self.ids)
+        self.stems = Vocabulary()
+        self.vectors = TermVectors(word_vectors, self.stems)
+        self.people = Participants()
+        self.session_terms = SessionBm25()
+        self.alive = GrowableArray(np.bool_)
+        self.session = GrowableArray(np.int32)
+        self.speaker = GrowableArray(np.int32)
+        self.assistant = GrowableArray(np.bool_)
+        self.day = GrowableArray(np.int32)
+        self.about = GrowableArray(np.int32)
+        self.cues = GrowableArray(np.uint8)
+        self.asking = GrowableArray(np.int64)
+        self.disabled = GrowableArray(np.bool_)
+        self.occurred_at = GrowableArray(np.int64)
+        self.valid_from = GrowableArray(np.int64)
+        self.valid_to = GrowableArray(np.int64)
+        self.expires_at = GrowableArray(np.int64)
+        self.recorded_at = GrowableArray(np.int64)
+        self.retired_at = GrowableArray(np.int64)
+        self.counts_from = GrowableArray(np.int64)
+        self.counts_to = GrowableArray(np.int64)
+        self.order = TurnLinks(self.occurred_at, self.ids)
         self.bounded = 0
-        self._revision = Growing(np.int64)
-        self._placed = Growing(np.bool_)
-        self._words = Growing(np.int32)
-        self._starts = Growing(np.int32)
-        self._texts = Growing(np.int32)
-        self._marks = Growing(np.int32)
-        self._mark_starts = Growing(np.int32)
+        self._revision = GrowableArray(np.int64)
+        self._placed = GrowableArray(np.bool_)
+        self._words = GrowableArray(np.int32)
+        self._starts = GrowableArray(np.int32)
+        self._texts = GrowableArray(np.int32)
+        self._marks = GrowableArray(np.int32)
+        self._mark_starts = GrowableArray(np.int32)
         self._rows: dict[str, int] = {}
         self._calls: dict[int, tuple[str, ...]] = {}
         self._sessions: dict[str, int] = {}
@@ -82,10 +82,10 @@ class Index:
     def worn(self) -> bool:
         """Whether more than a quarter of the rows are gaps."""
         gaps = len(self.ids) - len(self._rows)
-        return gaps > _WORN_FROM and gaps * 4 > len(self.ids)
+        return gaps > _MIN_WORN_GAPS and gaps * 4 > len(self.ids)
 
     def aliases(self) -> Mapping[str, int]:
-        """Return other names of speakers, as ``People.aliases`` says."""
+        """Return other names of speakers, as ``Participants.aliases`` says."""
         if self._aliases is None:
             self._aliases = self.people.aliases(self.stems.small)
         return self._aliases
@@ -108,7 +108,7 @@ class Index:
         """Return the place of *row* in its session, -1 where it has none."""
         return float(self.order.sequence.rows[row]) if self._placed.rows[row] else -1.0
 
-    def extend(self, columns: Columns) -> None:
+    def extend(self, columns: RecordBatch) -> None:
         """Add the rows of *columns*, in the place of those with their ids."""
         for key in columns.ids:
             self.remove(key)
@@ -146,7 +146,7 @@ class Index:
             placed=values["placed"],
             sequence=values["sequence"],
             speakers=speaker,
-            asks=values["cues"] & Cue.ASKS > 0,
+            asks=values["cues"] & TextFeature.ASKS > 0,
         )
         for at, word in zip(columns.call_rows.tolist(), columns.calls.tolist(), strict=True):
             self._calls[first + at] = (*self._calls.get(first + at, ()), columns.called[word])
@@ -164,7 +164,7 @@ class Index:
         self.ids[at] = ""
 
     def text_terms(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the terms of the texts of *rows* end to end, ``NOTHING`` after each sentence, and where
+        """Return the terms of the texts of *rows* end to end, ``NO_TERM`` after each sentence, and where
         each starts.
 
         No text is without an end mark, so that none is empty.
@@ -175,8 +175,8 @@ class Index:
         places = np.arange(int(lengths.sum())) + np.repeat(begins - offsets, lengths)
         return self._words.rows[places].astype(np.int64), offsets
 
-    def _extend_words(self, columns: Columns) -> None:
-        numbers = [NOTHING, *map(self.stems.number, columns.terms)]
+    def _extend_words(self, columns: RecordBatch) -> None:
+        numbers = [NO_TERM, *map(self.stems.number, columns.terms)]
         of_form = [numbers[term + 1] for term in columns.form_terms.tolist()]
         surfaces = np.array(
             [self.stems.surface(form, term) for form, term in zip(columns.forms, of_form, strict=True)], dtype=np.int32
@@ -194,12 +194,12 @@ class Index:
         for column in (self.valid_from, self.valid_to, self.expires_at):
             bounded |= column.rows[rows] != NEVER
         self.bounded += sign * int(np.count_nonzero(bounded))
-        self.stems.count(spans(self._marks.rows, self._mark_starts.rows, rows)[0], sign)
+        self.stems.count(gather_spans(self._marks.rows, self._mark_starts.rows, rows)[0], sign)
         self._count_people(rows, sign)
         in_session = rows[self.session.rows[rows] != NO_SESSION]
-        terms, starts = spans(self._words.rows, self._starts.rows, in_session)
+        terms, starts = gather_spans(self._words.rows, self._starts.rows, in_session)
         sessions = np.repeat(self.session.rows[in_session], np.diff(starts))
-        said = terms != NOTHING
+        said = terms != NO_TERM
         self.session_terms.add(sessions[said].astype(np.int64), terms[said].astype(np.int64), sign)
 
     def _count_people(self, rows: NDArray[np.int64], sign: int) -> None:

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import BM25_B, BM25_K1, Growing, idfs
+from vectorstore import BM25_B, BM25_K1, GrowableArray, idf_array
 
-_SMALLEST_MERGE = 20_000
-_MANY = 2000
-_MANY_AT_ONCE = 1 << 18
+_MIN_MERGE = 20_000
+_BULK_SIZE = 2000
+_MAX_PENDING_BULK = 1 << 18
 _SESSION_BITS = 32
-_OF_SESSION = (1 << _SESSION_BITS) - 1
+_SESSION_MASK = (1 << _SESSION_BITS) - 1
 
 Ints = NDArray[np.int64]
 
 
-class SessionTerms:
+class SessionBm25:
     """Counts by (term, session); both are small integers given by the caller."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class SessionTerms:
         self._many: list[tuple[Ints, NDArray[np.int32]]] = []
         self._few: dict[int, dict[int, int]] = {}
         self._size = 0
-        self._lengths = Growing(np.int64)
+        self._lengths = GrowableArray(np.int64)
 
     def add(self, sessions: Ints, terms: Ints, sign: int = 1) -> None:
         """Count *terms*, each of the session beside it, in (or out, with *sign* -1)."""
@@ -42,17 +42,17 @@ class SessionTerms:
             self._lengths.extend(np.zeros(lacking, dtype=np.int64))
         np.add.at(self._lengths.rows, sessions, sign)
         keys, counts = np.unique((terms << _SESSION_BITS) | sessions, return_counts=True)
-        if len(keys) > _MANY:
+        if len(keys) > _BULK_SIZE:
             self._many.append((keys, (sign * counts).astype(np.int32)))
-            if sum(len(keys) for keys, _ in self._many) > max(_MANY_AT_ONCE, len(self._keys) // 4):
+            if sum(len(keys) for keys, _ in self._many) > max(_MAX_PENDING_BULK, len(self._keys) // 4):
                 self._merge()  # merging needs four times the memory of what waits
             return
         for key, count in zip(keys.tolist(), (sign * counts).tolist(), strict=True):
             changes = self._few.setdefault(key >> _SESSION_BITS, {})
-            session = key & _OF_SESSION
+            session = key & _SESSION_MASK
             self._size += session not in changes
             changes[session] = changes.get(session, 0) + count
-        if self._size > max(_SMALLEST_MERGE, len(self._keys) // 16):
+        if self._size > max(_MIN_MERGE, len(self._keys) // 16):
             self._merge()
 
     def scores(self, terms: Sequence[int]) -> NDArray[np.float64]:
@@ -69,14 +69,14 @@ class SessionTerms:
             counts = self._of_term(term)
             where = np.flatnonzero(counts > 0)
             if len(where):
-                (weight,) = idfs(used, np.array([len(where)], dtype=np.float64))
+                (weight,) = idf_array(used, np.array([len(where)], dtype=np.float64))
                 scores[where] += weight * counts[where] * (BM25_K1 + 1) / (counts[where] + norm[where])
         return scores
 
     def _of_term(self, term: int) -> Ints:
         counts = np.zeros(len(self._lengths), dtype=np.int64)
         start, end = np.searchsorted(self._keys, (term << _SESSION_BITS, (term + 1) << _SESSION_BITS))
-        counts[self._keys[start:end] & _OF_SESSION] = self._counts[start:end]
+        counts[self._keys[start:end] & _SESSION_MASK] = self._counts[start:end]
         for session, change in self._few.get(term, {}).items():
             counts[session] += change
         return counts

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from memory.retrieval.index.vocabulary import NOTHING, Stems
-from vectorstore import Growing
+from memory.retrieval.index.vocabulary import NO_TERM, Vocabulary
+from vectorstore import GrowableArray
 
-_IN_ENGLISH = """
+_ENGLISH_WORDS = """
 age air animal answer area art ask back bad begin big black blue body book boy bread break bright bring build
 business busy buy call car care carry case change city clean close cold colour community company cook cut dance
 dark day deep different doctor door draw drive early easy eat education empty end eye face fact family far fast
@@ -36,37 +36,37 @@ teach teacher team tell test thing think time town travel tree trip true try tur
 wait walk want war warm wash watch water weak wear weather week white wide win window winter woman word work
 world write year young
 """
-COMMON_WORDS = tuple(_IN_ENGLISH.split())
+COMMON_WORDS = tuple(_ENGLISH_WORDS.split())
 
 GRID = 4000.0
 """Its square, with what rounding adds, is below 2**24: a product of two such vectors is exact in float32."""
 
-_ONE_THREAD = 250_000
+_MAX_SINGLE_THREAD_PRODUCTS = 250_000
 """Multiplications that BLAS libraries do without waking another thread."""
-_AMONG = 20_000
+_MAX_NEAREST_TERMS = 20_000
 """Terms among which the nearest is looked for: their vectors take 10 MB."""
-_BLOCK = 1024
+_VECTOR_BATCH = 1024
 """Vectors made at once."""
-_UNASKED = -2
+_NO_FORM_YET = -2
 """Stands for the form of a term whose vector was not asked for yet."""
 
-Rows = NDArray[np.float32]
+VectorRows = NDArray[np.float32]
 
 
-class StemVectors:
+class TermVectors:
     """Centred vectors of the terms of *stems*; without *word_vectors* there are none."""
 
-    def __init__(self, word_vectors: WordVectors | None, stems: Stems) -> None:
+    def __init__(self, word_vectors: WordVectors | None, stems: Vocabulary) -> None:
         self._word_vectors = word_vectors
         self._stems = stems
-        self._centre: Rows | None = None
-        self._rows: Growing[np.int16] | None = None
-        self._squares = Growing(np.int64)
-        self._slot = Growing(np.int32)
-        self._form = Growing(np.int64)
-        self._fresh = Growing(np.bool_)
+        self._centre: VectorRows | None = None
+        self._rows: GrowableArray[np.int16] | None = None
+        self._squares = GrowableArray(np.int64)
+        self._slot = GrowableArray(np.int32)
+        self._form = GrowableArray(np.int64)
+        self._fresh = GrowableArray(np.bool_)
 
-    def of_question(self, terms: Sequence[str], forms: Sequence[str]) -> Rows | None:
+    def of_question(self, terms: Sequence[str], forms: Sequence[str]) -> VectorRows | None:
         """Return a grid vector for each question term: the namespace's own, else that of the form in the question."""
         if self._word_vectors is None:
             return None
@@ -77,14 +77,14 @@ class StemVectors:
             result[unknown] = self._made([forms[at] for at in unknown.tolist()])
         return result
 
-    def cosines(self, queries: Rows, terms: NDArray[np.int64]) -> NDArray[np.float64]:
+    def cosines(self, queries: VectorRows, terms: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return cosines of *terms* with grid vectors *queries*, shape (terms, queries); 0 where a side has none."""
         if self._word_vectors is None:
             return np.zeros((len(terms), len(queries)))
         slots = self._slots(terms)
         asked = (queries.astype(np.float64) ** 2).sum(axis=1)
         lengths = np.sqrt(np.maximum(self._squares.rows[slots][:, None] * asked, 1.0))
-        return np.asarray(_products(self._grid, slots, queries) / lengths)
+        return np.asarray(_dot_products(self._grid, slots, queries) / lengths)
 
     def cosines_of(self, some: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return cosines of terms with terms, shape (some, others); 0 where either has no vector."""
@@ -98,18 +98,18 @@ class StemVectors:
             return np.zeros((len(terms), 1))
         return np.asarray(self._of(terms) / GRID)
 
-    def nearest(self, queries: Rows) -> list[str]:
+    def nearest(self, queries: VectorRows) -> list[str]:
         """Return the term nearest to each of *queries*; an empty text where none is near.
 
         Of a large vocabulary the rarest terms are not looked at.
         """
-        among = self._stems.commonest_terms(_AMONG)
+        among = self._stems.commonest_terms(_MAX_NEAREST_TERMS)
         cosines = self.cosines(queries, among)
         best = cosines.max(axis=0, initial=0.0)
         ties = (among[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
         return [min((self._stems.name(int(at)) for at in tied), default="") for tied in ties]
 
-    def _of(self, terms: NDArray[np.int64]) -> Rows:
+    def _of(self, terms: NDArray[np.int64]) -> VectorRows:
         """Return grid vectors of *terms*, making those that are not there."""
         slots = self._slots(terms)
         return np.asarray(self._grid[slots], dtype=np.float32)
@@ -125,27 +125,27 @@ class StemVectors:
         missing = terms[~self._fresh.rows[terms]]
         if len(missing):
             missing = np.unique(missing)
-            for start in range(0, len(missing), _BLOCK):
-                self._make(rows, missing[start : start + _BLOCK])
+            for start in range(0, len(missing), _VECTOR_BATCH):
+                self._make(rows, missing[start : start + _VECTOR_BATCH])
         return np.asarray(self._slot.rows[terms])
 
-    def _up_to_date(self) -> Growing[np.int16]:
+    def _up_to_date(self) -> GrowableArray[np.int16]:
         if self._rows is None:
             none = np.zeros_like(self._made(["word"]))  # the vector of what has none
-            self._rows = Growing(np.int16, none.shape[1])  # a grid fits, in half the memory
+            self._rows = GrowableArray(np.int16, none.shape[1])  # a grid fits, in half the memory
             self._rows.extend(none)
             self._squares.append(0)
         lacking = len(self._stems) - len(self._fresh)
         if lacking > 0:
             self._slot.extend(np.zeros(lacking, dtype=np.int32))
-            self._form.extend(np.full(lacking, _UNASKED))
+            self._form.extend(np.full(lacking, _NO_FORM_YET))
             self._fresh.extend(np.zeros(lacking, dtype=np.bool_))
         for touched in self._stems.touched():
             self._fresh.rows[touched] = False
-        self._fresh.rows[NOTHING] = True
+        self._fresh.rows[NO_TERM] = True
         return self._rows
 
-    def _make(self, rows: Growing[np.int16], terms: NDArray[np.int64]) -> None:
+    def _make(self, rows: GrowableArray[np.int16], terms: NDArray[np.int64]) -> None:
         forms = np.array([self._stems.commonest(term) for term in terms.tolist()], dtype=np.int64)
         moved = terms[forms != self._form.rows[terms]]
         if len(moved):
@@ -160,28 +160,28 @@ class StemVectors:
         self._form.rows[terms] = forms
         self._fresh.rows[terms] = True
 
-    def _made(self, words: Sequence[str]) -> Rows:
+    def _made(self, words: Sequence[str]) -> VectorRows:
         assert self._word_vectors is not None
         if self._centre is None:
             common = self._word_vectors.words(COMMON_WORDS).astype(np.float64)
             self._centre = common.mean(axis=0).astype(np.float32)
         vectors = self._word_vectors.words(list(words))
-        return on_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - self._centre, 0.0))
+        return round_to_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - self._centre, 0.0))
 
 
-def _products(rows: NDArray[np.int16], slots: NDArray[np.int32], sides: Rows) -> NDArray[np.float64]:
+def _dot_products(rows: NDArray[np.int16], slots: NDArray[np.int32], sides: VectorRows) -> NDArray[np.float64]:
     """Return rows[slots] @ sides.T in blocks small enough to stay on one thread: waking others takes longer than that.
 
     The grid makes every product exact, so that blocks change nothing.
     """
     result = np.empty((len(slots), len(sides)))
-    step = max(1, _ONE_THREAD // max(sides.size, 1))
+    step = max(1, _MAX_SINGLE_THREAD_PRODUCTS // max(sides.size, 1))
     for start in range(0, len(slots), step):
         result[start : start + step] = rows[slots[start : start + step]].astype(np.float32) @ sides.T
     return result
 
 
-def on_grid(vectors: NDArray[np.floating]) -> Rows:
+def round_to_grid(vectors: NDArray[np.floating]) -> VectorRows:
     """Return *vectors* at unit length (or rows of zeros) rounded to the integer grid."""
     rows = np.asarray(vectors, dtype=np.float64)
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))

@@ -12,29 +12,29 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import Growing
+from vectorstore import GrowableArray
 
-Place: TypeAlias = tuple[float, int, str]
+TurnPosition: TypeAlias = tuple[float, int, str]
 Rows: TypeAlias = NDArray[np.int64]
 NO_ROW = -1
-_ONE_BY_ONE = 4
+_MAX_SINGLE_LINKS = 4
 """So many new turns at the end of a session are linked one by one; more are cheaper together with all before them."""
 
 
-class Order:
+class TurnLinks:
     """Links between rows, kept as arrays: ``before``, ``after`` and ``answers`` hold a row or ``NO_ROW``.
 
     A row's place is its sequence, then its time, then its id: *occurred* and *ids* hold those of all rows.
     """
 
-    def __init__(self, occurred: Growing[np.int64], ids: Sequence[str]) -> None:
-        self.before = Growing(np.int32)
-        self.after = Growing(np.int32)
-        self.answers = Growing(np.int32)
-        self.sequence = Growing(np.float64)
-        self._asked = Growing(np.int32)
-        self._speaker = Growing(np.int32)
-        self._asks = Growing(np.bool_)
+    def __init__(self, occurred: GrowableArray[np.int64], ids: Sequence[str]) -> None:
+        self.before = GrowableArray(np.int32)
+        self.after = GrowableArray(np.int32)
+        self.answers = GrowableArray(np.int32)
+        self.sequence = GrowableArray(np.float64)
+        self._asked = GrowableArray(np.int32)
+        self._speaker = GrowableArray(np.int32)
+        self._asks = GrowableArray(np.bool_)
         self._occurred = occurred
         self._ids = ids
         self._lines: dict[int, list[int]] = {}
@@ -81,7 +81,7 @@ class Order:
         else:
             del self._lines[session]
 
-    def _place(self, row: int) -> Place:
+    def _place(self, row: int) -> TurnPosition:
         return (float(self.sequence.rows[row]), int(self._occurred.rows[row]), self._ids[row])
 
     def _sorted(self, rows: Rows, sessions: NDArray[np.int32]) -> Rows:
@@ -102,7 +102,7 @@ class Order:
         """Put *rows* into the line of *session*; say whether they are linked already."""
         line = self._lines.setdefault(session, [])
         behind = not line or self._place(rows[0]) > self._place(line[-1])
-        few = behind and len(rows) <= _ONE_BY_ONE
+        few = behind and len(rows) <= _MAX_SINGLE_LINKS
         for row in rows if few else ():
             self._append(line[-1] if line else NO_ROW, row)
             line.append(row)

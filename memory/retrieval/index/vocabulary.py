@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import Growing
+from vectorstore import GrowableArray
 
-NOTHING = 0
+NO_TERM = 0
 """The number of no term: marks the end of a sentence."""
 
 
-class Stems:
+class Vocabulary:
     """Numbers of terms (from 1), and the surface forms counted for each. Numbers are given once and kept."""
 
     def __init__(self) -> None:
@@ -19,9 +19,9 @@ class Stems:
         self._names: list[str] = [""]
         self._surfaces: dict[str, int] = {}
         self._forms: list[str] = []
-        self._term_of = Growing(np.int32)
-        self._counts = Growing(np.int64)
-        self._small = Growing(np.int64)
+        self._term_of = GrowableArray(np.int32)
+        self._counts = GrowableArray(np.int64)
+        self._small = GrowableArray(np.int64)
         self._forms_of: dict[int, list[int]] = {}
         self._touched: list[NDArray[np.int32]] = []
 
@@ -37,8 +37,8 @@ class Stems:
         return found
 
     def find(self, term: str) -> int:
-        """Return the number of *term*, ``NOTHING`` if the store never had it."""
-        return self._numbers.get(term, NOTHING)
+        """Return the number of *term*, ``NO_TERM`` if the store never had it."""
+        return self._numbers.get(term, NO_TERM)
 
     def name(self, number: int) -> str:
         """Return the term of a number."""

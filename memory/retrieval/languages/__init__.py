@@ -22,7 +22,7 @@ _CODES: Mapping[str, str] = MappingProxyType(
 )  # fmt: skip
 
 
-def analysed_as(language: str) -> str:
+def analyzer_language(language: str) -> str:
     """Return the analyzer's name of *language*, given by it or by a code ("de", "de-AT"); an unknown one as it is."""
     if not isinstance(language, str) or not language:
         raise ArgumentError("language", language, "a code such as 'de' or a name such as 'german' is needed")

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-_NEVER = re.compile(r"(?!)")
+_NO_MATCH = re.compile(r"(?!)")
 _NO_MONTHS: Mapping[str, int] = MappingProxyType({})
-_NO_CANON: Mapping[str, str] = MappingProxyType({})
+_NO_ENGLISH_WORDS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,32 +30,32 @@ class Lexicon:
     finds days counted from another, with the groups of ``reckoned.py``, and ``canon`` gives its words in English.
     """
 
-    first_person: re.Pattern[str] = _NEVER
-    second_person: re.Pattern[str] = _NEVER
-    time: re.Pattern[str] = _NEVER
+    first_person: re.Pattern[str] = _NO_MATCH
+    second_person: re.Pattern[str] = _NO_MATCH
+    time: re.Pattern[str] = _NO_MATCH
     number: re.Pattern[str] = re.compile(r"\d")
-    name: re.Pattern[str] = _NEVER
-    call: re.Pattern[str] = _NEVER
-    proper: re.Pattern[str] = _NEVER
-    asks_time: re.Pattern[str] = _NEVER
-    asks_place: re.Pattern[str] = _NEVER
-    asks_number: re.Pattern[str] = _NEVER
-    asks_several: re.Pattern[str] = _NEVER
-    asks_state: re.Pattern[str] = _NEVER
-    change: re.Pattern[str] = _NEVER
+    name: re.Pattern[str] = _NO_MATCH
+    call: re.Pattern[str] = _NO_MATCH
+    proper: re.Pattern[str] = _NO_MATCH
+    asks_time: re.Pattern[str] = _NO_MATCH
+    asks_place: re.Pattern[str] = _NO_MATCH
+    asks_number: re.Pattern[str] = _NO_MATCH
+    asks_several: re.Pattern[str] = _NO_MATCH
+    asks_state: re.Pattern[str] = _NO_MATCH
+    change: re.Pattern[str] = _NO_MATCH
     frame: frozenset[str] = frozenset()
-    goes_on: re.Pattern[str] = _NEVER
-    points_back: re.Pattern[str] = _NEVER
+    goes_on: re.Pattern[str] = _NO_MATCH
+    points_back: re.Pattern[str] = _NO_MATCH
     months: Mapping[str, int] = field(default_factory=lambda: _NO_MONTHS)
     possessive: str = r"(?:['\u2019]s?)?"
     ordinal: str = r"(?:st|nd|rd|th)?\b"
     of: str = " of"
     dates: tuple[re.Pattern[str], ...] = ()
     reckoned: re.Pattern[str] | None = None
-    canon: Mapping[str, str] = field(default_factory=lambda: _NO_CANON)
+    canon: Mapping[str, str] = field(default_factory=lambda: _NO_ENGLISH_WORDS)
 
 
-def words_pattern(alternatives: str) -> re.Pattern[str]:
+def whole_words(alternatives: str) -> re.Pattern[str]:
     """Return a pattern of whole words, whatever their case."""
     return re.compile(rf"\b(?:{alternatives})\b", re.IGNORECASE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
-from memory.retrieval.languages.base import Lexicon, words_pattern
+from memory.retrieval.languages.base import Lexicon, whole_words
 
 _MONTHS = {
     "january": 1,
@@ -32,17 +32,17 @@ _MONTHS = {
     "nov": 11,
     "dec": 12,
 }
-_COUNTS = (
+_NUMBER_WORDS = (
     "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|twenty|thirty|forty"
     "|fifty|hundred|thousand|million|dozen|couple|several|few|once|twice|half"
 )
-_TIMES = (
+_TIME_WORDS = (
     "yesterday|today|tonight|tomorrow|ago|last|next|recently|lately|soon|since|week|weeks|weekend|weekends|month"
     "|months|year|years|day|days|hour|hours|minute|minutes|morning|afternoon|evening|night|spring|summer|autumn"
     "|winter|birthday|anniversary|monday|tuesday|wednesday|thursday|friday|saturday|sunday|january|february|april"
     "|june|july|august|september|october|november|december"
 )
-_FRAME = (
+_FRAME_WORDS = (
     "say|said|tell|told|talk|talked|mention|mentioned|discuss|discussed|speak|spoke|chat|chatted|note|noted|write|wrote"
     "|do|did|done|happen|happened|go|went|going|on|remember|know|past|previous|time|new|anything|something|everything"
     "|thing|things|conversation|conversations"
@@ -51,9 +51,9 @@ _FRAME = (
 
 ENGLISH = Lexicon(
     first_person=re.compile(r"\b(?:I|I['\u2019](?:m|ve|d|ll)|[Mm]y|[Mm]e|[Mm]ine|[Mm]yself|[Ww]e|[Oo]ur|[Uu]s)\b"),
-    second_person=words_pattern("you|your|yours|yourself"),
-    time=re.compile(rf"(?:\b(?i:{_TIMES})\b|\bMay\b|\bMarch\b|\b(?:19|20)\d\d\b)"),
-    number=re.compile(rf"(?:\d|\b(?i:{_COUNTS})\b)"),
+    second_person=whole_words("you|your|yours|yourself"),
+    time=re.compile(rf"(?:\b(?i:{_TIME_WORDS})\b|\bMay\b|\bMarch\b|\b(?:19|20)\d\d\b)"),
+    number=re.compile(rf"(?:\d|\b(?i:{_NUMBER_WORDS})\b)"),
     name=re.compile(r"[a-z] [A-Z][a-z]"),
     call=re.compile(
         r"\b(?i:hey|hi|hello|hiya|yo|thanks|thank you|thx|wow|congrats|congratulations|sure|yeah|yes|no worries"
@@ -61,12 +61,12 @@ ENGLISH = Lexicon(
         r"(?i:,? (?:there|so much|a lot|again))?[,!]? ([A-Z][a-z]{1,20})\b"
     ),
     proper=re.compile(r"(?<=[a-z,;] )[\"'\u201c\u2018(]?([A-Z][\w\u2019'-]*)"),
-    asks_time=words_pattern(
+    asks_time=whole_words(
         "when|how long|how recently|what (?:time|day|date|month|year|week|season)"
         "|which (?:day|date|month|year|week|season)"
     ),
-    asks_place=words_pattern("where|(?:what|which) (?:city|country|town|state|place|area|region|location|street)"),
-    asks_number=words_pattern("how (?:many|much|often|old|far|big|tall)|what (?:number|amount|age)"),
+    asks_place=whole_words("where|(?:what|which) (?:city|country|town|state|place|area|region|location|street)"),
+    asks_number=whole_words("how (?:many|much|often|old|far|big|tall)|what (?:number|amount|age)"),
     asks_several=re.compile(
         r"\b(?:how many|both|all|different|various|several)\b"
         r"|\b(?:what|which)\b(?: (?!is\b|was\b|does\b|has\b|his\b|this\b|as\b|its\b)[\w'-]+){0,3}?"
@@ -77,11 +77,11 @@ ENGLISH = Lexicon(
         r"^(?!.*\b(?:did|was|were|had|been|ever|will|would|could|should|used to)\b).*\b(?:is|are|am|do|does|'s)\b",
         re.IGNORECASE | re.DOTALL,
     ),
-    change=words_pattern(
+    change=whole_words(
         "now|nowadays|these days|from now on|no longer|any ?more|instead|moved|changed|switched|replaced|gave up"
         "|new|actually|correction|not any longer|since then|has become|have become|became"
     ),
-    frame=frozenset(f"{_FRAME}|{_TIMES}|{_COUNTS}|march|may".split("|")),
+    frame=frozenset(f"{_FRAME_WORDS}|{_TIME_WORDS}|{_NUMBER_WORDS}|march|may".split("|")),
     goes_on=re.compile(
         r"^\W*(?:and|but|so|or|what about|how about|what else|who else|where else|when else|why not)\b", re.IGNORECASE
     ),

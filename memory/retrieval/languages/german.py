@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
-from memory.retrieval.languages.base import Lexicon, words_pattern
+from memory.retrieval.languages.base import Lexicon, whole_words
 
 _MONTHS = {
     "januar": 1, "jänner": 1, "februar": 2, "märz": 3, "april": 4, "mai": 5, "juni": 6, "juli": 7, "august": 8,
@@ -32,18 +32,18 @@ _UNITS = {
 }  # fmt: skip
 
 
-def _any(words: dict[str, str] | dict[str, int]) -> str:
+def _alternatives(words: dict[str, str] | dict[str, int]) -> str:
     return "|".join(sorted(words, key=len, reverse=True))
 
 
-_COUNT = rf"\d{{1,3}}|{_any(_COUNTS)}"
+_COUNT = rf"\d{{1,3}}|{_alternatives(_COUNTS)}"
 _LAST = r"(?:letzte|vergangene|vorige)[nmrs]?"
-_TIMES = (
+_TIME_WORDS = (
     "gestern|vorgestern|heute|morgen|übermorgen|neulich|kürzlich|bald|seit|damals|früher|tage?n?|wochen?|wochenende"
     "|monate?n?|jahre?n?s?|stunden?|minuten?|vormittags?|nachmittags?|abends?|nachts?|frühling|sommer|herbst|winter"
-    f"|geburtstag|{_any(_WEEKDAYS)}|{_any(_MONTHS)}"
+    f"|geburtstag|{_alternatives(_WEEKDAYS)}|{_alternatives(_MONTHS)}"
 )
-_FRAME = (
+_FRAME_WORDS = (
     "sagen|sagte|gesagt|erzählen|erzählt|erzählte|reden|geredet|gesprochen|erwähnt|besprochen|notiert|geschrieben"
     "|gemacht|getan|tun|tat|passiert|passierte|geschehen|los|ging|gegangen|weißt|neues|vergangene|vergangenen|letzte"
     "|letzten|letzter|letztes|alles|gespräch|zeit|um"
@@ -54,7 +54,7 @@ GERMAN = Lexicon(
     second_person=re.compile(
         r"\b(?:[Dd]u|[Dd]ich|[Dd]ir|[Dd]ein(?:e[mnrs]?)?|[Ii]hr|[Ee]uch|[Ee]uer|Sie|Ihnen|Ihre?[mnrs]?)\b"
     ),
-    time=re.compile(rf"(?:\b(?i:{_TIMES})\b|\b(?:19|20)\d\d\b)"),
+    time=re.compile(rf"(?:\b(?i:{_TIME_WORDS})\b|\b(?:19|20)\d\d\b)"),
     number=re.compile(
         r"(?:\d|\b(?i:eins|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|zwanzig|dreißig|vierzig|fünfzig"
         r"|hundert|tausend|dutzend|einige|mehrere|einmal|zweimal|dreimal|halbe?[nrs]?|paar)\b)"
@@ -63,13 +63,13 @@ GERMAN = Lexicon(
         r"\b(?i:hallo|hi|hey|servus|moin|danke|vielen dank|guten morgen|guten abend|guten tag|tschüss|ja|nein|klar"
         r"|genau|super|toll|entschuldige|glückwunsch)[,!]? ([A-ZÄÖÜ][a-zäöüß]{1,20})\b"
     ),
-    asks_time=words_pattern(
+    asks_time=whole_words(
         r"wann|wie lange|wie spät|seit wann|um wie ?viel uhr"
         r"|(?:an )?welche[mnrs]? (?:tag|datum|monat|jahr|woche|uhrzeit)"
     ),
-    asks_place=words_pattern(r"wo|wohin|woher|welche[mnrs]? (?:stadt|land|ort|gegend|straße|dorf|stadtteil)"),
-    asks_number=words_pattern(r"wie ?viele?[nr]?|wie oft|wie alt|wie weit|wie groß|wie hoch|wie lang|wie teuer"),
-    asks_several=words_pattern(
+    asks_place=whole_words(r"wo|wohin|woher|welche[mnrs]? (?:stadt|land|ort|gegend|straße|dorf|stadtteil)"),
+    asks_number=whole_words(r"wie ?viele?[nr]?|wie oft|wie alt|wie weit|wie groß|wie hoch|wie lang|wie teuer"),
+    asks_several=whole_words(
         r"wie ?viele|beide[nrs]?|alle[nrs]?|verschiedene[nr]?|mehrere|welche (?:[a-zäöüß]+ )?[a-zäöüß]+(?:en|er|e|s)"
     ),
     asks_state=re.compile(
@@ -77,11 +77,11 @@ GERMAN = Lexicon(
         r".*\b(?:ist|sind|bin|bist|hei(?:ß|ss)en?|hei(?:ß|ss)t|wohn\w*|arbeite\w*|hab\w*|hat|fahr\w*|lern\w*|mag)\b",
         re.IGNORECASE | re.DOTALL,
     ),
-    change=words_pattern(
+    change=whole_words(
         "jetzt|nun|inzwischen|mittlerweile|neuerdings|ab sofort|nicht mehr|kein\\w* mehr|stattdessen|umgezogen"
         "|gewechselt|geändert|neue[mnrs]?|aufgegeben|korrektur|eigentlich|geworden"
     ),
-    frame=frozenset(_FRAME.split("|"))
+    frame=frozenset(_FRAME_WORDS.split("|"))
     | {word for table in (_DAYS, _UNITS, _WEEKDAYS, _MONTHS, _COUNTS) for word in table},
     goes_on=re.compile(
         r"^\W*(?:und|aber|oder|also|was ist mit|wie ist es mit|wer noch|wo noch|was noch)\b", re.IGNORECASE
@@ -97,12 +97,12 @@ GERMAN = Lexicon(
     of="",
     dates=(re.compile(r"\b(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>(?:19|20)\d\d)?(?!\d)"),),
     reckoned=re.compile(
-        rf"\b(?:(?P<day>{_any(_DAYS)})"
+        rf"\b(?:(?P<day>{_alternatives(_DAYS)})"
         rf"|vor (?P<count>{_COUNT}) (?P<unit>tage?n?|wochen?|monate?n?|jahre?n?)"
         rf"|(?:in|während) (?:den|der|dem) (?:letzten|vergangenen) (?:(?P<length>{_COUNT}) )?"
         r"(?P<of>tagen|wochen?|monate?n?|jahre?n?)"
         rf"|{_LAST} (?P<past>woche|monats?|jahre?s?|wochenende)"
-        rf"|{_LAST} (?P<weekday>{_any(_WEEKDAYS)})|{_LAST} (?P<month>{_any(_MONTHS)})"
+        rf"|{_LAST} (?P<weekday>{_alternatives(_WEEKDAYS)})|{_LAST} (?P<month>{_alternatives(_MONTHS)})"
         r"|diese[mnrs]? (?P<this>woche|monats?|jahre?s?|wochenende))\b",
         re.IGNORECASE,
     ),

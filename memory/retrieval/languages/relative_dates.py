@@ -43,33 +43,35 @@ _COUNTS = {
     "several": 4,
 }
 _COUNT = r"\d{1,3}|" + "|".join(sorted(_COUNTS, key=len, reverse=True))
-_SPREAD = {"day": 0, "week": 3}
+_UNIT_TOLERANCE = {"day": 0, "week": 3}
 """Days by which a count of days or weeks may be off."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DateSpan:
     """The days from *first* to *last*, both of them in it."""
 
     first: date
     last: date
 
 
-def reckoned(text: str, lexicon: Lexicon, today: date) -> tuple[Span, ...]:
+def find_relative_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateSpan, ...]:
     """Return the spans of days that *text* names from *today*; none where *lexicon* knows no months."""
     if not lexicon.months:
         return ()
     found = []
-    for match in (lexicon.reckoned or _pattern(lexicon)).finditer(text):
+    for match in (lexicon.reckoned or _english_pattern(lexicon)).finditer(text):
         words = {name: part.lower() for name, part in match.groupdict().items() if part}
         try:
-            found.append(_span({name: lexicon.canon.get(word, word) for name, word in words.items()}, lexicon, today))
+            found.append(
+                _parse_span({name: lexicon.canon.get(word, word) for name, word in words.items()}, lexicon, today)
+            )
         except (OverflowError, ValueError):  # before the year 1
             continue
     return tuple(found)
 
 
-def _pattern(lexicon: Lexicon) -> re.Pattern[str]:
+def _english_pattern(lexicon: Lexicon) -> re.Pattern[str]:
     months = "|".join(sorted(lexicon.months, key=len, reverse=True))
     return re.compile(
         rf"\b(?:(?P<day>{'|'.join(sorted(_DAYS, key=len, reverse=True))})"
@@ -82,62 +84,62 @@ def _pattern(lexicon: Lexicon) -> re.Pattern[str]:
     )
 
 
-def _span(said: dict[str, str], lexicon: Lexicon, today: date) -> Span:
+def _parse_span(said: dict[str, str], lexicon: Lexicon, today: date) -> DateSpan:
     if "day" in said:
         day = today - timedelta(days=_DAYS[said["day"]])
-        return Span(day, day)
+        return DateSpan(day, day)
     if "unit" in said:
-        return _ago(_number(said["count"]), said["unit"], today)
+        return _span_ago(_parse_count(said["count"]), said["unit"], today)
     if "of" in said:
-        return Span(_back(today, _number(said.get("length", "one")), said["of"]), today)
+        return DateSpan(_subtract_units(today, _parse_count(said.get("length", "one")), said["of"]), today)
     if "weekday" in said:
         day = today - timedelta(days=(today.weekday() - _WEEKDAYS.index(said["weekday"]) - 1) % 7 + 1)
-        return Span(day, day)
+        return DateSpan(day, day)
     if "month" in said:
         number = lexicon.months[said["month"]]
-        return _month(today.year - (number >= today.month), number)
+        return _month_span(today.year - (number >= today.month), number)
     if "past" in said or "last" in said:
-        return _past(said.get("past") or said["last"], today)
-    return _whole(said.get("this") or said["present"], today)
+        return _previous_span(said.get("past") or said["last"], today)
+    return _calendar_span(said.get("this") or said["present"], today)
 
 
-def _ago(count: int, unit: str, today: date) -> Span:
-    day = _back(today, count, unit)
-    if unit in _SPREAD:
-        spread = timedelta(days=_SPREAD[unit])
-        return Span(day - spread, day + spread)
-    return _whole(unit, day)
+def _span_ago(count: int, unit: str, today: date) -> DateSpan:
+    day = _subtract_units(today, count, unit)
+    if unit in _UNIT_TOLERANCE:
+        spread = timedelta(days=_UNIT_TOLERANCE[unit])
+        return DateSpan(day - spread, day + spread)
+    return _calendar_span(unit, day)
 
 
-def _past(unit: str, today: date) -> Span:
+def _previous_span(unit: str, today: date) -> DateSpan:
     if unit == "weekend":
         sunday = today - timedelta(days=today.weekday() + 1)
-        return Span(sunday - timedelta(days=1), sunday)
-    return _whole(unit, _back(_whole(unit, today).first, 1, "day"))
+        return DateSpan(sunday - timedelta(days=1), sunday)
+    return _calendar_span(unit, _subtract_units(_calendar_span(unit, today).first, 1, "day"))
 
 
-def _whole(unit: str, day: date) -> Span:
+def _calendar_span(unit: str, day: date) -> DateSpan:
     """Return the week (from Monday), weekend, month or year that *day* is in."""
     if unit == "year":
-        return Span(date(day.year, 1, 1), date(day.year, 12, 31))
+        return DateSpan(date(day.year, 1, 1), date(day.year, 12, 31))
     if unit == "month":
-        return _month(day.year, day.month)
+        return _month_span(day.year, day.month)
     monday = day - timedelta(days=day.weekday())
-    return Span(monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6))
+    return DateSpan(monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6))
 
 
-def _month(year: int, month: int) -> Span:
+def _month_span(year: int, month: int) -> DateSpan:
     following = date(year + month // 12, month % 12 + 1, 1)
-    return Span(date(year, month, 1), following - timedelta(days=1))
+    return DateSpan(date(year, month, 1), following - timedelta(days=1))
 
 
-def _back(day: date, count: int, unit: str) -> date:
+def _subtract_units(day: date, count: int, unit: str) -> date:
     if unit in ("day", "week"):
         return day - timedelta(days=count * (7 if unit == "week" else 1))
     months = day.year * 12 + day.month - 1 - count * (12 if unit == "year" else 1)
-    last = _month(months // 12, months % 12 + 1).last
+    last = _month_span(months // 12, months % 12 + 1).last
     return last.replace(day=min(day.day, last.day))
 
 
-def _number(word: str) -> int:
+def _parse_count(word: str) -> int:
     return int(word) if word.isdigit() else _COUNTS[word]

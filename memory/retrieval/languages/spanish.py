@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
-from memory.retrieval.languages.base import Lexicon, words_pattern
+from memory.retrieval.languages.base import Lexicon, whole_words
 
 _MONTHS = {
     "enero": 1, "febrero": 2, "marzo": 3, "abril": 4, "mayo": 5, "junio": 6, "julio": 7, "agosto": 8,
@@ -31,28 +31,28 @@ _UNITS = {
 }  # fmt: skip
 
 
-def _any(words: dict[str, str] | dict[str, int]) -> str:
+def _alternatives(words: dict[str, str] | dict[str, int]) -> str:
     return "|".join(sorted(words, key=len, reverse=True))
 
 
-_COUNT = rf"\d{{1,3}}|{_any(_COUNTS)}"
-_TIMES = (
+_COUNT = rf"\d{{1,3}}|{_alternatives(_COUNTS)}"
+_TIME_WORDS = (
     "ayer|anteayer|hoy|mañana|anoche|recientemente|pronto|desde|antes|hace|días?|semanas?|mes|meses|años?|horas?"
     "|minutos?|tarde|noche|primavera|verano|otoño|invierno|cumpleaños|aniversario"
-    f"|{_any(_WEEKDAYS)}|{_any(_MONTHS)}"
+    f"|{_alternatives(_WEEKDAYS)}|{_alternatives(_MONTHS)}"
 )
-_FRAME = (
+_FRAME_WORDS = (
     "dije|dijo|dijimos|dicho|decir|conté|contó|contado|hablé|habló|hablamos|hablado|mencioné|mencionó|anoté|escribí"
     "|hice|hizo|hicimos|hecho|pasó|pasado|pasada|pasados|pasadas|sucedió|ocurrió|fui|fue|fuimos|recuerdas|nuevo"
     "|último|últimos|última|últimas|conversación|tiempo|fin"
 )
 
 SPANISH = Lexicon(
-    first_person=words_pattern(
+    first_person=whole_words(
         r"yo|me|mí|mi|mis|conmigo|mío|mía|nosotros|nosotras|nos|nuestr[oa]s?|estoy|soy|tengo|voy|fui|he|compré|empecé"
     ),
-    second_person=words_pattern(r"tú|te|ti|tu|tus|contigo|usted|ustedes|vosotros|vosotras|os|vuestr[oa]s?"),
-    time=re.compile(rf"(?:\b(?i:{_TIMES})\b|\b(?:19|20)\d\d\b)"),
+    second_person=whole_words(r"tú|te|ti|tu|tus|contigo|usted|ustedes|vosotros|vosotras|os|vuestr[oa]s?"),
+    time=re.compile(rf"(?:\b(?i:{_TIME_WORDS})\b|\b(?:19|20)\d\d\b)"),
     number=re.compile(
         r"(?:\d|\b(?i:dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|once|doce|quince|veinte|treinta|cuarenta"
         r"|cincuenta|cien|ciento|mil|docena|varios|varias|mitad|medio|media)\b)"
@@ -63,12 +63,12 @@ SPANISH = Lexicon(
         r"|felicidades|vale)[,!]? ([A-ZÁÉÍÓÚÑ][a-záéíóúñ]{1,20})\b"
     ),
     proper=re.compile("(?<=[a-záéíóúñ,;] )[\"'\u201c\u2018(\u00ab]?([A-ZÁÉÍÓÚÑ][\\w-]*)"),
-    asks_time=words_pattern(
+    asks_time=whole_words(
         r"cuándo|cuanto tiempo|cuánto tiempo|desde cuándo|a qué hora|(?:en )?qué (?:día|fecha|mes|año|semana)"
     ),
-    asks_place=words_pattern(r"dónde|adónde|(?:en )?qué (?:ciudad|país|pueblo|lugar|calle|barrio|zona)"),
-    asks_number=words_pattern(r"cuánt[oa]s?|con qué frecuencia|qué edad|cada cuánto|cómo de (?:lejos|grande|alto)"),
-    asks_several=words_pattern(
+    asks_place=whole_words(r"dónde|adónde|(?:en )?qué (?:ciudad|país|pueblo|lugar|calle|barrio|zona)"),
+    asks_number=whole_words(r"cuánt[oa]s?|con qué frecuencia|qué edad|cada cuánto|cómo de (?:lejos|grande|alto)"),
+    asks_several=whole_words(
         r"cuántos|cuántas|ambos|ambas|todos|todas|diferentes|distint[oa]s|vari[oa]s|cuáles|qué \w+s"
     ),
     asks_state=re.compile(
@@ -77,11 +77,11 @@ SPANISH = Lexicon(
         r"|conduzco)\b",
         re.IGNORECASE | re.DOTALL,
     ),
-    change=words_pattern(
+    change=whole_words(
         r"ahora|actualmente|ya no|desde ahora|en vez|en lugar|mud[éóa]\w*|cambi[éóa]\w*|nuev[oa]s?|dejé|corrección"
         r"|en realidad"
     ),
-    frame=frozenset(_FRAME.split("|"))
+    frame=frozenset(_FRAME_WORDS.split("|"))
     | {word for table in (_DAYS, _UNITS, _WEEKDAYS, _MONTHS, _COUNTS) for word in table},
     goes_on=re.compile(r"^\W*(?:y|pero|o|entonces|qué hay de|qué tal|quién más|qué más|dónde más)\b", re.IGNORECASE),
     points_back=re.compile(
@@ -93,12 +93,12 @@ SPANISH = Lexicon(
     ordinal=r"(?:\.?º)?(?!\w)",
     of=" del?",
     reckoned=re.compile(
-        rf"\b(?:(?P<day>{_any(_DAYS)})"
+        rf"\b(?:(?P<day>{_alternatives(_DAYS)})"
         rf"|hace (?P<count>{_COUNT}) (?P<unit>días?|dias?|semanas?|mes(?:es)?|años?)"
         rf"|(?:en|durante) (?:el|la|los|las) últim[oa]s? (?:(?P<length>{_COUNT}) )?"
         r"(?P<of>días?|dias?|semanas?|mes(?:es)?|años?)"
         r"|(?:el|la) (?P<past>semana|mes|año|fin de semana) pasad[oa]"
-        rf"|(?:el )?(?P<weekday>{_any(_WEEKDAYS)}) pasado|(?:en )?(?P<month>{_any(_MONTHS)}) pasado"
+        rf"|(?:el )?(?P<weekday>{_alternatives(_WEEKDAYS)}) pasado|(?:en )?(?P<month>{_alternatives(_MONTHS)}) pasado"
         r"|est[ea] (?P<this>semana|mes|año|fin de semana))\b",
         re.IGNORECASE,
     ),

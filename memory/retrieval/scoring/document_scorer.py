@@ -11,37 +11,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.partitions import DOCUMENTS
-from memory.retrieval.index.retrieval_index import Index
-from memory.retrieval.scoring.confidence import about, of_words
-from memory.retrieval.scoring.features import largest_to_one
-from memory.retrieval.scoring.question import Question
-from memory.retrieval.scoring.scores import Scored, at_least_kth, summed
-from memory.retrieval.scoring.settings import DocumentWeights, Doubt
+from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.scoring.confidence import question_bonus, topic_confidence
+from memory.retrieval.scoring.features import scale_to_maximum
+from memory.retrieval.scoring.question import AnalyzedQuestion
+from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
+from memory.retrieval.scoring.settings import AbstentionBounds, DocumentWeights
 from memory.retrieval.scoring.soft_matching import (
     TextMatch,
-    exact_shares,
+    exact_match_shares,
     pair_match,
-    sentence_meaning,
+    sentence_similarity,
     text_match,
-    words_of,
+    weigh_terms,
 )
 from vectorstore import Vector, View
 
-_LOOKED_INTO = 32
+_RESCORED_CANDIDATES = 32
 """Candidates whose sentences are looked into: those that could still come first."""
 
 
 def score_documents(
     view: View,
     namespace: str,
-    index: Index,
+    index: RetrievalIndex,
     rows: NDArray[np.int64],
-    question: Question,
+    question: AnalyzedQuestion,
     vector: Vector | None,
     *,
     weights: DocumentWeights,
-    doubt: Doubt,
-) -> Scored:
+    doubt: AbstentionBounds,
+) -> ScoredCandidates:
     """Score *rows* of *index* for *question*."""
     ids = [index.ids[row] for row in rows.tolist()]
 
@@ -49,7 +49,7 @@ def score_documents(
         return view.df(terms, namespace=namespace)
 
     count = view.count(namespace=namespace)
-    words = words_of(question, index, df, count)
+    words = weigh_terms(question, index, df, count)
     asked = len(words.numbers) > 0 and len(rows) > 0
     none = np.zeros(len(rows))
     match = text_match(words, rows, index) if asked else TextMatch(none, none, none)
@@ -57,22 +57,22 @@ def score_documents(
     cosine = none if own is None else np.nan_to_num(own)
     text = view.score_text(question.text, ids, namespace=namespace)
     parts = {
-        "passage": weights.passage * largest_to_one(match.passage),
-        "words": weights.words * largest_to_one(match.whole),
+        "passage": weights.passage * scale_to_maximum(match.passage),
+        "words": weights.words * scale_to_maximum(match.whole),
         "pairs": weights.pairs * (pair_match(words, rows, index) if asked else none),
-        "text": weights.text * largest_to_one(text),
-        "cosine": weights.cosine * largest_to_one(cosine),
+        "text": weights.text * scale_to_maximum(text),
+        "cosine": weights.cosine * scale_to_maximum(cosine),
     }
     if asked and weights.meaning:
-        likely = at_least_kth(summed(parts, len(rows)), _LOOKED_INTO)
+        likely = positions_from_kth(sum_features(parts, len(rows)), _RESCORED_CANDIDATES)
         meaning = np.zeros(len(rows))
-        meaning[likely] = sentence_meaning(words, rows[likely], index, df, count)
-        parts["meaning"] = weights.meaning * largest_to_one(meaning)
-    topic = about(
+        meaning[likely] = sentence_similarity(words, rows[likely], index, df, count)
+        parts["meaning"] = weights.meaning * scale_to_maximum(meaning)
+    topic = topic_confidence(
         match.sentence / words.total if words.total > 0 else none,
-        exact_shares(text, words),
+        exact_match_shares(text, words),
         own,
-        more=of_words(words.bounded, words.seen, question.named, documents=True),
+        more=question_bonus(words.bounded, words.seen, question.named, documents=True),
         bounds=doubt.of_documents(count),
     )
-    return Scored(namespace, DOCUMENTS, tuple(ids), parts, topic)
+    return ScoredCandidates(namespace, DOCUMENTS, tuple(ids), parts, topic)

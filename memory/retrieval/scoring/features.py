@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.participants import NOBODY
-from memory.retrieval.index.record import Cue
+from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.record_batch import NO_SESSION
-from memory.retrieval.index.retrieval_index import Index
-from memory.retrieval.index.vocabulary import NOTHING
+from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import date_match
-from memory.retrieval.scoring.question import Question
+from memory.retrieval.scoring.question import AnalyzedQuestion
 from vectorstore import idf
 
 Floats = NDArray[np.float64]
@@ -25,14 +25,14 @@ Rows = NDArray[np.int64]
 _FEEDBACK_TERMS = 10
 
 
-def said_by_named(index: Index, rows: Rows, question: Question) -> Floats:
+def speaker_match(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
     """1 where the question names the speaker; nothing where there is but one speaker."""
     if not question.people or len(index.people.present()) < 2:
         return np.zeros(len(rows))
     return np.isin(index.speaker.rows[rows], question.people).astype(np.float64)
 
 
-def named_take_part(index: Index, rows: Rows, question: Question) -> Floats:
+def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
     """The share of those the question names who take part in the session; of a single memory, its speaker."""
     if not question.people:
         return np.zeros(len(rows))
@@ -49,24 +49,26 @@ def named_take_part(index: Index, rows: Rows, question: Question) -> Floats:
     return np.asarray(share)
 
 
-def date_named(index: Index, rows: Rows, question: Question) -> Floats:
+def date_fit(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
     """How well a date that the question names fits the day on which each was said, or the day it speaks of."""
     said = date_match(index.day.rows[rows], question.dates)
     return np.maximum(said, date_match(index.about.rows[rows], question.dates))
 
 
-def cue(index: Index, rows: Rows, wanted: Cue) -> Floats:
+def has_text_feature(index: RetrievalIndex, rows: Rows, wanted: TextFeature) -> Floats:
     """1 where the text shows the cue."""
     return np.asarray((index.cues.rows[rows] & int(wanted)) != 0, dtype=np.float64)
 
 
-def feedback(index: Index, rows: Rows, best: Rows, df: Callable[[Sequence[str]], list[int]], count: int) -> Floats:
+def relevance_feedback(
+    index: RetrievalIndex, rows: Rows, best: Rows, df: Callable[[Sequence[str]], list[int]], count: int
+) -> Floats:
     """The share of the weightiest words of the *best* turns, in order, that each of *rows* holds.
 
     A word weighs its idf by the place of each of the best that hold it.
     """
     weights: Counter[int] = Counter()
-    terms_of = [sorted(set(index.text_terms(best[at : at + 1])[0].tolist()) - {NOTHING}) for at in range(len(best))]
+    terms_of = [sorted(set(index.text_terms(best[at : at + 1])[0].tolist()) - {NO_TERM}) for at in range(len(best))]
     every = sorted({term for terms in terms_of for term in terms})
     weight_of = {
         term: idf(count, df_of)
@@ -83,7 +85,7 @@ def feedback(index: Index, rows: Rows, best: Rows, df: Callable[[Sequence[str]],
     return np.asarray(share / max(len(ranked), 1))
 
 
-def largest_to_one(values: Floats) -> Floats:
+def scale_to_maximum(values: Floats) -> Floats:
     """Return *values* divided by the largest, at least -1; all zero where none is above 0.
 
     Where all are near 0, the largest must not blow up one that is a little below.

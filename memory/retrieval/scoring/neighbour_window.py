@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.turn_links import NO_ROW, Order
+from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class NeighbourWindow:
     """Rows, and for each the row one before, one after, two before and two after, and the question it may
     answer.
 
@@ -30,22 +30,22 @@ class Around:
         found = np.unique(np.concatenate([self.rows, *self.sides, self.answers]))
         return np.asarray(found[found != NO_ROW])
 
-    def without(self, hidden: NDArray[np.bool_]) -> Around:
+    def without(self, hidden: NDArray[np.bool_]) -> NeighbourWindow:
         """Return the same without neighbours that are *hidden* (one value a row number)."""
-        first, second, third, fourth = (_shown(side, hidden) for side in self.sides)
-        return Around(self.rows, (first, second, third, fourth), _shown(self.answers, hidden))
+        first, second, third, fourth = (_without_hidden(side, hidden) for side in self.sides)
+        return NeighbourWindow(self.rows, (first, second, third, fourth), _without_hidden(self.answers, hidden))
 
 
-def around(order: Order, rows: Rows) -> Around:
+def neighbour_window(order: TurnLinks, rows: Rows) -> NeighbourWindow:
     """Return the surroundings of *rows*."""
     before, after, answers = order.before.rows, order.after.rows, order.answers.rows
-    one_before, one_after = _step(before, rows), _step(after, rows)
-    sides = (one_before, one_after, _step(before, one_before), _step(after, one_after))
-    return Around(rows, sides, _step(answers, rows))
+    one_before, one_after = _linked_rows(before, rows), _linked_rows(after, rows)
+    sides = (one_before, one_after, _linked_rows(before, one_before), _linked_rows(after, one_after))
+    return NeighbourWindow(rows, sides, _linked_rows(answers, rows))
 
 
-def smoothed_words(
-    match: NDArray[np.float32], surroundings: Around, place: Rows, parts: Sequence[float]
+def smooth_word_matches(
+    match: NDArray[np.float32], surroundings: NeighbourWindow, place: Rows, parts: Sequence[float]
 ) -> NDArray[np.float32]:
     """Return for each row and word the best of its own match, its neighbours' in *parts*, and its question's.
 
@@ -57,8 +57,8 @@ def smoothed_words(
     return np.asarray(np.maximum(best, match[place[surroundings.answers]]))
 
 
-def smoothed_scores(
-    scores: NDArray[np.float64], surroundings: Around, place: Rows, parts: Sequence[float]
+def smooth_scores(
+    scores: NDArray[np.float64], surroundings: NeighbourWindow, place: Rows, parts: Sequence[float]
 ) -> NDArray[np.float64]:
     """Return each row's score with its neighbours' added in *parts*; *scores* and *place* as for the
     words.
@@ -69,7 +69,7 @@ def smoothed_scores(
     return np.asarray(total)
 
 
-def places(rows: Rows, size: int) -> Rows:
+def row_positions(rows: Rows, size: int) -> Rows:
     """Return where each row number stands among *rows*; the place after the last for all others,
     ``NO_ROW`` too.
     """
@@ -78,9 +78,9 @@ def places(rows: Rows, size: int) -> Rows:
     return place
 
 
-def _step(links: NDArray[np.int32], rows: Rows) -> Rows:
+def _linked_rows(links: NDArray[np.int32], rows: Rows) -> Rows:
     return np.where(rows == NO_ROW, NO_ROW, links[rows]).astype(np.int64)
 
 
-def _shown(rows: Rows, hidden: NDArray[np.bool_]) -> Rows:
+def _without_hidden(rows: Rows, hidden: NDArray[np.bool_]) -> Rows:
     return np.where((rows != NO_ROW) & ~hidden[rows], rows, NO_ROW)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.languages.dates import Dated
+from memory.retrieval.languages.dates import DateReference
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AnalyzedQuestion:
     """What one namespace makes of a question; *forms* are the words of *terms* as they were written.
 
     *asks_state*: how something is, and not what happened. *only_when*: it names a date and nothing else that a memory
@@ -24,7 +24,7 @@ class Question:
     forms: tuple[str, ...]
     all_terms: tuple[str, ...]
     people: tuple[int, ...]
-    dates: tuple[Dated, ...]
+    dates: tuple[DateReference, ...]
     asks_time: bool
     asks_place: bool
     asks_number: bool

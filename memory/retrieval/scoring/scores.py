@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-_LEAST = 0.01
+_MIN_TOPIC = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredCandidates:
     """Ids with one value each in every part.
 
     *topic* in [0, 1] is how far the best candidate is about the question at all; *lead* how far the memories of those
@@ -39,25 +39,25 @@ class Scored:
 
     def totals(self) -> Floats:
         """Return the sum of the parts of each id, always in the same order."""
-        return summed(self.parts, len(self.ids))
+        return sum_features(self.parts, len(self.ids))
 
-    def graded(self) -> Scored:
+    def graded(self) -> ScoredCandidates:
         """Return the same order of ids with scores whose best is *topic*; never so low that the order is lost."""
         best = float(self.totals().max(initial=0.0))
         if best <= 0:
             return self
-        scale = max(self.topic, _LEAST) / best
+        scale = max(self.topic, _MIN_TOPIC) / best
         parts = {name: part * scale for name, part in self.parts.items()}
         return replace(self, parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedCandidate:
     """One candidate on the fixed scale."""
 
     score: float
     id: str
-    source: Scored
+    source: ScoredCandidates
     place: int
 
     def parts(self) -> dict[str, float]:
@@ -71,7 +71,7 @@ class Ranked:
         return None if newer is None else self.source.ids[newer]
 
 
-def summed(parts: Mapping[str, Floats], size: int) -> Floats:
+def sum_features(parts: Mapping[str, Floats], size: int) -> Floats:
     """Return the sum of *parts*, always in the same order."""
     total = np.zeros(size)
     for part in parts.values():
@@ -79,37 +79,38 @@ def summed(parts: Mapping[str, Floats], size: int) -> Floats:
     return total
 
 
-def merged(sources: Sequence[Scored], count: int) -> list[Ranked]:
+def merge_ranked(sources: Sequence[ScoredCandidates], count: int) -> list[RankedCandidate]:
     """Return the *count* best of graded *sources*, ties by id, then by namespace."""
-    ranked: list[Ranked] = []
+    ranked: list[RankedCandidate] = []
     for source in sources:
         totals = source.totals()
-        places = best_first(source.ids, totals, count)
-        ranked.extend(Ranked(float(totals[at]), source.ids[at], source, at) for at in places)
+        places = top_positions(source.ids, totals, count)
+        ranked.extend(RankedCandidate(float(totals[at]), source.ids[at], source, at) for at in places)
     ranked.sort(key=lambda one: (-one.score, one.id, one.source.namespace))
     return ranked[:count]
 
 
-def best_first(ids: Sequence[str], scores: Floats, count: int) -> list[int]:
+def top_positions(ids: Sequence[str], scores: Floats, count: int) -> list[int]:
     """Return the places of the *count* best scores, ties by id."""
     if count <= 0:
         return []
     places: list[int] = list(range(len(ids)))
     if count < len(ids):
-        places = at_least_kth(scores, count).tolist()
+        places = positions_from_kth(scores, count).tolist()
     places.sort(key=lambda at: (-scores[at], ids[at]))
     return places[:count]
 
 
-def at_least_kth(scores: Floats, k: int) -> NDArray[np.intp]:
+def positions_from_kth(scores: Floats, k: int) -> NDArray[np.intp]:
     """Return the places of all scores that are not below the *k*-th best, in order."""
     if k >= len(scores):
         return np.arange(len(scores))
     return np.flatnonzero(scores >= np.partition(scores, len(scores) - k)[len(scores) - k])
 
 
-def fused(wordings: Sequence[tuple[Scored, float, bool]]) -> Scored:
-    """Return one ``Scored`` of one namespace for (graded, weight, sure) of each wording; the question's own is first.
+def fuse_scores(wordings: Sequence[tuple[ScoredCandidates, float, bool]]) -> ScoredCandidates:
+    """Return one ``ScoredCandidates`` of one namespace for (graded, weight, sure) of each wording; the question's own
+    is first.
 
     What a wording does not find, it gives 0. The best of the result has the topic of the wording that is most about
     something here; one that is not *sure* (an imagined answer) ranks, and says nothing of that.

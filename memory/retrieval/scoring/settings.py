@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from memory.errors import ArgumentError
-from memory.retrieval.scoring.confidence import among
+from memory.retrieval.scoring.confidence import bound_for_size
 
 
-def check_count(argument: str, value: object, least: int = 0) -> None:
+def check_whole_number(argument: str, value: object, least: int = 0) -> None:
     """Raise unless *value* is a whole number of *least* or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ArgumentError(argument, value, f"a whole number of {least} or more is needed")
@@ -58,7 +58,7 @@ class DocumentWeights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class AbstentionBounds:
     """Below what a recall says that nothing here may answer; each was set to refuse one in twenty wrongly.
 
     The first four bound how far the best candidate is about the question, with vectors and by words alone
@@ -76,11 +76,15 @@ class Doubt:
 
     def of_conversation(self, count: int) -> tuple[float, float]:
         """Return where doubt begins among *count* turns, with vectors and by words alone."""
-        return among(count, self.conversation, self.few), among(count, self.conversation_words, self.few)
+        return bound_for_size(count, self.conversation, self.few), bound_for_size(
+            count, self.conversation_words, self.few
+        )
 
     def of_documents(self, count: int) -> tuple[float, float]:
         """Return where doubt begins among *count* chunks, with vectors and by words alone."""
-        return among(count, self.document, self.few_documents), among(count, self.document_words, self.few_documents)
+        return bound_for_size(count, self.document, self.few_documents), bound_for_size(
+            count, self.document_words, self.few_documents
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +99,8 @@ class RecallSettings:
     document_candidates: int = 100
     conversation: ConversationWeights = field(default_factory=ConversationWeights)
     documents: DocumentWeights = field(default_factory=DocumentWeights)
-    doubt: Doubt = field(default_factory=Doubt)
+    doubt: AbstentionBounds = field(default_factory=AbstentionBounds)
 
     def __post_init__(self) -> None:
-        check_count("candidates", self.candidates, 1)
-        check_count("document_candidates", self.document_candidates, 1)
+        check_whole_number("candidates", self.candidates, 1)
+        check_whole_number("document_candidates", self.document_candidates, 1)

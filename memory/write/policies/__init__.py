@@ -1,40 +1,40 @@
 """Write policies: what may become a memory, and in which form; each decision says why."""
 
 from memory.write.policies.base import (
-    NEAR,
+    NEAR_DUPLICATE_KEY,
     Action,
-    Cleaning,
-    Decision,
-    LookingPolicy,
-    Near,
-    OnFailure,
-    Stored,
-    Turn,
+    LookupPolicy,
+    MemoryLookup,
+    MemoryTurn,
+    OnPolicyFailure,
+    PolicyDecision,
+    RedactionPolicy,
+    SimilarMemory,
     TurnDecision,
     TurnPolicy,
     WritePolicy,
 )
 from memory.write.policies.builtin import MinimumLength, NearDuplicates, StoreAlways
-from memory.write.policies.callbacks import Extractor, Fact, Judge
+from memory.write.policies.callbacks import ExtractedFact, Extractor, Judge
 from memory.write.policies.no_secrets import NoSecrets
 
 __all__ = [
-    "NEAR",
+    "NEAR_DUPLICATE_KEY",
     "Action",
-    "Cleaning",
-    "Decision",
+    "ExtractedFact",
     "Extractor",
-    "Fact",
     "Judge",
-    "LookingPolicy",
+    "LookupPolicy",
+    "MemoryLookup",
+    "MemoryTurn",
     "MinimumLength",
-    "Near",
     "NearDuplicates",
     "NoSecrets",
-    "OnFailure",
+    "OnPolicyFailure",
+    "PolicyDecision",
+    "RedactionPolicy",
+    "SimilarMemory",
     "StoreAlways",
-    "Stored",
-    "Turn",
     "TurnDecision",
     "TurnPolicy",
     "WritePolicy",

@@ -13,10 +13,10 @@ from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from memory.models import Memory, choice
 
-NEAR: Final = "near"
+NEAR_DUPLICATE_KEY: Final = "near"
 """Metadata of a memory: the id of the one that it nearly repeats."""
 
-OnFailure: TypeAlias = Literal["store", "reject"]
+OnPolicyFailure: TypeAlias = Literal["store", "reject"]
 """What becomes of a memory that a policy failed on: kept as it was, or not kept. History has the words either way."""
 
 
@@ -34,7 +34,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PolicyDecision:
     """What to do, a *reason* code for the report, and the *memory* that takes the place of the one judged.
 
     *action* may be given as its text ("reject"). *spans* counts what was taken out of it; *of* is the id of the memory
@@ -52,7 +52,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class SimilarMemory:
     """A *memory* that is there already, how like the one asked for it is (in [0, 1]), and by what that was found."""
 
     memory: Memory
@@ -61,7 +61,7 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MemoryTurn:
     """What is said together, in order: prompt and answer, or one item alone; as the policies before have left it."""
 
     memories: tuple[Memory, ...]
@@ -80,14 +80,14 @@ class TurnDecision:
     than the least trusted of them.
     """
 
-    decisions: tuple[Decision, ...]
+    decisions: tuple[PolicyDecision, ...]
     made: tuple[tuple[Memory, tuple[int, ...]], ...] = ()
 
 
-class Stored(Protocol):
+class MemoryLookup(Protocol):
     """A narrow look at what is remembered in the namespace that is written to, earlier items of the batch included."""
 
-    async def nearest(self, memory: Memory, k: int = 5) -> Sequence[Near]:
+    async def nearest(self, memory: Memory, k: int = 5) -> Sequence[SimilarMemory]:
         """Return the *k* live memories most like *memory*, best first; ties by id.
 
         By cosine where an embedder answers; otherwise by words: the share of all words of both that both hold.
@@ -99,16 +99,16 @@ class Stored(Protocol):
 class WritePolicy(Protocol):
     """Decides about one memory at a time. Any thread may call."""
 
-    def decide(self, memory: Memory) -> Decision | Awaitable[Decision]:
+    def decide(self, memory: Memory) -> PolicyDecision | Awaitable[PolicyDecision]:
         """Return the decision; the memory has been checked and has no id yet unless the caller gave one."""
         ...
 
 
 @runtime_checkable
-class LookingPolicy(WritePolicy, Protocol):
+class LookupPolicy(WritePolicy, Protocol):
     """A policy that must see what is stored; where there is nothing to look at, ``decide`` is asked."""
 
-    def decide_beside(self, memory: Memory, stored: Stored) -> Decision | Awaitable[Decision]:
+    def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision | Awaitable[PolicyDecision]:
         """Return the decision about *memory* beside what is *stored*."""
         ...
 
@@ -117,13 +117,13 @@ class LookingPolicy(WritePolicy, Protocol):
 class TurnPolicy(WritePolicy, Protocol):
     """A policy that decides about prompt and answer together; an item by itself is a turn of one."""
 
-    def decide_turn(self, turn: Turn) -> TurnDecision | Awaitable[TurnDecision]:
+    def decide_turn(self, turn: MemoryTurn) -> TurnDecision | Awaitable[TurnDecision]:
         """Return a decision for each memory of *turn*, and what is to be stored beside them."""
         ...
 
 
 @runtime_checkable
-class Cleaning(Protocol):
+class RedactionPolicy(Protocol):
     """A policy that takes parts of a text away; conversation history is kept without them, too."""
 
     def cleaned(self, text: str, name: str = "") -> tuple[str, int]:
@@ -131,6 +131,6 @@ class Cleaning(Protocol):
         ...
 
 
-def accepted(turn: Turn) -> tuple[Decision, ...]:
+def accept_all(turn: MemoryTurn) -> tuple[PolicyDecision, ...]:
     """Return a yes for each memory of *turn*."""
-    return tuple(Decision(Action.ACCEPT) for _ in turn.memories)
+    return tuple(PolicyDecision(Action.ACCEPT) for _ in turn.memories)

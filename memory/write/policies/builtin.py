@@ -12,20 +12,28 @@ from typing import Final, Literal
 
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.validation import whole
-from memory.write.policies.base import NEAR, Action, Decision, Near, Stored, Turn, TurnDecision
+from memory.validation import checked_int
+from memory.write.policies.base import (
+    NEAR_DUPLICATE_KEY,
+    Action,
+    MemoryLookup,
+    MemoryTurn,
+    PolicyDecision,
+    SimilarMemory,
+    TurnDecision,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAlways:
     """Everything is kept."""
 
-    def decide(self, memory: Memory) -> Decision:
+    def decide(self, memory: Memory) -> PolicyDecision:
         """Accept."""
-        return Decision(Action.ACCEPT)
+        return PolicyDecision(Action.ACCEPT)
 
 
-_TOO_SHORT = Decision(Action.REJECT, "too short")
+_TOO_SHORT = PolicyDecision(Action.REJECT, "too short")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +47,27 @@ class MinimumLength:
     of: Literal["item", "turn"] = "item"
 
     def __post_init__(self) -> None:
-        whole(self.characters, "characters", 1)
+        checked_int(self.characters, "characters", 1)
         if self.of not in ("item", "turn"):
             raise ArgumentError("of", self.of, 'one of "item", "turn" is needed')
 
-    def decide(self, memory: Memory) -> Decision:
+    def decide(self, memory: Memory) -> PolicyDecision:
         """Reject what is too short."""
-        return Decision(Action.ACCEPT) if _length(memory) > self.characters else _TOO_SHORT
+        return PolicyDecision(Action.ACCEPT) if _text_length(memory) > self.characters else _TOO_SHORT
 
-    def decide_turn(self, turn: Turn) -> TurnDecision:
+    def decide_turn(self, turn: MemoryTurn) -> TurnDecision:
         """As ``decide``, for each memory or for all together."""
         if self.of == "item":
             return TurnDecision(tuple(self.decide(memory) for memory in turn.memories))
-        long = sum(_length(memory) for memory in turn.memories) > self.characters
-        return TurnDecision((Decision(Action.ACCEPT) if long else _TOO_SHORT,) * len(turn.memories))
+        long = sum(_text_length(memory) for memory in turn.memories) > self.characters
+        return TurnDecision((PolicyDecision(Action.ACCEPT) if long else _TOO_SHORT,) * len(turn.memories))
 
 
-def _length(memory: Memory) -> int:
+def _text_length(memory: Memory) -> int:
     return len(memory.text.strip())
 
 
-_REASON: Final = "near-duplicate"
+_NEAR_DUPLICATE: Final = "near-duplicate"
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
 
 
@@ -82,26 +90,26 @@ class NearDuplicates:
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
                 raise ArgumentError(name, value, "a number in (0, 1] is needed")
 
-    def decide(self, memory: Memory) -> Decision:
+    def decide(self, memory: Memory) -> PolicyDecision:
         """Accept: there is nothing to compare with."""
-        return Decision(Action.ACCEPT)
+        return PolicyDecision(Action.ACCEPT)
 
-    async def decide_beside(self, memory: Memory, stored: Stored) -> Decision:
+    async def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision:
         """Look for the nearest one of the same kind and speaker."""
         for near in await stored.nearest(memory):
-            if self._is_near(near) and _alike(near.memory, memory):
+            if self._is_near(near) and _is_comparable(near.memory, memory):
                 other = near.memory.id
-                if self.fold and _words(memory.text) == _words(near.memory.text):
-                    return Decision(Action.REJECT, _REASON, of=other)
-                linked = replace(memory, metadata={**memory.metadata, NEAR: other})
-                return Decision(Action.TRANSFORM, _REASON, linked, of=other)
-        return Decision(Action.ACCEPT)
+                if self.fold and _sorted_words(memory.text) == _sorted_words(near.memory.text):
+                    return PolicyDecision(Action.REJECT, _NEAR_DUPLICATE, of=other)
+                linked = replace(memory, metadata={**memory.metadata, NEAR_DUPLICATE_KEY: other})
+                return PolicyDecision(Action.TRANSFORM, _NEAR_DUPLICATE, linked, of=other)
+        return PolicyDecision(Action.ACCEPT)
 
-    def _is_near(self, near: Near) -> bool:
+    def _is_near(self, near: SimilarMemory) -> bool:
         return near.similarity >= (self.meaning if near.by == "meaning" else self.words)
 
 
-def _alike(one: Memory, other: Memory) -> bool:
+def _is_comparable(one: Memory, other: Memory) -> bool:
     """Whether both are of one kind, one speaker and one set of scopes, so that either could stand for the other."""
     return (one.kind, one.role, one.speaker, dict(one.scopes)) == (
         other.kind,
@@ -111,5 +119,5 @@ def _alike(one: Memory, other: Memory) -> bool:
     )
 
 
-def _words(text: str) -> list[str]:
+def _sorted_words(text: str) -> list[str]:
     return sorted(_WORD.findall(text.casefold()))

@@ -16,15 +16,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.runtime import in_thread
-from memory.validation import names, whole
-from memory.write.policies.base import Action, Decision, OnFailure, Turn, TurnDecision, accepted
+from memory.runtime import run_in_thread
+from memory.validation import checked_int, checked_labels
+from memory.write.policies.base import Action, MemoryTurn, OnPolicyFailure, PolicyDecision, TurnDecision, accept_all
 
-PATIENCE: Final = 60.0
+CALLBACK_PATIENCE: Final = 60.0
 """Seconds that a function has for its answer, unless its policy says otherwise."""
 
 
-async def called(function: Callable[..., Any], argument: object, patience: float | None) -> Any:
+async def call_function(function: Callable[..., Any], argument: object, patience: float | None) -> Any:
     """Return what *function* says to *argument*; a plain one runs in a thread, since it may ask a model and wait.
 
     After *patience* seconds without an answer it has failed (``TimeoutError``); None waits for as long as it takes.
@@ -34,7 +34,7 @@ async def called(function: Callable[..., Any], argument: object, patience: float
         async with limit:
             if inspect.iscoroutinefunction(function):
                 return await function(argument)
-            answer = await in_thread(partial(function, argument), name="mneme-policy")
+            answer = await run_in_thread(partial(function, argument), name="mneme-policy")
             return await answer if inspect.isawaitable(answer) else answer
     except TimeoutError as error:
         if limit.expired():
@@ -42,13 +42,13 @@ async def called(function: Callable[..., Any], argument: object, patience: float
         raise
 
 
-def checked_function(function: object, what: str) -> None:
+def checked_callback(function: object, what: str) -> None:
     """Raise ``ArgumentError`` unless *function* can be called with *what* ("a turn")."""
     if not callable(function):
         raise ArgumentError("function", function, f"something to call with {what} is needed")
 
 
-def checked_patience(patience: object) -> float | None:
+def checked_callback_patience(patience: object) -> float | None:
     """Return *patience* if it is a length of time in seconds, or None."""
     if patience is None:
         return None
@@ -58,11 +58,11 @@ def checked_patience(patience: object) -> float | None:
     return float(patience)  # type: ignore[arg-type]  # as above
 
 
-Verdict: TypeAlias = bool | str | Memory | Decision | None
+MemoryVerdict: TypeAlias = bool | str | Memory | PolicyDecision | None
 """Keep it (True), do not (False, None), keep these words or this memory instead, or a decision of its own."""
 TurnVerdict: TypeAlias = bool | str | Sequence[bool] | TurnDecision | None
 """Keep all or nothing, keep one text instead of all, keep those that are True, or a decision of its own."""
-_DISTILLED = "distilled"
+_DISTILLED_KIND = "distilled"
 
 
 class Judge:
@@ -76,69 +76,71 @@ class Judge:
 
     def __init__(
         self,
-        function: Callable[[Memory], Verdict | Awaitable[Verdict]]
-        | Callable[[Turn], TurnVerdict | Awaitable[TurnVerdict]],
+        function: Callable[[Memory], MemoryVerdict | Awaitable[MemoryVerdict]]
+        | Callable[[MemoryTurn], TurnVerdict | Awaitable[TurnVerdict]],
         *,
         of: Literal["item", "turn"] = "item",
         reason: str = "judged not worth keeping",
-        on_failure: OnFailure | None = None,
-        patience: float | None = PATIENCE,
+        on_failure: OnPolicyFailure | None = None,
+        patience: float | None = CALLBACK_PATIENCE,
     ) -> None:
-        checked_function(function, "a memory")
+        checked_callback(function, "a memory")
         if of not in ("item", "turn"):
             raise ArgumentError("of", of, 'one of "item", "turn" is needed')
         self._function = function
         self._of = of
         self._reason = reason
         self.on_failure = on_failure
-        self._patience = checked_patience(patience)
+        self._patience = checked_callback_patience(patience)
 
     def __repr__(self) -> str:
         return f"Judge({self._reason})"
 
-    async def decide(self, memory: Memory) -> Decision:
+    async def decide(self, memory: Memory) -> PolicyDecision:
         """Ask about one memory; of a judge of turns, as a turn of one."""
         if self._of == "turn":
-            return (await self.decide_turn(Turn((memory,)))).decisions[0]
-        return self._read(memory, await called(self._function, memory, self._patience))
+            return (await self.decide_turn(MemoryTurn((memory,)))).decisions[0]
+        return self._read(memory, await call_function(self._function, memory, self._patience))
 
-    async def decide_turn(self, turn: Turn) -> TurnDecision:
+    async def decide_turn(self, turn: MemoryTurn) -> TurnDecision:
         """Ask about prompt and answer together, or about each."""
         if self._of == "item":
             return TurnDecision(tuple([await self.decide(memory) for memory in turn.memories]))
-        verdict = await called(self._function, turn, self._patience)
+        verdict = await call_function(self._function, turn, self._patience)
         if isinstance(verdict, TurnDecision):
             return verdict
         if isinstance(verdict, str):
             return self._instead(turn, verdict)
         if verdict is None or isinstance(verdict, bool):
-            return TurnDecision(accepted(turn) if verdict else (self._no(),) * len(turn.memories))
+            return TurnDecision(accept_all(turn) if verdict else (self._no(),) * len(turn.memories))
         return TurnDecision(tuple(self._read(one, said) for one, said in zip(turn.memories, verdict, strict=True)))
 
-    def _read(self, memory: Memory, verdict: object) -> Decision:
-        if isinstance(verdict, Decision):
+    def _read(self, memory: Memory, verdict: object) -> PolicyDecision:
+        if isinstance(verdict, PolicyDecision):
             return verdict
         if isinstance(verdict, Memory):
-            return Decision(Action.TRANSFORM, _DISTILLED, verdict)
+            return PolicyDecision(Action.TRANSFORM, _DISTILLED_KIND, verdict)
         if isinstance(verdict, str):
-            return Decision(Action.TRANSFORM, _DISTILLED, replace(memory, text=verdict))
+            return PolicyDecision(Action.TRANSFORM, _DISTILLED_KIND, replace(memory, text=verdict))
         if verdict is None or isinstance(verdict, bool):
-            return Decision(Action.ACCEPT) if verdict else self._no()
+            return PolicyDecision(Action.ACCEPT) if verdict else self._no()
         raise ArgumentError("verdict", verdict, "True, False, a text, a Memory or a Decision is needed from a judge")
 
-    def _instead(self, turn: Turn, text: str) -> TurnDecision:
+    def _instead(self, turn: MemoryTurn, text: str) -> TurnDecision:
         if len(turn.memories) == 1:
-            return TurnDecision((Decision(Action.TRANSFORM, _DISTILLED, replace(turn.memories[0], text=text)),))
+            return TurnDecision(
+                (PolicyDecision(Action.TRANSFORM, _DISTILLED_KIND, replace(turn.memories[0], text=text)),)
+            )
         every = tuple(range(len(turn.memories)))
         made = Memory(text=text, kind="summary")
-        return TurnDecision((Decision(Action.REJECT, _DISTILLED),) * len(every), ((made, every),))
+        return TurnDecision((PolicyDecision(Action.REJECT, _DISTILLED_KIND),) * len(every), ((made, every),))
 
-    def _no(self) -> Decision:
-        return Decision(Action.REJECT, self._reason)
+    def _no(self) -> PolicyDecision:
+        return PolicyDecision(Action.REJECT, self._reason)
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class ExtractedFact:
     """A fact that was found in a turn: its *memory* (or its text), and the places of the memories it stands in.
 
     Without *places* it comes from the whole turn, and is trusted no more than the least trusted part of it.
@@ -148,7 +150,7 @@ class Fact:
     places: tuple[int, ...] = ()
 
 
-Facts: TypeAlias = Iterable[str | Memory | Fact] | None
+ExtractedFacts: TypeAlias = Iterable[str | Memory | ExtractedFact] | None
 
 
 class Extractor:
@@ -164,44 +166,46 @@ class Extractor:
 
     def __init__(
         self,
-        function: Callable[[Turn], Facts | Awaitable[Facts]],
+        function: Callable[[MemoryTurn], ExtractedFacts | Awaitable[ExtractedFacts]],
         *,
         keep: bool = True,
         kinds: Iterable[str] = ("turn",),
-        on_failure: OnFailure | None = None,
-        patience: float | None = PATIENCE,
+        on_failure: OnPolicyFailure | None = None,
+        patience: float | None = CALLBACK_PATIENCE,
     ) -> None:
-        checked_function(function, "a turn")
+        checked_callback(function, "a turn")
         self._function = function
         self._keep = keep
-        self._kinds = frozenset(names(kinds, "kinds"))
+        self._kinds = frozenset(checked_labels(kinds, "kinds"))
         self.on_failure = on_failure
-        self._patience = checked_patience(patience)
+        self._patience = checked_callback_patience(patience)
 
-    def decide(self, memory: Memory) -> Decision:
+    def decide(self, memory: Memory) -> PolicyDecision:
         """Accept: without a way to store facts beside it, nothing is extracted."""
-        return Decision(Action.ACCEPT)
+        return PolicyDecision(Action.ACCEPT)
 
-    async def decide_turn(self, turn: Turn) -> TurnDecision:
+    async def decide_turn(self, turn: MemoryTurn) -> TurnDecision:
         """Ask for the facts, unless nothing of the turn is of the kinds to look at."""
         if not any(memory.kind in self._kinds for memory in turn.memories):
-            return TurnDecision(accepted(turn))
-        made = tuple(self._made(turn, fact) for fact in await called(self._function, turn, self._patience) or ())
+            return TurnDecision(accept_all(turn))
+        made = tuple(self._made(turn, fact) for fact in await call_function(self._function, turn, self._patience) or ())
         if self._keep or not made:
-            return TurnDecision(accepted(turn), made)
+            return TurnDecision(accept_all(turn), made)
         used = {place for _, places in made for place in places}
         decisions = (
-            Decision(Action.REJECT, "kept as facts") if place in used else Decision(Action.ACCEPT)
+            PolicyDecision(Action.REJECT, "kept as facts") if place in used else PolicyDecision(Action.ACCEPT)
             for place in range(len(turn.memories))
         )
         return TurnDecision(tuple(decisions), made)
 
-    def _made(self, turn: Turn, fact: object) -> tuple[Memory, tuple[int, ...]]:
-        found = fact if isinstance(fact, Fact) else Fact(fact)  # type: ignore[arg-type]  # checked right below
+    def _made(self, turn: MemoryTurn, fact: object) -> tuple[Memory, tuple[int, ...]]:
+        found = fact if isinstance(fact, ExtractedFact) else ExtractedFact(fact)  # type: ignore[arg-type]  # checked right below
         memory = Memory(text=found.memory) if isinstance(found.memory, str) else found.memory
         if not isinstance(memory, Memory):
             raise ArgumentError("facts", fact, "texts, memories or Facts are needed from an extractor")
-        places = tuple(dict.fromkeys(whole(place, "places") for place in found.places)) or range(len(turn.memories))
+        places = tuple(dict.fromkeys(checked_int(place, "places") for place in found.places)) or range(
+            len(turn.memories)
+        )
         if max(places) >= len(turn.memories):
             raise ArgumentError("places", found.places, f"places below {len(turn.memories)} are needed")
         return memory, tuple(places)

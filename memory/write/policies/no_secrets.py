@@ -13,11 +13,11 @@ from typing import Any, Final, Literal
 from memory.errors import ArgumentError
 from memory.models import Memory, Trust
 from memory.secrets.patterns import SECRET_KINDS, SecretKind
-from memory.secrets.scanner import replaced, secret_spans
-from memory.write.policies.base import Action, Decision, OnFailure
+from memory.secrets.scanner import find_secrets, redact_spans
+from memory.write.policies.base import Action, OnPolicyFailure, PolicyDecision
 
-_NAMES: Final = ("id", "key", "session", "speaker", "kind", "role")
-_REMEMBERED: Final = 1_000
+_NAME_FIELDS: Final = ("id", "key", "session", "speaker", "kind", "role")
+_HARMLESS_LIMIT: Final = 1_000
 """Names in which nothing was found: those of speakers and sessions come again and again."""
 
 
@@ -35,7 +35,7 @@ class NoSecrets:
     action: Literal["redact", "reject"] = "redact"
     kinds: Sequence[SecretKind] = SECRET_KINDS
     also: Sequence[SecretKind] = ()
-    on_failure: OnFailure = field(default="reject", kw_only=True)
+    on_failure: OnPolicyFailure = field(default="reject", kw_only=True)
     _harmless: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -49,39 +49,39 @@ class NoSecrets:
                 kind.compiled  # noqa: B018  # one's own may be no regular expression: said now, not at the first write
         object.__setattr__(self, "kinds", kinds)
 
-    def decide(self, memory: Memory) -> Decision:
+    def decide(self, memory: Memory) -> PolicyDecision:
         """Redact or reject what holds a secret; the reason names the kinds, never the words."""
         if memory.sensitive and memory.actor == "user" and memory.trust is Trust.USER:
-            return Decision(Action.ACCEPT)
-        named = [str(getattr(memory, name) or "") for name in _NAMES] + [*memory.scopes, *memory.scopes.values()]
-        found = _Found(self.kinds)
+            return PolicyDecision(Action.ACCEPT)
+        named = [str(getattr(memory, name) or "") for name in _NAME_FIELDS] + [*memory.scopes, *memory.scopes.values()]
+        found = _Redaction(self.kinds)
         if self.action == "reject" or any(self._is_secret(name) for name in named):
             for text in named:
                 found.clean(text)
             found.memory(memory)
-            return Decision(Action.REJECT, found.reason) if found.spans else Decision(Action.ACCEPT)
+            return PolicyDecision(Action.REJECT, found.reason) if found.spans else PolicyDecision(Action.ACCEPT)
         cleaned = found.memory(memory)
         if not found.spans:
-            return Decision(Action.ACCEPT)
-        return Decision(Action.REDACT, found.reason, cleaned, spans=found.spans)
+            return PolicyDecision(Action.ACCEPT)
+        return PolicyDecision(Action.REDACT, found.reason, cleaned, spans=found.spans)
 
     def _is_secret(self, name: str) -> bool:
         if name in self._harmless:
             return False
-        if secret_spans(name, self.kinds):
+        if find_secrets(name, self.kinds):
             return True
-        if len(self._harmless) >= _REMEMBERED:
+        if len(self._harmless) >= _HARMLESS_LIMIT:
             self._harmless.clear()
         self._harmless.add(name)
         return False
 
     def cleaned(self, text: str, name: str = "") -> tuple[str, int]:
         """Return *text* without secrets, and how many there were; *name* may say that it is a password."""
-        found = _Found(self.kinds)
+        found = _Redaction(self.kinds)
         return found.clean(text, name), found.spans
 
 
-class _Found:
+class _Redaction:
     """What was found so far, while one memory is looked through."""
 
     def __init__(self, kinds: Sequence[SecretKind]) -> None:
@@ -112,12 +112,12 @@ class _Found:
     def clean(self, text: str, name: str = "") -> str:
         """Return *text* without secrets, read together with its *name*, which may say that it is a password."""
         lead = f"{name}: " if name else ""
-        spans = [span for span in secret_spans(lead + text, self._kinds) if span.start >= len(lead)]
+        spans = [span for span in find_secrets(lead + text, self._kinds) if span.start >= len(lead)]
         if not spans:
             return text
         self.spans += len(spans)
         self._names += [span.kind for span in spans]
-        return replaced(lead + text, spans)[len(lead) :]
+        return redact_spans(lead + text, spans)[len(lead) :]
 
     def _value(self, name: str, value: Any) -> Any:
         if isinstance(value, str):
