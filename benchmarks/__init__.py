@@ -1,1 +1,2 @@
-"""Benchmarks of Mneme: run them with ``python -m benchmarks``. Not shipped in the wheel, and never a test of speed."""
+"""Benchmarks of Tellback: run them with ``python -m benchmarks``. Not shipped in the wheel, and never a test of
+speed."""

@@ -21,7 +21,9 @@ def main(arguments: list[str] | None = None) -> int:
         from benchmarks.loop import main as loop
 
         return loop(asked[1:])
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Mneme; see also `loop --help`.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure Tellback; see also `loop --help`."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     recall.add_commands(commands)
     recall_speed.add_command(commands)

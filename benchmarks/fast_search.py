@@ -33,7 +33,9 @@ _RUNS = (9, 14, 22, 40)
 def add_command(commands: Any) -> None:
     """Put ``fast-search`` among the *commands* of the command line."""
     parser = commands.add_parser("fast-search", help="recall and speed of the faster search on real vectors")
-    parser.add_argument("--data", type=Path, default=os.environ.get("MNEME_BENCH_DATA"), help="folder of the data sets")
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("TELLBACK_BENCH_DATA"), help="folder of the data sets"
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 30_000, 100_000])
     parser.add_argument("--sample", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
@@ -43,7 +45,7 @@ def add_command(commands: Any) -> None:
 def run(given: argparse.Namespace) -> int:
     """Measure and print."""
     if given.data is None or not given.data.is_dir():
-        raise SystemExit("--data (or MNEME_BENCH_DATA) must name the folder of the data sets")
+        raise SystemExit("--data (or TELLBACK_BENCH_DATA) must name the folder of the data sets")
     texts = list(dict.fromkeys(texts_of(given.data)))[: max(given.rows)]
     vectors = run_sync(LocalEmbedder().embed(texts))
     table = Table(title="Fast search beside exact search, numpy engine", caption=_about(given))

@@ -32,7 +32,7 @@ from memory.http import HttpClient
 
 LONG = 300
 """Tokens of the long answer, from which the cost of one token is told."""
-_PACKAGES = ("mneme", "openai", "pydantic-ai-slim", "openai-agents", "httpx", "pydantic")
+_PACKAGES = ("tellback", "openai", "pydantic-ai-slim", "openai-agents", "httpx", "pydantic")
 
 Turn = Callable[[], Awaitable[float]]
 """Runs one turn and returns the seconds to its first token."""
@@ -111,12 +111,12 @@ def _ours(agent: Agent) -> Turn:
     return turn
 
 
-async def mneme_scripted(tokens: int, stack: AsyncExitStack) -> Turn:
+async def tellback_scripted(tokens: int, stack: AsyncExitStack) -> Turn:
     """Our loop, without HTTP and without memory."""
     return _ours(Agent(Scripted(tokens)))
 
 
-async def mneme_memory(tokens: int, stack: AsyncExitStack) -> Turn:
+async def tellback_memory(tokens: int, stack: AsyncExitStack) -> Turn:
     """Our loop with a memory of a thousand entries: each turn is recalled for, and stored durably."""
     folder = stack.enter_context(tempfile.TemporaryDirectory())
     memory = await stack.enter_async_context(open_memory(Path(folder, "m.db"), offline=True))
@@ -124,7 +124,7 @@ async def mneme_memory(tokens: int, stack: AsyncExitStack) -> Turn:
     return _ours(Agent(Scripted(tokens), memory=memory))
 
 
-async def mneme_http(tokens: int, stack: AsyncExitStack) -> Turn:
+async def tellback_http(tokens: int, stack: AsyncExitStack) -> Turn:
     """Our loop with our provider for OpenAI's format."""
     import httpx
 
@@ -197,9 +197,9 @@ async def openai_agents(tokens: int, stack: AsyncExitStack) -> Turn:
 
 
 LIBRARIES: dict[str, Callable[[int, AsyncExitStack], Awaitable[Turn]]] = {
-    "mneme, scripted": mneme_scripted,
-    "mneme, scripted, memory on": mneme_memory,
-    "mneme": mneme_http,
+    "tellback, scripted": tellback_scripted,
+    "tellback, scripted, memory on": tellback_memory,
+    "tellback": tellback_http,
     "openai alone": bare_openai,
     "pydantic-ai": pydantic_ai,
     "openai-agents": openai_agents,

@@ -25,7 +25,7 @@ _DARK = {
 }
 SETTINGS = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "mneme",
+    "svg.hashsalt": "tellback",
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial"],
     "font.size": 8.5,

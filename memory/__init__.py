@@ -1,4 +1,4 @@
-"""The memory layer of Mneme: what is said and read is kept, found again, corrected and forgotten.
+"""The memory layer of Tellback: what is said and read is kept, found again, corrected and forgotten.
 
 >>> from memory import open_memory, run_sync
 >>> memory = open_memory("assistant.db")

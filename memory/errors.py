@@ -83,7 +83,7 @@ class NoSuchMemory(MemoryLayerError):
 
     def __init__(self, id: str) -> None:
         self.id = id
-        super().__init__(f"no memory {id!r} here; `mneme memories` lists what there is")
+        super().__init__(f"no memory {id!r} here; `tellback memories` lists what there is")
 
 
 class NotTrusted(MemoryLayerError):
@@ -130,7 +130,7 @@ class EmbedderMismatch(EmbedderError):
         self.given = given
         super().__init__(
             f"this memory holds vectors of {recorded}, the embedder is {given}; "
-            "use the recorded one, or re-embed the memory (`mneme reembed`)"
+            "use the recorded one, or re-embed the memory (`tellback reembed`)"
         )
 
 
@@ -146,7 +146,7 @@ class EmbedderChanged(EmbedderMismatch):
         return (
             f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
             f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
-            "the memory (`mneme reembed`)"
+            "the memory (`tellback reembed`)"
         )
 
 

@@ -821,7 +821,7 @@ async def finish_writes(context: WriteContext, wait: float) -> None:
 async def _wait_for_writes(context: WriteContext, seconds: float) -> None:
     """Wait until nothing is being stored, in a thread of its own: those of the event loop may all be needed for that,
     and cancelled it would keep the loop from ending."""
-    await run_in_thread(partial(context.under_way.wait, seconds), name="mneme-closing")
+    await run_in_thread(partial(context.under_way.wait, seconds), name="tellback-closing")
 
 
 @translating

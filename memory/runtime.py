@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from memory.errors import ArgumentError
 
 
-async def run_in_thread(function: Callable[[], Any], *, name: str = "mneme-function") -> Any:
+async def run_in_thread(function: Callable[[], Any], *, name: str = "tellback-function") -> Any:
     """Return what *function* returns in a thread of its own, called *name*; cancelled, leave the thread to itself.
 
     A coroutine that it returns too late is closed, since nobody will await it.
@@ -152,7 +152,7 @@ def _run_in_new_loop(awaitable: Awaitable[T]) -> T:
             result.set_exception(error)
 
     context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(work,), name="mneme-run-sync")
+    thread = threading.Thread(target=context.run, args=(work,), name="tellback-run-sync")
     thread.start()
     try:
         return result.result()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-_OURS = ("MNEME_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
+_OURS = ("TELLBACK_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -30,8 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Examples that hypothesis makes are the same in each run, may take their time, and need no folder to be kept in.
     """
     slow = [HealthCheck.too_slow]  # how fast examples are made is the machine's affair
-    settings.register_profile("mneme", deadline=None, derandomize=True, database=None, suppress_health_check=slow)
-    settings.load_profile("mneme")
+    settings.register_profile("tellback", deadline=None, derandomize=True, database=None, suppress_health_check=slow)
+    settings.load_profile("tellback")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -44,12 +44,12 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real data; a test that needs it is skipped where it is missing."""
-    given = os.environ.get("MNEME_BENCH_DATA")
+    given = os.environ.get("TELLBACK_BENCH_DATA")
     folder = Path(given) if given else Path(__file__).resolve().parents[2] / "shared" / "data"
     if not folder.is_dir():
         if os.environ.get("CI"):
             pytest.fail(f"no data at {folder}: CI has it and runs these tests")
-        pytest.skip(f"no data at {folder} (set MNEME_BENCH_DATA)")
+        pytest.skip(f"no data at {folder} (set TELLBACK_BENCH_DATA)")
     return folder
 
 

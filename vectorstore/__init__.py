@@ -1,4 +1,4 @@
-"""The vector store of Mneme: ids, vectors, text and metadata in; the nearest out.
+"""The vector store of Tellback: ids, vectors, text and metadata in; the nearest out.
 
 >>> from vectorstore import Entry, Space, open_store
 >>> store = open_store("numpy:", space=Space("toy", 2))

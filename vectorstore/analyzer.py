@@ -27,6 +27,7 @@ import Stemmer
 
 from vectorstore.errors import ArgumentError
 from vectorstore.languages import CHINESE_PARTICLES, STOP_WORDS, GermanCompounds
+from vectorstore.persisted_names import ANALYZER_FINGERPRINT
 
 NO_LANGUAGE: Final = "none"
 CHINESE: Final = "chinese"
@@ -105,7 +106,7 @@ class Analyzer:
     @property
     def fingerprint(self) -> str:
         """What made the terms: they are comparable where this is equal."""
-        return f"mneme-{2 if self.language == GERMAN else 1}/{self.language}"
+        return ANALYZER_FINGERPRINT.format(version=2 if self.language == GERMAN else 1, language=self.language)
 
     def terms(self, text: str) -> list[str]:
         """Return the terms of *text* in order, with repeats; none for a text of stop words only."""

@@ -126,7 +126,7 @@ class MissingExtra(VectorStoreError, ImportError):
 
     def __init__(self, what: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(f"{what} needs the extra '{extra}': pip install 'mneme[{extra}]'")
+        super().__init__(f"{what} needs the extra '{extra}': pip install -e '.[{extra}]'")
 
 
 class StoreClosed(VectorStoreError):
@@ -171,9 +171,7 @@ class NewerFile(VectorStoreError):
         self.part = part
         self.found = found
         self.known = known
-        super().__init__(
-            f"{path}: its {part} has version {found}, this Mneme knows {known}; upgrade with: pip install -U mneme"
-        )
+        super().__init__(f"{path}: its {part} has version {found}, this Tellback knows {known}; upgrade Tellback")
 
 
 class DamageError(VectorStoreError):

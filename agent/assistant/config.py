@@ -1,7 +1,7 @@
 """Configuration of the assistant: a flag beats the environment, which beats the file, which beats the default.
 
-The file is TOML: ``config.toml`` in the platform's configuration folder, or the file that ``MNEME_CONFIG`` names. Its
-keys are the fields of the settings. Secrets are never shown: not in a repr, an error or the output of ``doctor``.
+The file is TOML: ``config.toml`` in the platform's configuration folder, or the file that ``TELLBACK_CONFIG`` names.
+Its keys are the fields of the settings. Secrets are never shown: not in a repr, an error or the output of ``doctor``.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from agent.assistant.endpoints import http_address, ollama_address
 from agent.errors import ConfigurationError
 
 ENVIRONMENT_VARIABLES: Mapping[str, str] = {
-    "memory": "MNEME_MEMORY",
-    "namespace": "MNEME_NAMESPACE",
-    "offline": "MNEME_OFFLINE",
-    "language": "MNEME_LANGUAGE",
-    "model": "MNEME_MODEL",
+    "memory": "TELLBACK_MEMORY",
+    "namespace": "TELLBACK_NAMESPACE",
+    "offline": "TELLBACK_OFFLINE",
+    "language": "TELLBACK_LANGUAGE",
+    "model": "TELLBACK_MODEL",
     "base_url": "OPENAI_BASE_URL",
     "api_key": "OPENAI_API_KEY",
     "anthropic_api_key": "ANTHROPIC_API_KEY",
     "anthropic_base_url": "ANTHROPIC_BASE_URL",
     "ollama_host": "OLLAMA_HOST",
-    "embedder": "MNEME_EMBEDDER",
-    "embedding_model": "MNEME_EMBEDDING_MODEL",
-    "embedding_base_url": "MNEME_EMBEDDING_BASE_URL",
-    "embedding_api_key": "MNEME_EMBEDDING_API_KEY",
-    "embedding_cache": "MNEME_EMBEDDING_CACHE",
-    "token_budget": "MNEME_TOKEN_BUDGET",
-    "window": "MNEME_WINDOW",
-    "trace": "MNEME_TRACE",
-    "system": "MNEME_SYSTEM",
-    "secrets": "MNEME_SECRETS",
-    "share_sensitive": "MNEME_SHARE_SENSITIVE",
-    "minimum_length": "MNEME_MINIMUM_LENGTH",
-    "near_duplicates": "MNEME_NEAR_DUPLICATES",
+    "embedder": "TELLBACK_EMBEDDER",
+    "embedding_model": "TELLBACK_EMBEDDING_MODEL",
+    "embedding_base_url": "TELLBACK_EMBEDDING_BASE_URL",
+    "embedding_api_key": "TELLBACK_EMBEDDING_API_KEY",
+    "embedding_cache": "TELLBACK_EMBEDDING_CACHE",
+    "token_budget": "TELLBACK_TOKEN_BUDGET",
+    "window": "TELLBACK_WINDOW",
+    "trace": "TELLBACK_TRACE",
+    "system": "TELLBACK_SYSTEM",
+    "secrets": "TELLBACK_SECRETS",
+    "share_sensitive": "TELLBACK_SHARE_SENSITIVE",
+    "minimum_length": "TELLBACK_MINIMUM_LENGTH",
+    "near_duplicates": "TELLBACK_NEAR_DUPLICATES",
 }
-CONFIG_VARIABLE = "MNEME_CONFIG"
+CONFIG_VARIABLE = "TELLBACK_CONFIG"
 DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
 PROVIDER_KINDS = ("openai", "anthropic", "ollama")
@@ -68,7 +68,7 @@ class AssistantSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    memory: Path = Field(default_factory=lambda: platformdirs.user_data_path("mneme") / "memory.db")
+    memory: Path = Field(default_factory=lambda: platformdirs.user_data_path("tellback") / "memory.db")
     namespace: str = ""
     offline: bool = False
     language: str | None = None
@@ -219,7 +219,7 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     Raises ``ConfigurationError`` naming the setting, where it came from and what would be right.
     """
     given = environ.get(CONFIG_VARIABLE)
-    path = Path(given).expanduser() if given else platformdirs.user_config_path("mneme") / "config.toml"
+    path = Path(given).expanduser() if given else platformdirs.user_config_path("tellback") / "config.toml"
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer in (

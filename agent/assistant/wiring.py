@@ -159,7 +159,7 @@ def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Pro
         raise ConfigurationError(
             f"model {settings.model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own; "
             "ANTHROPIC_API_KEY or OLLAMA_HOST where it is theirs "
-            "(without MNEME_MODEL, questions are answered by quotes)"
+            "(without TELLBACK_MODEL, questions are answered by quotes)"
         )
     from agent.providers.openai import OpenAICompatibleProvider
 
@@ -215,7 +215,9 @@ def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Emb
         return None
     kind, model, url = settings.embedder_kind, settings.embedder_model, settings.embedding_endpoint
     if not model:
-        raise ConfigurationError(f"embedder {kind} needs the model that embeds: {kind}:MODEL, or MNEME_EMBEDDING_MODEL")
+        raise ConfigurationError(
+            f"embedder {kind} needs the model that embeds: {kind}:MODEL, or TELLBACK_EMBEDDING_MODEL"
+        )
     if kind == "ollama":
         from memory import OllamaEmbedder
 
@@ -223,7 +225,7 @@ def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Emb
     addresses = (settings.embedding_base_url, settings.base_url, settings.ollama_host)
     if settings.embedding_key is None and not any(addresses):
         raise ConfigurationError(
-            "embedder openai needs OPENAI_API_KEY, or MNEME_EMBEDDING_BASE_URL for a server of your own"
+            "embedder openai needs OPENAI_API_KEY, or TELLBACK_EMBEDDING_BASE_URL for a server of your own"
         )
     from memory import OpenAICompatibleEmbedder
 
@@ -271,7 +273,7 @@ def _open_memory_file(settings: AssistantSettings, client: HttpClient | None, *,
     if path.is_dir():
         raise NotAStore(str(path), "a folder, not a memory file; name a file in it, such as memory.db")
     if not create and not path.exists() and not path.is_symlink():
-        raise NotAStore(str(path), "no memory is here yet; `mneme remember` or `mneme ingest` begins one")
+        raise NotAStore(str(path), "no memory is here yet; `tellback remember` or `tellback ingest` begins one")
     try:
         memory = open_memory(
             path,

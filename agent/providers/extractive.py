@@ -30,7 +30,7 @@ from vectorstore import Analyzer
 # Question marks: Latin, full width, Arabic, doubled, Greek.
 _QUESTION_MARK = re.compile("[?\uff1f\u061f\u2047\u037e](?=[\\s\"'\u201d\u2019\u00bb)\\]]|$)")
 _LEADING_WORDS = re.compile(
-    r"(?:[\W_]+|(?:and|but|so|then|ok|okay|well|hey|hi|hello|please|now|also|mneme)\b(?!'))*", re.IGNORECASE
+    r"(?:[\W_]+|(?:and|but|so|then|ok|okay|well|hey|hi|hello|please|now|also|tellback)\b(?!'))*", re.IGNORECASE
 )
 _QUESTION_SUBJECTS = (
     r"i|you|he|she|it|we|they|there|this|that|these|those|the|my|your|our|his|her|their|any\w*|some\w*|every\w*|all"

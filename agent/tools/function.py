@@ -85,7 +85,7 @@ class FunctionTool:
         if self._is_async:
             value = await self._function(**checked)
         else:
-            value = await run_in_thread(lambda: self._function(**checked), name="mneme-tool")
+            value = await run_in_thread(lambda: self._function(**checked), name="tellback-tool")
             if inspect.isawaitable(value):
                 value = await value
         return to_tool_output(value)

@@ -66,7 +66,7 @@ def _documents(tasks: Sequence[Task], options: Options, name: str, limit: int | 
 
 
 def _answers(task: Task, options: Options, limit: int | None) -> list[Answer]:
-    rows = run_task(BY_KEY["mneme"], replace(task, sessions=""), options, limit=limit, absent=False)
+    rows = run_task(BY_KEY["tellback"], replace(task, sessions=""), options, limit=limit, absent=False)
     return [row.answer() for row in rows if isinstance(row, AnswerRow)]
 
 

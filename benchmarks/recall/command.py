@@ -24,7 +24,7 @@ from benchmarks.stores.asking import PROJECT
 from benchmarks.stores.results import machine
 from memory import RecallSettings
 
-_PACKAGES = ("mneme", "numpy", "wordllama", "tokenizers", "PyStemmer", "apsw", "sqlite-vec", "bm25s")
+_PACKAGES = ("tellback", "numpy", "wordllama", "tokenizers", "PyStemmer", "apsw", "sqlite-vec", "bm25s")
 _LARGEST = ("locomo-pooled", "squad", "cranfield")
 Say = Callable[[str], None]
 
@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
     compare = commands.add_parser("compare", help="two runs, question by question")
     compare.add_argument("before", type=Path, help="a file of `recall --out`")
     compare.add_argument("after", type=Path)
-    compare.add_argument("--system", default="mneme", help="of both, or BEFORE:AFTER")
+    compare.add_argument("--system", default="tellback", help="of both, or BEFORE:AFTER")
     compare.add_argument("--draw", choices=("questions", "corpora"), default="questions", help="what is drawn anew")
     compare.add_argument("--seed", type=int, default=0)
     compare.add_argument("--same", action="store_true", help="exit with 1 unless ranked ids and figures are equal")
@@ -166,7 +166,7 @@ def _rows(
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
-    default = os.environ.get("MNEME_BENCH_DATA")
+    default = os.environ.get("TELLBACK_BENCH_DATA")
     parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
     parser.add_argument("--sets", default=",".join(SETS), help="which of them, comma-separated; empty: none")
 

@@ -55,7 +55,7 @@ def outcomes(summary: Summary) -> list[Outcome]:
     return [one for one in found if one.reached is not None]
 
 
-def _of(task: str, name: str, group: str = "", system: str = "mneme") -> Callable[[Summary], float | None]:
+def _of(task: str, name: str, group: str = "", system: str = "tellback") -> Callable[[Summary], float | None]:
     return lambda summary: summary.figure(system, task, name, group)
 
 
@@ -71,7 +71,7 @@ def _less(
 
 def _refused(task: str, group: str) -> Callable[[Summary], float | None]:
     def share(summary: Summary) -> float | None:
-        found = summary.refusal("mneme", task, group)
+        found = summary.refusal("tellback", task, group)
         return None if found is None else found.refused
 
     return share
@@ -79,7 +79,7 @@ def _refused(task: str, group: str) -> Callable[[Summary], float | None]:
 
 def _wrongly(task: str, reason: str) -> Callable[[Summary], float | None]:
     def share(summary: Summary) -> float | None:
-        found = summary.refusal("mneme", task, "answerable")
+        found = summary.refusal("tellback", task, "answerable")
         return None if found is None else float(getattr(found, reason))
 
     return share
@@ -94,7 +94,7 @@ GOALS: tuple[Goal, ...] = (
     Goal("LoCoMo sessions, R@1", 0.70, 0.74, _of("locomo-turns-sessions", "R@1")),
     Goal("LoCoMo sessions, R@5", 0.90, 0.92, _of("locomo-turns-sessions", "R@5")),
     Goal("LoCoMo pooled, all questions, R@10", 0.841, 0.86, _of("locomo-pooled", "R@10")),
-    Goal("no vectors, categories 1-4, R@10", 0.802, 0.81, _of("locomo-turns", "R@10", system="mneme-words")),
+    Goal("no vectors, categories 1-4, R@10", 0.802, 0.81, _of("locomo-turns", "R@10", system="tellback-words")),
     Goal(
         "assistant form: lost of R@10 against the same questions as they were", None, 0.03,
         _less(_of("locomo-forms", "R@10"), _of("locomo-assistant", "R@10")), least=False,
@@ -119,6 +119,6 @@ GOALS: tuple[Goal, ...] = (
     ),
     Goal(
         "lost in R@10 by candidates against scoring everything (LoCoMo pooled)", 0.002, 0.0,
-        _less(_of("locomo-pooled", "R@10", system="mneme-all"), _of("locomo-pooled", "R@10")), least=False,
+        _less(_of("locomo-pooled", "R@10", system="tellback-all"), _of("locomo-pooled", "R@10")), least=False,
     ),
 )  # fmt: skip

@@ -32,8 +32,8 @@ _NOT_MEASURED = """\
 - LoCoMo's conversations were written by models; people answer each other less strictly.
 """
 _STATUS = """\
-*tuned on*: defaults of Mneme were chosen with this data at hand, so its figures flatter. *seen*: it was looked at, no
-default was chosen by it. *generated*: made by a rule that is in `benchmarks/`. *yours*: a folder that was given. No
+*tuned on*: defaults of Tellback were chosen with this data at hand, so its figures flatter. *seen*: it was looked at,
+no default was chosen by it. *generated*: made by a rule that is in `benchmarks/`. *yours*: a folder that was given. No
 other system was tuned on any of it.
 """
 _HOW = """\
@@ -60,9 +60,9 @@ def page(summary: Summary) -> str:
         "## Each task, all systems",
         _STATUS + "\n" + _HOW + _noise(summary),
         tasks_text(summary),
-        "## Mneme less the others",
+        "## Tellback less the others",
         differences_text(summary),
-        "## Mneme by kind of question",
+        "## Tellback by kind of question",
         groups_text(summary),
         "## Any and all of the evidence",
         depths_text(summary),

@@ -37,7 +37,7 @@ def draw(summary: Summary, path: Path) -> None:
             titles = [summary.about["systems"][key]["title"] for key in reversed(systems)]
             place.set_yticks(range(len(systems)), titles)
             for label, key in zip(place.get_yticklabels(), reversed(systems), strict=True):
-                label.set_fontweight("bold" if key.startswith("mneme") and key != "mnemosyne" else "normal")
+                label.set_fontweight("bold" if key.startswith("tellback") and key != "mnemosyne" else "normal")
         _legend(figure)
         save(figure, path)
 
@@ -50,7 +50,7 @@ def _panel(axes: Any, summary: Summary, task: str, systems: Sequence[str]) -> No
         line = summary.line(key, task)
         if line is None or not line.questions:
             continue
-        colours = OURS if key.startswith("mneme") else THEIRS
+        colours = OURS if key.startswith("tellback") else THEIRS
         low, high = line.intervals["R@10"]
         axes.plot([low, high], [row, row], color=colours[0], linewidth=3.2, zorder=2, solid_capstyle="round")
         axes.scatter([line.figures["R@10"]], [row], s=30, color=colours[1], zorder=3)
@@ -67,7 +67,7 @@ def _legend(figure: Any) -> None:
         return Line2D([], [], linestyle="", marker="o", markersize=5.5, label=label, **style)
 
     handles = [
-        dot("Mneme", color=OURS[1]),
+        dot("Tellback", color=OURS[1]),
         dot("R@10, 95 per cent interval", color=THEIRS[1]),
         dot("R@1", markerfacecolor="none", markeredgecolor=THEIRS[1]),
     ]

@@ -54,17 +54,17 @@ def task_table(summary: Summary, task: str, columns: Sequence[str] = _SHOWN) -> 
 
 
 def depths_text(summary: Summary) -> str:
-    """Return any@k and all@k of Mneme on every task."""
-    lines = [line for line in summary.lines if line.system == "mneme" and not line.group and line.questions]
+    """Return any@k and all@k of Tellback on every task."""
+    lines = [line for line in summary.lines if line.system == "tellback" and not line.group and line.questions]
     rows = [
         (summary.about["tasks"][line.task]["title"], *(_three(line.figures[name]) for name in _DEPTHS))
         for line in lines
     ]
-    return table(("Mneme", *_DEPTHS), rows)
+    return table(("Tellback", *_DEPTHS), rows)
 
 
 def groups_text(summary: Summary) -> str:
-    """Return the groups of each task that has several, for Mneme alone."""
+    """Return the groups of each task that has several, for Tellback alone."""
     rows = [
         (
             summary.about["tasks"][line.task]["title"],
@@ -73,7 +73,7 @@ def groups_text(summary: Summary) -> str:
             *(_three(line.figures[name]) for name in _SHOWN),
         )
         for line in summary.lines
-        if line.system == "mneme" and line.group and line.questions
+        if line.system == "tellback" and line.group and line.questions
     ]
     return table(("task", "group", "n", *_SHOWN), rows)
 
@@ -100,7 +100,7 @@ def refusals_text(summary: Summary) -> str:
 
 
 def differences_text(summary: Summary) -> str:
-    """Return Mneme less each other system, question by question, with intervals."""
+    """Return Tellback less each other system, question by question, with intervals."""
     rows = [
         (
             summary.about["tasks"][line.task]["title"],
@@ -111,7 +111,7 @@ def differences_text(summary: Summary) -> str:
         if line.against
     ]
     names = next((tuple(line.against) for line in summary.lines if line.against), ())
-    return table(("task", "Mneme less", *names), rows)
+    return table(("task", "Tellback less", *names), rows)
 
 
 def cost_text(summary: Summary) -> str:

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from benchmarks.metrics import Answer
 
-FORMAT, VERSION = "mneme-recall-results", 1
+FORMAT, VERSION = "tellback-recall-results", 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from memory import bootstrap
 WITH_INTERVALS = ("R@1", "R@10", "MRR", "nDCG@10")
 REFUSED = ("adversarial",)
 """Groups whose evidence is what somebody else said: it should be found, and the question refused."""
-FORMAT, VERSION = "mneme-recall-summary", 1
+FORMAT, VERSION = "tellback-recall-summary", 1
 _KEPT = 0.95
 """The share of answerable questions that a threshold of the confidence keeps, for the last column of refusals."""
 
@@ -27,7 +27,7 @@ class Line:
     """Figures of one system on the questions of one task, or of one *group* of them (empty: the headline).
 
     Each figure is a mean over *questions*, of which *errors* count as not found; *intervals* are 95 per cent. *p50* and
-    *p95* are milliseconds of one recall. *against* holds Mneme's figure less this system's with its interval.
+    *p95* are milliseconds of one recall. *against* holds Tellback's figure less this system's with its interval.
     """
 
     system: str
@@ -102,9 +102,9 @@ def summarised(results: Results) -> Summary:
         headline = results.header.tasks[task]["headline"]
         found = [row for row in rows if row.evidence]
         own = [row for row in found if not headline or row.group in headline]
-        ours = [row for row in by_task.get(("mneme", task), []) if row.evidence]
+        ours = [row for row in by_task.get(("tellback", task), []) if row.evidence]
         groups = [group for group in dict.fromkeys(row.group for row in found) if [group] != headline]
-        kinds = groups if system == "mneme" and (len(groups) > 1 or headline) else []
+        kinds = groups if system == "tellback" and (len(groups) > 1 or headline) else []
         for group in ["", *kinds]:
             chosen = own if not group else [row for row in found if row.group == group]
             lines.append(_line(system, task, group, chosen, ours, seed))
@@ -153,7 +153,7 @@ def _line(system: str, task: str, group: str, rows: Sequence[AnswerRow], ours: S
     values = {name: [measure(one) for one in answers] for name, measure in MEASURES.items()}
     times = [row.ms for row in rows if not row.error] or [0.0]
     against = {}
-    if system != "mneme" and ours and not group:
+    if system != "tellback" and ours and not group:
         paired = {name: [one for _, one in differences(ours, rows, name)] for name in WITH_INTERVALS}
         against = {name: tuple(bootstrap(each, seed=seed)) for name, each in paired.items()}
     return Line(

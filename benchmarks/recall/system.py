@@ -26,7 +26,7 @@ class Answered(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What every system of a run is opened with; *recall* and *store* are Mneme's alone."""
+    """What every system of a run is opened with; *recall* and *store* are Tellback's alone."""
 
     vectors: bool = True
     store: str = "sqlite"
@@ -78,15 +78,16 @@ _PEERS_TASKS = ("locomo-turns", "locomo-pooled", "squad", "cranfield")
 
 CONTENDERS: tuple[Contender, ...] = (
     Contender(
-        "mneme", "Mneme", "systems.mneme:Mneme", "memory", "mneme", "as it is installed: defaults of RecallSettings",
+        "tellback", "Tellback", "systems.tellback:Tellback", "memory", "tellback",
+        "as it is installed: defaults of RecallSettings",
         vectors=LOCAL, can=_ALL,
     ),
     Contender(
-        "mneme-words", "Mneme, no vectors", "systems.mneme:MnemeWords", "memory", "mneme",
+        "tellback-words", "Tellback, no vectors", "systems.tellback:TellbackWords", "memory", "tellback",
         "as it is without the extra `local`", can=_ALL,
     ),
     Contender(
-        "mneme-all", "Mneme, everything scored", "systems.mneme:MnemeAll", "memory", "mneme",
+        "tellback-all", "Tellback, everything scored", "systems.tellback:TellbackAll", "memory", "tellback",
         "every item is a candidate: what the usual limit of candidates loses", vectors=LOCAL,
         only=("locomo-turns", "locomo-pooled", "squad"),
     ),

@@ -10,8 +10,8 @@ from typing import Literal
 from memory import Memory
 
 Status = Literal["tuned on", "seen", "unseen", "generated", "yours"]
-"""Whether settings of Mneme were chosen with this data at hand, only looked at it, or never saw it; made by rule; given
-by whoever runs it."""
+"""Whether settings of Tellback were chosen with this data at hand, only looked at it, or never saw it; made by rule;
+given by whoever runs it."""
 
 AS_OF, REFUSES = "as_of", "refuses"
 """What a question may need of a system: answering for a moment in the past, saying that nothing fits."""

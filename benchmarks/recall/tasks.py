@@ -33,7 +33,7 @@ def tasks_of(data: Path | None, sets: Sequence[str], folders: Sequence[Path] = (
             raise ValueError(f"no data set {name}; known are {', '.join(SETS)}")
         elif data is None or not (data / name).is_dir():
             raise ValueError(
-                f"no data set {name} in {data}: --data (or MNEME_BENCH_DATA) names the folder of the data sets"
+                f"no data set {name} in {data}: --data (or TELLBACK_BENCH_DATA) names the folder of the data sets"
             )
         else:
             found += READ[name](data)

@@ -25,11 +25,11 @@ class Row:
 
 
 def show(summary: Summary) -> None:
-    """Print Mneme's figures (or those of the first), all systems beside each other, refusals, and the goals."""
+    """Print Tellback's figures (or those of the first), all systems beside each other, refusals, and the goals."""
     systems = summary.about["systems"]
     if not systems:
         return
-    first = "mneme" if "mneme" in systems else next(iter(systems))
+    first = "tellback" if "tellback" in systems else next(iter(systems))
     rows = [
         Row(_name(summary, one.task, one.group), one.questions, {**one.figures, "ms": one.p50, "p95": one.p95})
         for one in summary.lines
@@ -80,7 +80,7 @@ def _refusals(summary: Summary) -> None:
     for head in ("task", "asked", "n", "nothing", "other", "refused", "by confidence"):
         table.add_column(head, no_wrap=True)
     for one in summary.refusals:
-        if one.system == "mneme":
+        if one.system == "tellback":
             sure = "" if one.by_confidence is None else f"{one.by_confidence:.3f}"
             shares = (f"{one.nothing:.3f}", f"{one.other:.3f}", f"{one.refused:.3f}", sure)
             table.add_row(one.task, one.group, str(one.questions), *shares)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import about
-from benchmarks.recall_speed.starting import MNEME, Started, imports, in_turns
+from benchmarks.recall_speed.starting import TELLBACK, Started, imports, in_turns
 from benchmarks.recall_speed.texts import own_turns, questions
 from benchmarks.stores.asking import PROJECT, environment
 from benchmarks.stores.results import machine
@@ -60,7 +60,7 @@ class Figure:
 def add_command(commands: Any) -> None:
     """Put ``recall-speed`` among the *commands* of the command line."""
     parser = commands.add_parser("recall-speed", help="how fast one recall is, and what its index weighs")
-    default = os.environ.get("MNEME_BENCH_DATA")
+    default = os.environ.get("TELLBACK_BENCH_DATA")
     parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
     parser.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of turns, comma-separated")
     parser.add_argument("--rounds", type=int, default=_ROUNDS, help="of each new process")
@@ -74,7 +74,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     """Measure what *given* asks for; return the exit code."""
     if given.data is None or not (given.data / "locomo").is_dir():
         raise ValueError(
-            f"no data set locomo in {given.data}: --data (or MNEME_BENCH_DATA) names the folder of the data sets"
+            f"no data set locomo in {given.data}: --data (or TELLBACK_BENCH_DATA) names the folder of the data sets"
         )
     sizes = sorted({int(size) for size in given.sizes.split(",")})
     if sizes[0] < 1_000:
@@ -86,10 +86,10 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
         "load": about.load(),
         "seed": given.seed,
         "own_turns": own_turns(given.data),
-        "versions": about.versions(("mneme", "numpy", "wordllama", "apsw", "pydantic", "typer")),
+        "versions": about.versions(("tellback", "numpy", "wordllama", "apsw", "pydantic", "typer")),
     }
     figures: list[Figure] = []
-    with TemporaryDirectory(dir=given.work, prefix="mneme-speed-") as folder:
+    with TemporaryDirectory(dir=given.work, prefix="tellback-speed-") as folder:
         for size in sizes:
             file = Path(folder) / f"{size}.db"
             for one in _of_size(file, given, size, say):
@@ -141,17 +141,17 @@ def _of_size(file: Path, given: argparse.Namespace, size: int, say: Say) -> Iter
         "one remember, of one upsert and embedding", size, "×", float(np.median(single["remember"])) / bare, bound=2.5
     )
     copy.unlink()
-    say(f"{size:,} turns: mneme recall in new processes")
+    say(f"{size:,} turns: tellback recall in new processes")
     question = questions(given.data, 1, given.seed)[0]
     started = in_turns(
         {
             "imports": imports("numpy, pydantic, apsw, typer"),
-            "recall": (*MNEME, "--memory", str(file), "recall", question, "--json"),
+            "recall": (*TELLBACK, "--memory", str(file), "recall", question, "--json"),
         },
         rounds=given.rounds,
         seed=given.seed,
     )
-    yield _times("mneme recall, a new process", size, started["recall"].seconds, None)
+    yield _times("tellback recall, a new process", size, started["recall"].seconds, None)
     yield _ratio(
         "- of importing numpy, pydantic, apsw, typer", size, started["recall"], started["imports"], _COMMAND.get(size)
     )
@@ -163,8 +163,8 @@ def _starts(given: argparse.Namespace) -> Iterator[Figure]:
     started = in_turns(
         {
             "typer": imports("typer"),
-            "version": (*MNEME, "--version"),
-            "help": (*MNEME, "--help"),
+            "version": (*TELLBACK, "--version"),
+            "help": (*TELLBACK, "--help"),
             "libraries": imports("numpy, pydantic, httpx"),
             "agent": imports("agent"),
             "loop": (sys.executable, "-c", "from agent import Agent"),
@@ -172,8 +172,8 @@ def _starts(given: argparse.Namespace) -> Iterator[Figure]:
         rounds=given.rounds,
         seed=given.seed,
     )
-    yield _ratio("mneme --version, of importing typer", 0, started["version"], started["typer"], 3.0)
-    yield _ratio("mneme --help, of importing typer", 0, started["help"], started["typer"], 3.0)
+    yield _ratio("tellback --version, of importing typer", 0, started["version"], started["typer"], 3.0)
+    yield _ratio("tellback --help, of importing typer", 0, started["help"], started["typer"], 3.0)
     yield _ratio("import agent, of numpy, pydantic, httpx", 0, started["agent"], started["libraries"], 1.35)
     yield _ratio("from agent import Agent, of the same", 0, started["loop"], started["libraries"], 1.35)
 

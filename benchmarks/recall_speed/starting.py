@@ -12,7 +12,7 @@ from time import perf_counter
 
 from benchmarks.stores.asking import PROJECT, environment
 
-MNEME = (sys.executable, "-c", "from agent.assistant.cli import main; main()")
+TELLBACK = (sys.executable, "-c", "from agent.assistant.cli import main; main()")
 
 
 def imports(names: str) -> tuple[str, ...]:

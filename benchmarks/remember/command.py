@@ -51,7 +51,7 @@ class Line:
 def add_command(commands: Any) -> None:
     """Put ``remember`` among the *commands* of the command line."""
     parser = commands.add_parser("remember", help="how fast remembering is, beside others that keep the same turns")
-    default = os.environ.get("MNEME_BENCH_DATA")
+    default = os.environ.get("TELLBACK_BENCH_DATA")
     parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
     parser.add_argument("--sizes", default=",".join(map(str, _SIZES)), help="numbers of turns, comma-separated")
     parser.add_argument("--peers", default=",".join(_PEERS), help="other stores, comma-separated; '' for none")
@@ -65,10 +65,10 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     """Measure what *given* asks for; return the exit code."""
     if given.data is None or not (given.data / "locomo").is_dir():
         raise ValueError(
-            f"no data set locomo in {given.data}: --data (or MNEME_BENCH_DATA) names the folder of the data sets"
+            f"no data set locomo in {given.data}: --data (or TELLBACK_BENCH_DATA) names the folder of the data sets"
         )
     if not local_available():
-        raise ValueError("the local embedder is not installed: pip install 'mneme[local]'")
+        raise ValueError("the local embedder is not installed: pip install -e '.[local]'")
     sizes = sorted({int(size) for size in given.sizes.split(",")})
     peers = [name for name in given.peers.split(",") if name]
     for name in peers:
@@ -88,10 +88,12 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
         "load": about.load(),
         "seed": given.seed,
         "own_turns": own_turns(given.data),
-        "versions": about.versions(("mneme", "numpy", "wordllama", "apsw", *(BY_KEY[name].package for name in here))),
+        "versions": about.versions(
+            ("tellback", "numpy", "wordllama", "apsw", *(BY_KEY[name].package for name in here))
+        ),
     }
     lines: list[Line] = []
-    with TemporaryDirectory(dir=given.work, prefix="mneme-remember-") as folder:
+    with TemporaryDirectory(dir=given.work, prefix="tellback-remember-") as folder:
         for size in sizes:
             for line in _of_size(Path(folder) / str(size), given, size, here, say):
                 lines.append(line)
@@ -106,7 +108,7 @@ def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
 def _of_size(folder: Path, given: argparse.Namespace, size: int, peers: Sequence[str], say: Say) -> Iterator[Line]:
     folder.mkdir()
     data, seed = str(given.data.resolve()), str(given.seed)
-    say(f"{size:,} turns: Mneme")
+    say(f"{size:,} turns: Tellback")
     file = folder / "memory.db"
     filled = _told("benchmarks.recall_speed.worker", "fill", str(file), data, str(size), seed)
     single = _told("benchmarks.recall_speed.worker", "single", str(file), data, str(size), seed)
@@ -115,7 +117,7 @@ def _of_size(folder: Path, given: argparse.Namespace, size: int, peers: Sequence
     parts = float(np.median(single["upsert"]) + np.median(single["embed"])) * 1e3
     rate = size / filled["seconds"]
     pace = filled["last"] / filled["first"]
-    yield Line("Mneme", size, rate, rate / alone, float(one), float(p95), float(one) / parts, pace)
+    yield Line("Tellback", size, rate, rate / alone, float(one), float(p95), float(one) / parts, pace)
     for name in peers:
         place = folder / name
         place.mkdir()
@@ -152,7 +154,7 @@ def _show(lines: Sequence[Line], made: dict[str, Any]) -> None:
     console.print(table)
     console.print(
         "Goals: of the embedder ≥ 0.5 ×; of upsert + embedding ≤ 2.5 ×; last of first about 1. Everybody embeds with "
-        "the local embedder and is durable; Mneme also keeps words for text search, a log of operations and looks for "
-        "keys and duplicates, the others keep the row, its text and its vector.",
+        "the local embedder and is durable; Tellback also keeps words for text search, a log of operations and looks "
+        "for keys and duplicates, the others keep the row, its text and its vector.",
         highlight=False,
     )

@@ -40,7 +40,7 @@ def add_parsers(commands: Any) -> None:
     stores.add_argument(
         "--data",
         type=Path,
-        default=os.environ.get("MNEME_BENCH_DATA"),
+        default=os.environ.get("TELLBACK_BENCH_DATA"),
         help="folder of the data sets; without it only made-up rows are measured",
     )
     stores.add_argument("--quick", action="store_true", help="few rounds: shows that it works, not how fast it is")
@@ -82,7 +82,7 @@ def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str],
         say(f"[{monotonic() - started:5.0f} s] {line}")
 
     found = [measured(setting, "-", m.VERSIONS, [[0.0]], note=versions)]
-    with TemporaryDirectory(dir=given.work, prefix="mneme-bench-") as folder:
+    with TemporaryDirectory(dir=given.work, prefix="tellback-bench-") as folder:
         present = []
         for one in chosen:
             if (why := missing(one)) is not None:
@@ -95,7 +95,7 @@ def run_stores(given: argparse.Namespace, words: list[str], say: Callable[[str],
                 found += raced
                 if given.out is not None:
                     write_results(given.out, found)
-        if "mneme-sqlite" in {one.key for one in present}:
+        if "tellback-sqlite" in {one.key for one in present}:
             found += _guards(Path(folder), given, setting, told)
     if given.out is not None:
         write_results(given.out, found)
@@ -156,9 +156,9 @@ def _races(
             say=lambda line, name=name: say(f"{name} {size:,}: {line}"),
         )
         race.run(reading_only=name == "real")
-        if name == "clustered" and (work / "stores" / "mneme-sqlite" / "rows.db").exists():
-            blocks = _guard("tiny", work / "stores" / "mneme-sqlite", size, setting.seed)["times"]
-            race.record("mneme-sqlite", m.TINY, blocks)
+        if name == "clustered" and (work / "stores" / "tellback-sqlite" / "rows.db").exists():
+            blocks = _guard("tiny", work / "stores" / "tellback-sqlite", size, setting.seed)["times"]
+            race.record("tellback-sqlite", m.TINY, blocks)
         yield race.measurements
 
 
@@ -177,14 +177,14 @@ def _guards(folder: Path, given: argparse.Namespace, setting: Setting, say: Call
         told = _guard("million", work, _MILLION, setting.seed)
         size = {"n": _MILLION, "d": 256}
         found += [
-            measured(setting, "mneme-sqlite", m.MILLION_LOAD, [[told["loaded"]]], **size),
+            measured(setting, "tellback-sqlite", m.MILLION_LOAD, [[told["loaded"]]], **size),
             measured(
-                setting, "mneme-sqlite", m.MILLION_PEAK, [[told["peak"]]], **size, note=f"file {told['size']:.0f} MB"
+                setting, "tellback-sqlite", m.MILLION_PEAK, [[told["peak"]]], **size, note=f"file {told['size']:.0f} MB"
             ),
         ]
         for measure, part in ((m.MILLION_SEARCH, "memory"), (m.MILLION_SQL, "sql")):
             note = f"first search after opening {told[part]['first']:.2f} s"
-            found.append(measured(setting, "mneme-sqlite", measure, [told[part]["times"]], **size, note=note))
+            found.append(measured(setting, "tellback-sqlite", measure, [told[part]["times"]], **size, note=note))
     return found
 
 

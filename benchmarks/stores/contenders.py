@@ -70,24 +70,26 @@ CONTENDERS: tuple[Contender, ...] = (
         approximate=True,
     ),
     Contender(
-        "mneme-numpy", "Mneme in memory", "mneme:MnemeNumpy", "vectorstore", "mneme", _ALL | {"text"},
+        "tellback-numpy", "Tellback in memory", "tellback:TellbackNumpy", "vectorstore", "tellback", _ALL | {"text"},
         durable=False, ours=True, bulk_rounds=3,
     ),
     Contender(
-        "mneme-sqlite", "Mneme in a file", "mneme:MnemeSqlite", "vectorstore", "mneme", _ALL | {"text"},
+        "tellback-sqlite", "Tellback in a file", "tellback:TellbackSqlite", "vectorstore", "tellback", _ALL | {"text"},
         ours=True, bulk_rounds=3,
     ),
     Contender(
-        "mneme-tenth", "Mneme, a tenth in memory", "mneme:MnemeSqliteTenth", "vectorstore", "mneme",
-        READING - {"many"} | {"text", "cold", "memory"}, ours=True, file_of="mneme-sqlite",
+        "tellback-tenth", "Tellback, a tenth in memory", "tellback:TellbackSqliteTenth", "vectorstore", "tellback",
+        READING - {"many"} | {"text", "cold", "memory"}, ours=True, file_of="tellback-sqlite",
     ),
     Contender(
-        "mneme-numpy-faster", "Mneme in memory, faster", "mneme_faster:MnemeNumpyFaster", "vectorstore", "mneme",
-        READING - {"many"}, approximate=True, durable=False, ours=True, file_of="mneme-numpy",
+        "tellback-numpy-faster", "Tellback in memory, faster", "tellback_faster:TellbackNumpyFaster",
+        "vectorstore", "tellback",
+        READING - {"many"}, approximate=True, durable=False, ours=True, file_of="tellback-numpy",
     ),
     Contender(
-        "mneme-sqlite-faster", "Mneme in a file, faster", "mneme_faster:MnemeSqliteFaster", "vectorstore", "mneme",
-        READING - {"many"}, approximate=True, ours=True, file_of="mneme-sqlite",
+        "tellback-sqlite-faster", "Tellback in a file, faster", "tellback_faster:TellbackSqliteFaster",
+        "vectorstore", "tellback",
+        READING - {"many"}, approximate=True, ours=True, file_of="tellback-sqlite",
     ),
 )  # fmt: skip
 

@@ -32,58 +32,58 @@ def outcomes(figures: Figures) -> list[Outcome]:
 
 
 def _searching(figures: Figures) -> Iterator[Outcome]:
-    for store, name in (("mneme-sqlite", "in a file"), ("mneme-numpy", "in memory")):
+    for store, name in (("tellback-sqlite", "in a file"), ("tellback-numpy", "in memory")):
         for n, limit in ((1_000, 2.5), (10_000, 1.5), (100_000, 1.15)):
             for data in _BOTH:
                 ours, bare = figures.get(store, m.SEARCH, data, n), figures.get("bare", m.SEARCH, data, n)
                 yield _at_most(f"exact search {name}, of bare numpy", data, n, ours, bare, limit)
     for n, limit in ((1_000, 2.5), (10_000, 5.0)):
         for data in _BOTH:
-            yield _faster(figures, "exact search", "mneme-sqlite", m.SEARCH, data, n, limit)
-    yield _faster(figures, "faster mode", "mneme-sqlite-faster", m.SEARCH, "real", 100_000, 2.0, recall=_RECALL)
+            yield _faster(figures, "exact search", "tellback-sqlite", m.SEARCH, data, n, limit)
+    yield _faster(figures, "faster mode", "tellback-sqlite-faster", m.SEARCH, "real", 100_000, 2.0, recall=_RECALL)
     for n, limits in ((10_000, (8.0, 8.0, 5.0)), (100_000, (15.0, 6.0, 2.5))):
         for measure, limit in zip(m.FILTERS, limits, strict=True):
             for data in _BOTH:
-                yield _faster(figures, measure, "mneme-sqlite", measure, data, n, limit, recall=1.0)
+                yield _faster(figures, measure, "tellback-sqlite", measure, data, n, limit, recall=1.0)
     for n, limit in ((10_000, 2.0), (100_000, 0.9)):
         for data in _BOTH:
-            yield _faster(figures, m.MANY, "mneme-sqlite", m.MANY, data, n, limit, recall=1.0)
+            yield _faster(figures, m.MANY, "tellback-sqlite", m.MANY, data, n, limit, recall=1.0)
     for n, limit in ((10_000, 3.0), (100_000, 10.0)):
         for data in _BOTH:
-            ours, fts5 = (figures.get(key, m.TEXT, data, n) for key in ("mneme-sqlite", "sqlite-vec-fts5"))
+            ours, fts5 = (figures.get(key, m.TEXT, data, n) for key in ("tellback-sqlite", "sqlite-vec-fts5"))
             yield _at_least("text search, faster than FTS5", data, n, fts5, ours, limit)
 
 
 def _writing(figures: Figures) -> Iterator[Outcome]:
     n = 100_000
     for measure, limit in ((m.BULK, 1.0), (m.BULK_TEXT, 0.3)):
-        ours, theirs = (figures.get(key, measure, "clustered", n) for key in ("mneme-sqlite", "sqlite-vec"))
+        ours, theirs = (figures.get(key, measure, "clustered", n) for key in ("tellback-sqlite", "sqlite-vec"))
         yield _at_least(f"{measure}, of sqlite-vec by hand", "clustered", n, ours, theirs, limit)
     for n in (10_000, 100_000):
-        ours, theirs = (figures.get(key, m.ADD, "clustered", n) for key in ("mneme-sqlite", "sqlite-rows"))
+        ours, theirs = (figures.get(key, m.ADD, "clustered", n) for key in ("tellback-sqlite", "sqlite-rows"))
         yield _at_most("one durable upsert, of a bare SQLite row", "clustered", n, ours, theirs, 2.0)
     for measure in (m.SEEN, m.SEEN_ELSEWHERE):
         for n in (10_000, 100_000):
-            yield _faster(figures, measure, "mneme-sqlite", measure, "clustered", n, 4.0)
+            yield _faster(figures, measure, "tellback-sqlite", measure, "clustered", n, 4.0)
 
 
 def _keeping(figures: Figures) -> Iterator[Outcome]:
     for measure in (m.COLD, m.COLD_TEXT):
         for n, limit in ((10_000, 1.7), (100_000, 6.0)):
             ours, base = (
-                figures.get("mneme-sqlite", measure, "clustered", n),
+                figures.get("tellback-sqlite", measure, "clustered", n),
                 figures.get(m.IMPORTS, m.COLD, "clustered", n),
             )
             yield _at_most(f"{measure}, of the imports alone", "clustered", n, ours, base, limit)
     n = 100_000
     for data in _BOTH:
-        ours = figures.get("mneme-tenth", m.SEARCH, data, n)
+        ours = figures.get("tellback-tenth", m.SEARCH, data, n)
         vec0, rows = (figures.get(key, m.SEARCH, data, n) for key in ("sqlite-vec", "sqlite-rows"))
         yield _at_most("a tenth in memory, of vec0 by hand", data, n, ours, vec0, 2.0, recall=1.0)
         yield _at_most("a tenth in memory, of vec_distance_cosine over rows", data, n, ours, rows, 1.15, recall=1.0)
-    ours, theirs = (figures.get(key, m.FILE, "clustered", n) for key in ("mneme-sqlite", "sqlite-vec"))
+    ours, theirs = (figures.get(key, m.FILE, "clustered", n) for key in ("tellback-sqlite", "sqlite-vec"))
     yield _at_most("file, of sqlite-vec by hand", "clustered", n, ours, theirs, 1.5)
-    memory = figures.get("mneme-sqlite", m.MEMORY, "clustered", n)
+    memory = figures.get("tellback-sqlite", m.MEMORY, "clustered", n)
     goal = f"≤ {_ABOVE_VECTORS:.0f} MB"
     if memory is None:
         yield Outcome("memory above the vectors", "clustered", n, goal, "not measured", None)

@@ -25,7 +25,7 @@ _PANELS = {
 _COLUMNS = 3
 _WIDE = 40
 """A panel whose ends are further apart than this has ticks at powers of ten alone."""
-_SHOWN = [one for one in CONTENDERS if one.key not in ("sqlite-rows", "mneme-numpy-faster")]
+_SHOWN = [one for one in CONTENDERS if one.key not in ("sqlite-rows", "tellback-numpy-faster")]
 
 
 def draw(found: Sequence[Measurement], path: Path) -> None:
@@ -79,7 +79,7 @@ def _legend(figure: Any, sizes: Sequence[int]) -> None:
         Line2D([], [], linestyle="", marker="o", markersize=5.5, color=THEIRS[at], label=f"{n:,} rows")
         for at, n in zip(shades, sizes, strict=True)
     ]
-    ours = Line2D([], [], linestyle="", marker="o", markersize=5.5, color=OURS[1], label="Mneme")
+    ours = Line2D([], [], linestyle="", marker="o", markersize=5.5, color=OURS[1], label="Tellback")
     figure.supxlabel(
         "ᵐ in memory, on disk only when it is saved    ⁱ returns ids alone", fontsize=8, x=0.99, ha="right"
     )

@@ -68,9 +68,11 @@ def guards_text(found: Sequence[Measurement]) -> str:
             said = f"{short(small.p50)} ms at {low:,}, {short(large.p50)} ms at {_LARGE:,}: {ratio(large, small)}"
             lines.append(f"| {what} | {said} | {expected} |")
 
-    growth("exact search, in a file", "mneme-sqlite", m.SEARCH, _SMALL, "about 10 ×, more where the cache ends")
-    growth("one durable upsert", "mneme-sqlite", m.ADD, 1_000, "about 1 ×")
-    growth("noticing that nothing was written (search of one row beside n)", "mneme-sqlite", m.TINY, 1_000, "about 1 ×")
+    growth("exact search, in a file", "tellback-sqlite", m.SEARCH, _SMALL, "about 10 ×, more where the cache ends")
+    growth("one durable upsert", "tellback-sqlite", m.ADD, 1_000, "about 1 ×")
+    growth(
+        "noticing that nothing was written (search of one row beside n)", "tellback-sqlite", m.TINY, 1_000, "about 1 ×"
+    )
     for measure in (m.SEARCH, m.TEXT, m.ADD, "count"):
         alone, among = (figures.get(store, measure, "clustered", 1_000) for store in (m.BESIDE_NONE, m.BESIDE_MANY))
         if alone is not None and among is not None:

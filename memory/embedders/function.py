@@ -122,7 +122,7 @@ class FunctionEmbedder:
         if inspect.iscoroutinefunction(function):
             answer = await function(argument)
         else:
-            answer = await run_in_thread(partial(function, argument), name="mneme-embedder")
+            answer = await run_in_thread(partial(function, argument), name="tellback-embedder")
             if isinstance(answer, Awaitable):
                 answer = await answer
         who = f"the function of {self._fingerprint}"

@@ -15,8 +15,9 @@ from typing import Any, Final
 from memory.errors import ArgumentError
 from memory.results import ExternalCopy, Receipt
 from memory.timestamps import timestamp_from_text, timestamp_to_text
+from vectorstore.persisted_names import RECEIPT_KIND
 
-_KIND: Final = "mneme receipt"
+_KIND: Final = RECEIPT_KIND
 _VERSION: Final = 1
 _FIELD_NAMES: Final = tuple(one.name for one in fields(Receipt))
 _LIST_FIELDS: Final = ("memories", "derived", "also", "named", "hashes")

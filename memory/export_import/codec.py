@@ -43,8 +43,8 @@ from memory.validation import (
     checked_text,
 )
 from vectorstore import Entry, Metric, Space, Vector
+from vectorstore.persisted_names import EXPORT_FORMAT
 
-EXPORT_FORMAT: Final = "mneme export"
 EXPORT_VERSION: Final = 1
 _MAX_COUNT: Final = 10**12 - 1
 _HASH_BYTES: Final = 32

@@ -115,7 +115,7 @@ async def _call_within_timeout(hook: Callable[..., Any], *given: Any, seconds: f
     async with asyncio.timeout(seconds):
         if iscoroutinefunction(hook):
             return await hook(*given)
-        result = await run_in_thread(partial(hook, *given), name="mneme-recall-hook")
+        result = await run_in_thread(partial(hook, *given), name="tellback-recall-hook")
         return await result if isawaitable(result) else result
 
 

@@ -86,7 +86,7 @@ class TiktokenCounter:
             return self._length
 
     def _load(self) -> None:
-        cache = self._cache if self._cache is not None else platformdirs.user_cache_path("mneme") / "tiktoken"
+        cache = self._cache if self._cache is not None else platformdirs.user_cache_path("tellback") / "tiktoken"
         if self._offline and not _is_cached(self._encoding, cache):
             self._failure = "its tables are not in the cache, and offline they are not fetched"
             return
@@ -94,7 +94,7 @@ class TiktokenCounter:
         with _cache_folder(cache):
             # a daemon: a fetch that never ends must not keep the process from ending
             thread = threading.Thread(
-                target=_load_encoding, args=(self._encoding, outcome), daemon=True, name="mneme-tiktoken"
+                target=_load_encoding, args=(self._encoding, outcome), daemon=True, name="tellback-tiktoken"
             )
             thread.start()
             thread.join(self._limit)

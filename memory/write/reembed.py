@@ -178,7 +178,7 @@ def _target(
             return filling.space
         raise SpaceNotReady(
             f"vectors of {filling.space} are being filled in; go on with that embedder, or abandon it first "
-            "(abandon_reembedding, mneme reembed --abandon)",
+            "(abandon_reembedding, tellback reembed --abandon)",
             filling=filling.space,
         )
     if not is_space_of(before, embedder):

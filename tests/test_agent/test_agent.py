@@ -314,13 +314,13 @@ async def test_closing_writes_what_waits_and_closes_the_provider_once(memory) ->
 
 async def test_events_tell_what_memory_gave_and_took(memory) -> None:
     await memory.remember("The garden party begins at seven.")
-    agent = Agent(QuotingProvider(), memory=memory, name="mneme")
+    agent = Agent(QuotingProvider(), memory=memory, name="tellback")
     events = [event async for event in agent.stream("When does the garden party begin?")]
     recalled = next(event for event in events if isinstance(event, MemoryRecalled))
     stored = next(event for event in events if isinstance(event, MemoryStored))
     assert [one.text for one in recalled.items] == ["The garden party begins at seven."]
     assert len(stored.reports) == 2
-    assert {event.agent for event in events} == {"mneme"}
+    assert {event.agent for event in events} == {"tellback"}
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == events[-1].result.text
 
 

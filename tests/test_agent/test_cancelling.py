@@ -117,7 +117,7 @@ async def test_cancelled_at_every_await_nothing_is_half_stored_and_nothing_leaks
     assert (True, 0) in outcomes
     assert (False, 4) in outcomes
     assert place > 20
-    left = [thread for thread in threading.enumerate() if thread.name == "mneme-tool"]
+    left = [thread for thread in threading.enumerate() if thread.name == "tellback-tool"]
     for thread in left:  # what a cancelled run had begun is not waited for, and comes to its end
         thread.join(60)
     assert not any(thread.is_alive() for thread in left)

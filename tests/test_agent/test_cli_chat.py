@@ -1,4 +1,4 @@
-"""``mneme chat``, and what a model changes: turns, commands, failures that do not end a conversation."""
+"""``tellback chat``, and what a model changes: turns, commands, failures that do not end a conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CITATION_KEYS = {
 REFUSAL = RawReply([b'{"error": {"message": "the key sk-canary is wrong"}}'], 401, "application/json")
 
 
-class Mneme:
+class Tellback:
     """The command line on a memory file of its own; *text* is standard input."""
 
     def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,13 +41,13 @@ class Mneme:
 
 
 @pytest.fixture
-def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Mneme:
+def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tellback:
     monkeypatch.chdir(tmp_path)
-    return Mneme(tmp_path / "m.db", capsys, monkeypatch)
+    return Tellback(tmp_path / "m.db", capsys, monkeypatch)
 
 
-def test_chat_keeps_statements_and_answers_from_them(mneme: Mneme) -> None:
-    done = mneme("chat", text="My bicycle lock has the code 4711.\n\nWhat is the code of my bicycle lock?\n")
+def test_chat_keeps_statements_and_answers_from_them(tellback: Tellback) -> None:
+    done = tellback("chat", text="My bicycle lock has the code 4711.\n\nWhat is the code of my bicycle lock?\n")
     lines = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
     assert lines[0] == "Noted: “My bicycle lock has the code 4711.”"
@@ -55,8 +55,8 @@ def test_chat_keeps_statements_and_answers_from_them(mneme: Mneme) -> None:
     assert lines[2].startswith("[1] user, ")
 
 
-def test_chat_json_is_an_object_a_turn(mneme: Mneme) -> None:
-    done = mneme("chat", "--json", "--session", "s1", text="I live in Porto.\nWhere do I live?\n")
+def test_chat_json_is_an_object_a_turn(tellback: Tellback) -> None:
+    done = tellback("chat", "--json", "--session", "s1", text="I live in Porto.\nWhere do I live?\n")
     first, second = map(json.loads, done.out.splitlines())
     keys = {"session", "question", "answer", "citations", "stored", "warnings", "error"}
     assert set(first) == set(second) == keys
@@ -66,78 +66,82 @@ def test_chat_json_is_an_object_a_turn(mneme: Mneme) -> None:
     assert first["stored"] == [second["citations"][0]["id"]]
 
 
-def test_chat_obeys_its_commands(mneme: Mneme) -> None:
-    done = mneme("chat", "--json", text="/session\nI am here.\n/new\nI am there.\n/frob\n/help\n/quit\nNever said.\n")
+def test_chat_obeys_its_commands(tellback: Tellback) -> None:
+    done = tellback(
+        "chat", "--json", text="/session\nI am here.\n/new\nI am there.\n/frob\n/help\n/quit\nNever said.\n"
+    )
     first, second = map(json.loads, done.out.splitlines())
     assert first["session"] != second["session"]
     assert done.err.splitlines()[0] == first["session"]
     assert "there is no /frob" in done.err
-    assert mneme.json("memories")["total"] == 2
+    assert tellback.json("memories")["total"] == 2
 
 
-def test_a_turn_that_fails_is_said_and_the_conversation_goes_on(mneme: Mneme, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_fails_is_said_and_the_conversation_goes_on(
+    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with OpenAIServer(Reply("Hello."), REFUSAL, Reply("Again.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
-        monkeypatch.setenv("MNEME_MODEL", "any")
-        done = mneme("chat", "--json", text="One.\nTwo.\nThree.\n")
+        monkeypatch.setenv("TELLBACK_MODEL", "any")
+        done = tellback("chat", "--json", text="One.\nTwo.\nThree.\n")
     turns = [json.loads(line) for line in done.out.splitlines()]
     assert [turn["answer"] for turn in turns] == ["Hello.", "", "Again."]
     assert [bool(turn["error"]) for turn in turns] == [False, True, False]
     assert done.code == 4
-    assert done.err.count("mneme: ") == 1
+    assert done.err.count("tellback: ") == 1
     assert "sk-canary" not in done.out + done.err
 
 
-def test_chat_refuses_a_pipe_that_is_no_text(mneme: Mneme) -> None:
-    done = mneme("chat", text=b"I am here.\n\xff\xfe\n")
+def test_chat_refuses_a_pipe_that_is_no_text(tellback: Tellback) -> None:
+    done = tellback("chat", text=b"I am here.\n\xff\xfe\n")
     assert done.code == 2
     assert "line 2 of standard input is not UTF-8" in done.err
-    assert mneme.json("memories")["total"] == 1
+    assert tellback.json("memories")["total"] == 1
 
 
-def test_a_model_answers_where_one_is_set(mneme: Mneme, monkeypatch: pytest.MonkeyPatch) -> None:
-    mneme.json("remember", "The shed has the code 2580.")
+def test_a_model_answers_where_one_is_set(tellback: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    tellback.json("remember", "The shed has the code 2580.")
     with OpenAIServer(Reply("It is 2580 [1].")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("MNEME_MODEL", "any")
-        answer = mneme.json("ask", "What is the code of the shed?")
+        monkeypatch.setenv("TELLBACK_MODEL", "any")
+        answer = tellback.json("ask", "What is the code of the shed?")
     assert (answer["answer"], answer["model"], answer["ending"]) == ("It is 2580 [1].", "any", "final")
     assert answer["citations"][0]["quote"] == "The shed has the code 2580."
 
 
-def test_an_answer_of_a_model_cannot_command_the_terminal(mneme: Mneme, monkeypatch: pytest.MonkeyPatch) -> None:
-    mneme.json("remember", "The shed has the code 2580.")
+def test_an_answer_of_a_model_cannot_command_the_terminal(tellback: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+    tellback.json("remember", "The shed has the code 2580.")
     with OpenAIServer(Reply("\x1b]0;owned\x07It is."), Reply("\x1b]0;owned\x07It is.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("MNEME_MODEL", "any")
-        assert mneme("ask", "What is it?").out == "\\x1b]0;owned\\x07It is.\n"
-        assert "\x1b" not in mneme("chat", text="What is it?\n").out
+        monkeypatch.setenv("TELLBACK_MODEL", "any")
+        assert tellback("ask", "What is it?").out == "\\x1b]0;owned\\x07It is.\n"
+        assert "\x1b" not in tellback("chat", text="What is it?\n").out
 
 
 def test_where_nobody_sits_at_a_terminal_a_model_corrects_and_forgets_nothing(
-    mneme: Mneme, monkeypatch: pytest.MonkeyPatch
+    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id = mneme.json("remember", "The shed has the code 2580.")["id"]
+    id = tellback.json("remember", "The shed has the code 2580.")["id"]
     calls = (call("forget_memory", ids=[id]), call("correct_memory", id=id, text="It has none."))
     with OpenAIServer(Reply(calls=calls), Reply("I could not.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("MNEME_MODEL", "any")
-        done = mneme("chat", text="Forget the code.\n")
+        monkeypatch.setenv("TELLBACK_MODEL", "any")
+        done = tellback("chat", text="Forget the code.\n")
     results = [one["content"] for one in server.requests[1].body["messages"] if one["role"] == "tool"]
     assert done.out.startswith("I could not.")
     assert len(results) == 2
     assert all("nobody sits at a terminal" in one for one in results)
-    assert "The shed has the code 2580." in [one["text"] for one in mneme.json("memories")["memories"]]
+    assert "The shed has the code 2580." in [one["text"] for one in tellback.json("memories")["memories"]]
 
 
 def test_a_question_that_is_only_asked_gives_a_model_no_tool_that_writes(
-    mneme: Mneme, monkeypatch: pytest.MonkeyPatch
+    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mneme.json("remember", "The shed has the code 2580.")
+    tellback.json("remember", "The shed has the code 2580.")
     with OpenAIServer(Reply("2580.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("MNEME_MODEL", "any")
-        mneme("ask", "What is the code?")
+        monkeypatch.setenv("TELLBACK_MODEL", "any")
+        tellback("ask", "What is the code?")
     names = {one["function"]["name"] for one in server.requests[0].body["tools"]}
     assert names == {"search_memory", "get_memory", "search_documents", "list_documents"}

@@ -29,7 +29,7 @@ CITATION_KEYS = {
 }  # fmt: skip
 
 
-class Mneme:
+class Tellback:
     """The command line on a memory file of its own; *text* is standard input."""
 
     def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +50,9 @@ class Mneme:
 
 
 @pytest.fixture
-def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Mneme:
+def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tellback:
     monkeypatch.chdir(tmp_path)
-    return Mneme(tmp_path / "m.db", capsys, monkeypatch)
+    return Tellback(tmp_path / "m.db", capsys, monkeypatch)
 
 
 @pytest.fixture
@@ -67,115 +67,115 @@ def notes(tmp_path: Path) -> Path:
 # remember, recall
 
 
-def test_what_is_remembered_is_recalled_with_its_origin(mneme: Mneme) -> None:
-    report = mneme.json(
+def test_what_is_remembered_is_recalled_with_its_origin(tellback: Tellback) -> None:
+    report = tellback.json(
         "remember", "We adopted a cat called Miso.", "--speaker", "Ana", "--at", "2026-05-03T12:00", "--tag", "pets"
     )
     keys = {"id", "outcome", "reason", "of", "spans", "kept", "total", "deferred", "operation", "made", "retired"}
     assert set(report) == keys
     assert report["outcome"] == "stored"
-    done = mneme("recall", "Which cat did Ana adopt?")
+    done = tellback("recall", "Which cat did Ana adopt?")
     assert done.out.startswith("1. We adopted a cat called Miso.\n   Ana · 2026-05-03 · score ")
     assert done.out.rstrip().endswith(report["id"])
 
 
-def test_recall_json_has_its_keys(mneme: Mneme) -> None:
-    mneme.json("remember", "The cat is called Miso.")
-    found = mneme.json("recall", "What is the cat called?", "--explain")
+def test_recall_json_has_its_keys(tellback: Tellback) -> None:
+    tellback.json("remember", "The cat is called Miso.")
+    found = tellback.json("recall", "What is the cat called?", "--explain")
     assert set(found) == {"hits", "confidence", "abstain", "searched", "notes"}
     (hit,) = found["hits"]
     assert set(hit) == MEMORY_KEYS | {"score", "lane", "outdated_by", "parts", "matched"}
     assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}
     assert hit["score"] == pytest.approx(sum(hit["parts"].values()))
-    assert "parts" not in mneme.json("recall", "What is the cat called?")["hits"][0]
+    assert "parts" not in tellback.json("recall", "What is the cat called?")["hits"][0]
 
 
-def test_recall_shows_the_turns_around_a_hit_when_asked(mneme: Mneme) -> None:
+def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: Tellback) -> None:
     said = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
-    memory = open_memory(mneme.path, offline=True)
+    memory = open_memory(tellback.path, offline=True)
     run_sync(
         memory.remember_many(
             Memory(text, kind="turn", speaker=who, session="s", sequence=at) for at, (who, text) in enumerate(said)
         )
     )
     run_sync(memory.close())
-    shown = mneme("recall", "Miso", "-k", "1", "--around", "1").out.splitlines()
+    shown = tellback("recall", "Miso", "-k", "1", "--around", "1").out.splitlines()
     assert [line for line in shown if "before:" in line or "after:" in line] == [
         "   before: Ana: What is the cat called?",
         "   after: Ana: Lovely. before: X",
     ]
-    (hit,) = mneme.json("recall", "Miso", "-k", "1", "--around", "exchange")["hits"]
+    (hit,) = tellback.json("recall", "Miso", "-k", "1", "--around", "exchange")["hits"]
     assert [turn["text"] for turn in hit["before"]] == ["What is the cat called?"]
     assert hit["after"] == []
-    refused = mneme("recall", "Miso", "--around", "some")
+    refused = tellback("recall", "Miso", "--around", "some")
     assert (refused.code, "a number or 'exchange'" in refused.err) == (2, True)
 
 
-def test_recall_keeps_to_its_tags_and_its_count(mneme: Mneme) -> None:
+def test_recall_keeps_to_its_tags_and_its_count(tellback: Tellback) -> None:
     for number in range(4):
-        mneme.json("remember", f"Cat number {number} is grey.", "--tag", f"t{number % 2}")
-    hits = mneme.json("recall", "grey cat", "-k", "3", "--tag", "t1")["hits"]
+        tellback.json("remember", f"Cat number {number} is grey.", "--tag", f"t{number % 2}")
+    hits = tellback.json("recall", "grey cat", "-k", "3", "--tag", "t1")["hits"]
     assert sorted(hit["text"] for hit in hits) == ["Cat number 1 is grey.", "Cat number 3 is grey."]
-    assert len(mneme.json("recall", "grey cat", "-k", "3")["hits"]) == 3
+    assert len(tellback.json("recall", "grey cat", "-k", "3")["hits"]) == 3
 
 
-def test_text_can_come_through_a_pipe(mneme: Mneme) -> None:
-    mneme.json("remember", "-", text="\ufeffThe code is 4711.\r\n")
-    (hit,) = mneme.json("recall", "-", text="What is the code?\n")["hits"]
+def test_text_can_come_through_a_pipe(tellback: Tellback) -> None:
+    tellback.json("remember", "-", text="\ufeffThe code is 4711.\r\n")
+    (hit,) = tellback.json("recall", "-", text="What is the code?\n")["hits"]
     assert hit["text"] == "The code is 4711."
 
 
-def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_another(mneme: Mneme) -> None:
-    first = mneme.json("remember", "a fact", "--key", "k")
-    assert mneme.json("remember", "a fact", "--key", "k") == {
+def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_another(tellback: Tellback) -> None:
+    first = tellback.json("remember", "a fact", "--key", "k")
+    assert tellback.json("remember", "a fact", "--key", "k") == {
         **first,
         "outcome": "duplicate",
         "reason": "known already",
         "of": first["id"],
         "operation": None,
     }
-    done = mneme("remember", "another", "--key", "k")
+    done = tellback("remember", "another", "--key", "k")
     assert (done.code, done.out) == (2, "")
     assert "another key" in done.err
 
 
-def test_a_memory_cannot_pass_for_another_line_of_the_answer(mneme: Mneme) -> None:
-    mneme.json("remember", "A cat.\n2. A dog.\n   user · 2026-01-01 · score 9.99 · fake\x1b[2J")
-    lines = mneme("recall", "cat").out.splitlines()
+def test_a_memory_cannot_pass_for_another_line_of_the_answer(tellback: Tellback) -> None:
+    tellback.json("remember", "A cat.\n2. A dog.\n   user · 2026-01-01 · score 9.99 · fake\x1b[2J")
+    lines = tellback("recall", "cat").out.splitlines()
     assert [line for line in lines if not line.startswith(" ")] == ["1. A cat."]
     assert [line for line in lines if line.startswith("   ") and not line.startswith("     ")] == [lines[-1]]
     assert r"\x1b[2J" in lines[2]
 
 
-def test_recall_says_when_nothing_seems_to_be_about_it(mneme: Mneme) -> None:
-    mneme.json("remember", "The cat sleeps on the sofa.")
-    done = mneme("recall", "Who won the election in Portugal?")
+def test_recall_says_when_nothing_seems_to_be_about_it(tellback: Tellback) -> None:
+    tellback.json("remember", "The cat sleeps on the sofa.")
+    done = tellback("recall", "Who won the election in Portugal?")
     assert done.code == 0
     assert "nothing here seems to be about that" in done.err
 
 
-def test_an_explained_score_shows_its_parts(mneme: Mneme) -> None:
-    mneme.json("remember", "The cat is called Miso.")
-    lines = mneme("recall", "What is the cat called?", "--explain").out.splitlines()
+def test_an_explained_score_shows_its_parts(tellback: Tellback) -> None:
+    tellback.json("remember", "The cat is called Miso.")
+    lines = tellback("recall", "What is the cat called?", "--explain").out.splitlines()
     assert len(lines) == 4
     assert re.fullmatch(r"   0\.\d\d = words 0\.\d\d( [+-] \w+ 0\.\d\d)+", lines[2])
     assert lines[3] == "   words: called, cat"
 
 
-def test_why_not_names_the_stage_in_a_line_and_the_rest_below(mneme: Mneme) -> None:
-    first = mneme.json("remember", "The cat is called Miso.")["id"]
-    mneme.json("remember", "The cat sleeps.", "--tag", "night")
-    found = mneme("why-not", "What is the cat called?", first).out.splitlines()
+def test_why_not_names_the_stage_in_a_line_and_the_rest_below(tellback: Tellback) -> None:
+    first = tellback.json("remember", "The cat is called Miso.")["id"]
+    tellback.json("remember", "The cat sleeps.", "--tag", "night")
+    found = tellback("why-not", "What is the cat called?", first).out.splitlines()
     assert found[0] == "found: hit 1 of 2"
     assert found[1].startswith("score 0.")
-    filtered = mneme("why-not", "What is the cat called?", first, "--tag", "night")
+    filtered = tellback("why-not", "What is the cat called?", first, "--tag", "night")
     assert filtered.out == "filter: the filter or the tags asked for leave it out\n"
-    assert mneme("why-not", "cat?", "nobody").out == "unknown: no memory of that id is in what was asked\n"
+    assert tellback("why-not", "cat?", "nobody").out == "unknown: no memory of that id is in what was asked\n"
 
 
-def test_why_not_json_has_its_keys(mneme: Mneme) -> None:
-    id = mneme.json("remember", "The cat is called Miso.")["id"]
-    answer = mneme.json("why-not", "What is the cat called?", id)
+def test_why_not_json_has_its_keys(tellback: Tellback) -> None:
+    id = tellback.json("remember", "The cat is called Miso.")["id"]
+    answer = tellback.json("why-not", "What is the cat called?", id)
     assert set(answer) == {"id", "stage", "reason", "rank", "score", "needed", "parts", "by_words", "by_vector"}
     assert (answer["id"], answer["stage"], answer["rank"], answer["by_words"]) == (id, "found", 1, 1)
 
@@ -183,30 +183,30 @@ def test_why_not_json_has_its_keys(mneme: Mneme) -> None:
 # ask
 
 
-def test_ask_quotes_with_citations_and_stores_nothing(mneme: Mneme, notes: Path) -> None:
-    mneme.json("ingest", notes)
-    answer = mneme.json("ask", "How many steps has the tower?")
+def test_ask_quotes_with_citations_and_stores_nothing(tellback: Tellback, notes: Path) -> None:
+    tellback.json("ingest", notes)
+    answer = tellback.json("ask", "How many steps has the tower?")
     assert set(answer) == {"question", "answer", "citations", "abstain", "model", "ending", "warnings", "notes"}
     assert set(answer["citations"][0]) == CITATION_KEYS
     assert answer["citations"][0]["source"] == "tower.md"
     assert answer["citations"][0]["quote"] == "The tower has 291 steps."
-    assert mneme.json("memories")["total"] == 0
-    done = mneme("ask", "How many steps has the tower?")
+    assert tellback.json("memories")["total"] == 0
+    done = tellback("ask", "How many steps has the tower?")
     assert done.out == "“The tower has 291 steps.” [1]\n\n[1] tower.md § Tower\n"
 
 
-def test_ask_says_when_there_is_nothing(mneme: Mneme) -> None:
+def test_ask_says_when_there_is_nothing(tellback: Tellback) -> None:
     towns = ("Oslo", "Graz", "Leeds", "Turin", "Lyon", "Porto", "Bergen")
     said = [f"The {animal} of {town} sleeps." for town in towns for animal in ("cat", "dog", "horse")]
     for line in said:
-        mneme.json("remember", line)
-    answer = mneme.json("ask", "Who won the election?")
+        tellback.json("remember", line)
+    answer = tellback.json("ask", "Who won the election?")
     assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
 
 
-def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(mneme: Mneme) -> None:
-    mneme.json("remember", "The cat sleeps on the sofa.")
-    answer = mneme.json("ask", "Who won the election in Portugal?")
+def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(tellback: Tellback) -> None:
+    tellback.json("remember", "The cat sleeps on the sofa.")
+    answer = tellback.json("ask", "Who won the election in Portugal?")
     assert answer["answer"].splitlines() == [
         "Nothing here seems to be about this; the nearest is:",
         "“The cat sleeps on the sofa.” [1]",
@@ -217,13 +217,13 @@ def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(mneme: Mneme) 
 # ingest, documents
 
 
-def test_ingest_says_what_became_of_each_file(mneme: Mneme, notes: Path) -> None:
-    done = mneme("ingest", notes)
+def test_ingest_says_what_became_of_each_file(tellback: Tellback, notes: Path) -> None:
+    done = tellback("ingest", notes)
     assert done.code == 0
     assert done.out.splitlines()[-1].startswith("2 added; 2 chunks, ")
-    assert mneme("ingest", notes).out == "nothing changed: 2 unchanged; 0 chunks, 0 embedded\n"
+    assert tellback("ingest", notes).out == "nothing changed: 2 unchanged; 0 chunks, 0 embedded\n"
     (notes / "tower.md").unlink()
-    report = mneme.json("ingest", notes)
+    report = tellback.json("ingest", notes)
     assert set(report) == {"documents", "totals", "chunks", "embedded", "pending", "changed"}
     keys = {"source", "action", "reason", "chunks", "embedded", "pending", "erased", "forgotten", "notes"}
     assert all(set(one) == keys for one in report["documents"])
@@ -233,152 +233,156 @@ def test_ingest_says_what_became_of_each_file(mneme: Mneme, notes: Path) -> None
     }
 
 
-def test_quiet_ingest_prints_the_totals_only(mneme: Mneme, notes: Path) -> None:
-    assert len(mneme("ingest", "--quiet", notes).out.splitlines()) == 1
+def test_quiet_ingest_prints_the_totals_only(tellback: Tellback, notes: Path) -> None:
+    assert len(tellback("ingest", "--quiet", notes).out.splitlines()) == 1
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(mneme: Mneme, notes: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tellback: Tellback, notes: Path) -> None:
     (notes / "photo.txt").write_bytes(b"\x89PNG\x00\x00")
-    done = mneme("ingest", notes)
+    done = tellback("ingest", notes)
     assert done.code == 5
     assert "photo.txt: failed, a binary file" in done.err
     assert done.out.splitlines()[-1].startswith("2 added, 1 failed")
 
 
-def test_a_folder_without_a_readable_file_is_bad_input(mneme: Mneme, tmp_path: Path) -> None:
+def test_a_folder_without_a_readable_file_is_bad_input(tellback: Tellback, tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     folder.mkdir()
-    assert mneme("ingest", folder).err.startswith("mneme: no readable document there")
+    assert tellback("ingest", folder).err.startswith("tellback: no readable document there")
     (folder / "photo.txt").write_bytes(b"\x89PNG\x00\x00")
-    done = mneme("ingest", folder)
-    assert (done.code, done.out, done.err) == (2, "", "mneme: photo.txt: a binary file, not text (it has NUL bytes)\n")
-    done = mneme("ingest", "--json", folder)
+    done = tellback("ingest", folder)
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        "tellback: photo.txt: a binary file, not text (it has NUL bytes)\n",
+    )
+    done = tellback("ingest", "--json", folder)
     assert (done.code, json.loads(done.out)["totals"]["failed"]) == (2, 1)
 
 
-def test_a_missing_path_among_others_stops_before_anything_is_made(mneme: Mneme, notes: Path) -> None:
-    done = mneme("ingest", notes, "nowhere")
+def test_a_missing_path_among_others_stops_before_anything_is_made(tellback: Tellback, notes: Path) -> None:
+    done = tellback("ingest", notes, "nowhere")
     assert done.code == 2
     assert "nowhere: no such file or folder" in done.err
-    assert not mneme.path.exists()
+    assert not tellback.path.exists()
 
 
-def test_what_was_forgotten_of_a_document_comes_back_only_when_asked_for(mneme: Mneme, notes: Path) -> None:
-    mneme.json("ingest", notes)
-    (hit, *_) = mneme.json("recall", "steps of the tower")["hits"]
-    mneme.json("forget", hit["id"], "--yes")
-    mneme.json("ingest", notes)
-    assert "291" not in mneme("recall", "steps of the tower").out
-    mneme.json("ingest", "--again", notes)
-    assert "291" in mneme("recall", "steps of the tower").out
+def test_what_was_forgotten_of_a_document_comes_back_only_when_asked_for(tellback: Tellback, notes: Path) -> None:
+    tellback.json("ingest", notes)
+    (hit, *_) = tellback.json("recall", "steps of the tower")["hits"]
+    tellback.json("forget", hit["id"], "--yes")
+    tellback.json("ingest", notes)
+    assert "291" not in tellback("recall", "steps of the tower").out
+    tellback.json("ingest", "--again", notes)
+    assert "291" in tellback("recall", "steps of the tower").out
 
 
-def test_documents_are_listed(mneme: Mneme, notes: Path) -> None:
-    assert "mneme ingest" in _no_documents(mneme)
-    mneme.json("ingest", notes)
-    listed = mneme.json("documents")["documents"]
+def test_documents_are_listed(tellback: Tellback, notes: Path) -> None:
+    assert "tellback ingest" in _no_documents(tellback)
+    tellback.json("ingest", notes)
+    listed = tellback.json("documents")["documents"]
     assert [one["source"] for one in listed] == ["bridge.md", "tower.md"]
     assert set(listed[0]) == {"source", "title", "location", "chunks", "modified", "ingested"}
-    assert mneme("documents").out.splitlines()[1].split()[:2] == ["bridge.md", "1"]
+    assert tellback("documents").out.splitlines()[1].split()[:2] == ["bridge.md", "1"]
 
 
-def _no_documents(mneme: Mneme) -> str:
-    mneme.json("remember", "A fact.")
-    return mneme("documents").out
+def _no_documents(tellback: Tellback) -> str:
+    tellback.json("remember", "A fact.")
+    return tellback("documents").out
 
 
 # correct, forget, memories
 
 
 def test_a_correction_takes_its_place_and_the_old_version_stays_in_the_history(
-    mneme: Mneme, monkeypatch: pytest.MonkeyPatch
+    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id = mneme.json("remember", "The plumber comes on Friday.")["id"]
-    assert mneme("correct", id, "The plumber comes on Monday.").out == f"corrected {id}\n"
-    assert mneme.json("memories", "show", id)["text"] == "The plumber comes on Monday."
-    lines = mneme("memories", "history", id).out.splitlines()
+    id = tellback.json("remember", "The plumber comes on Friday.")["id"]
+    assert tellback("correct", id, "The plumber comes on Monday.").out == f"corrected {id}\n"
+    assert tellback.json("memories", "show", id)["text"] == "The plumber comes on Monday."
+    lines = tellback("memories", "history", id).out.splitlines()
     assert [line.split("  ")[1] for line in lines[:3]] == [
         "The plumber comes on Monday.",
         "The plumber comes on Friday.",
         f"as {id}@1",
     ]
     assert [line.split("  ")[3] for line in lines[3:]] == ["correct by user", "remember by user"]
-    assert mneme("memories", "show", f"{id}@1").out.startswith("The plumber comes on Friday.\n")
-    again = mneme("correct", id, "The plumber comes on Monday.")
+    assert tellback("memories", "show", f"{id}@1").out.startswith("The plumber comes on Friday.\n")
+    again = tellback("correct", id, "The plumber comes on Monday.")
     assert (again.code, again.out, again.err) == (0, f"nothing to change: {id}\n", "")
-    monkeypatch.setenv("MNEME_NEAR_DUPLICATES", "link")
-    other = mneme.json("remember", "The plumber comes on Tuesday at nine.")["id"]
-    told = mneme("correct", id, "the plumber comes on Tuesday, at nine")
+    monkeypatch.setenv("TELLBACK_NEAR_DUPLICATES", "link")
+    other = tellback.json("remember", "The plumber comes on Tuesday at nine.")["id"]
+    told = tellback("correct", id, "the plumber comes on Tuesday, at nine")
     assert told.out == f"corrected {id}: near-duplicate of {other}\n"
-    assert set(mneme.json("memories", "history", id)["versions"][0]) == MEMORY_KEYS
+    assert set(tellback.json("memories", "history", id)["versions"][0]) == MEMORY_KEYS
 
 
-def test_forget_needs_yes_without_a_terminal(mneme: Mneme) -> None:
-    id = mneme.json("remember", "The plumber comes on Friday.")["id"]
-    done = mneme("forget", id)
+def test_forget_needs_yes_without_a_terminal(tellback: Tellback) -> None:
+    id = tellback.json("remember", "The plumber comes on Friday.")["id"]
+    done = tellback("forget", id)
     assert (done.code, done.out) == (2, "")
     assert "--yes" in done.err
-    assert mneme.json("memories")["total"] == 1
-    assert mneme("forget", id, "--yes").out == "forgot 1 memory\n"
-    assert mneme.json("memories")["total"] == 0
-    assert mneme("forget", id, "--yes").out == "forgotten already, or never there\n"
+    assert tellback.json("memories")["total"] == 1
+    assert tellback("forget", id, "--yes").out == "forgot 1 memory\n"
+    assert tellback.json("memories")["total"] == 0
+    assert tellback("forget", id, "--yes").out == "forgotten already, or never there\n"
 
 
-def test_a_dry_run_shows_what_would_go_and_changes_nothing(mneme: Mneme) -> None:
-    id = mneme.json("remember", "The plumber comes on Friday.")["id"]
-    again = mneme.json("remember", "Say it again: The plumber comes on Friday. Yes.")["id"]
-    done = mneme("forget", id, "--dry-run")
+def test_a_dry_run_shows_what_would_go_and_changes_nothing(tellback: Tellback) -> None:
+    id = tellback.json("remember", "The plumber comes on Friday.")["id"]
+    again = tellback.json("remember", "Say it again: The plumber comes on Friday. Yes.")["id"]
+    done = tellback("forget", id, "--dry-run")
     assert done.out.splitlines() == [
         "would forget 1 memory, 1 other memory with the same words",
         f"  {id}  The plumber comes on Friday.",
         f"  {again}  Say it again: The plumber comes on Friday. Yes.",
     ]
     keys = {"memories", "versions", "derived", "also", "messages", "named", "pending", "dry_run"}
-    assert set(mneme.json("forget", id, "--dry-run")) > keys
-    assert mneme.json("memories")["total"] == 2
+    assert set(tellback.json("forget", id, "--dry-run")) > keys
+    assert tellback.json("memories")["total"] == 2
 
 
-def test_memories_are_listed_page_by_page(mneme: Mneme) -> None:
-    ids = [mneme.json("remember", f"Fact number {number}.")["id"] for number in range(3)]
-    mneme.json("remember", "A preference.", "--kind", "preference")
-    page = mneme.json("memories", "list", "--limit", "2", "--kind", "fact")
+def test_memories_are_listed_page_by_page(tellback: Tellback) -> None:
+    ids = [tellback.json("remember", f"Fact number {number}.")["id"] for number in range(3)]
+    tellback.json("remember", "A preference.", "--kind", "preference")
+    page = tellback.json("memories", "list", "--limit", "2", "--kind", "fact")
     assert set(page) == {"memories", "total", "next"}
     assert ([one["id"] for one in page["memories"]], page["total"], page["next"]) == (ids[:2], 3, ids[1])
-    rest = mneme.json("memories", "list", "--limit", "2", "--kind", "fact", "--after", page["next"])
+    rest = tellback.json("memories", "list", "--limit", "2", "--kind", "fact", "--after", page["next"])
     assert ([one["id"] for one in rest["memories"]], rest["next"]) == (ids[2:], None)
-    done = mneme("memories", "list", "--limit", "2")
+    done = tellback("memories", "list", "--limit", "2")
     assert len(done.out.splitlines()) == 3
-    assert f"2 of 4; go on with: mneme memories list --limit 2 --after {ids[1]}" in done.err
+    assert f"2 of 4; go on with: tellback memories list --limit 2 --after {ids[1]}" in done.err
 
 
-def test_memories_alone_is_memories_list(mneme: Mneme) -> None:
-    mneme.json("remember", "ExtractedFact.")
-    assert mneme("memories").out == mneme("memories", "list").out
-    assert mneme("memories", "list", "--kind", "none").out == "Nothing of the kind none is remembered.\n"
+def test_memories_alone_is_memories_list(tellback: Tellback) -> None:
+    tellback.json("remember", "ExtractedFact.")
+    assert tellback("memories").out == tellback("memories", "list").out
+    assert tellback("memories", "list", "--kind", "none").out == "Nothing of the kind none is remembered.\n"
 
 
-def test_show_tells_everything_about_one(mneme: Mneme) -> None:
-    id = mneme.json("remember", "A fact.", "--tag", "a", "--tag", "b", "--scope", "project=x", "--pin")["id"]
-    done = mneme("memories", "show", id)
+def test_show_tells_everything_about_one(tellback: Tellback) -> None:
+    id = tellback.json("remember", "A fact.", "--tag", "a", "--tag", "b", "--scope", "project=x", "--pin")["id"]
+    done = tellback("memories", "show", id)
     assert {"  scopes: project=x", "  pinned: yes"} <= set(done.out.splitlines())
     assert done.out.splitlines()[0] == "A fact."
     assert "  tags: a, b" in done.out.splitlines()
-    assert set(mneme.json("memories", "show", id)) == MEMORY_KEYS
+    assert set(tellback.json("memories", "show", id)) == MEMORY_KEYS
 
 
 @pytest.mark.parametrize("command", [["memories", "show", "x"], ["memories", "history", "x"], ["correct", "x", "y"]])
-def test_an_unknown_id_is_an_error(mneme: Mneme, command: list[str]) -> None:
-    mneme.json("remember", "A fact.")
-    done = mneme(*command)
+def test_an_unknown_id_is_an_error(tellback: Tellback, command: list[str]) -> None:
+    tellback.json("remember", "A fact.")
+    done = tellback(*command)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
-def test_a_namespace_sees_nothing_of_another(mneme: Mneme) -> None:
-    mneme.json("--namespace", "ana", "remember", "The safe has the code 2580.")
+def test_a_namespace_sees_nothing_of_another(tellback: Tellback) -> None:
+    tellback.json("--namespace", "ana", "remember", "The safe has the code 2580.")
     for command in (["recall", "safe"], ["memories"], ["ask", "What is the code of the safe?"]):
-        assert "2580" in mneme("--namespace", "ana", *command).out
-        assert "2580" not in mneme("--namespace", "ben", *command).out
-        assert "2580" not in mneme(*command).out
+        assert "2580" in tellback("--namespace", "ana", *command).out
+        assert "2580" not in tellback("--namespace", "ben", *command).out
+        assert "2580" not in tellback(*command).out
 
 
 # the way in
@@ -392,12 +396,12 @@ def test_help_and_version_import_nothing_of_the_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("mneme 0.")
+    assert done.stdout.startswith("tellback 0.")
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line([]) == 2
-    assert capsys.readouterr().out.startswith("Usage: mneme [OPTIONS] COMMAND")
+    assert capsys.readouterr().out.startswith("Usage: tellback [OPTIONS] COMMAND")
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,34 +412,34 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert not any(line.endswith("...") for line in listing)
     for command in commands:
         assert run_command_line([command, "--help"]) == 0
-        assert capsys.readouterr().out.startswith(f"Usage: mneme {command} ")
+        assert capsys.readouterr().out.startswith(f"Usage: tellback {command} ")
 
 
 # config
 
 
 def test_config_tells_each_setting_and_where_it_comes_from_and_never_a_key(
-    mneme: Mneme, monkeypatch: pytest.MonkeyPatch
+    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-quite-secret")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://name:password@localhost:8080/v1")
-    monkeypatch.setenv("MNEME_LANGUAGE", "de")
-    answer = mneme.json("config")
+    monkeypatch.setenv("TELLBACK_LANGUAGE", "de")
+    answer = tellback.json("config")
     assert set(answer) == {"path", "settings"}
     settings = answer["settings"]
-    assert settings["memory"] == {"value": str(mneme.path), "from": "--memory", "variable": "MNEME_MEMORY"}
-    assert settings["language"] == {"value": "de", "from": "MNEME_LANGUAGE", "variable": "MNEME_LANGUAGE"}
+    assert settings["memory"] == {"value": str(tellback.path), "from": "--memory", "variable": "TELLBACK_MEMORY"}
+    assert settings["language"] == {"value": "de", "from": "TELLBACK_LANGUAGE", "variable": "TELLBACK_LANGUAGE"}
     assert (settings["api_key"]["value"], settings["base_url"]["value"]) == ("set", "http://localhost:8080/v1")
     assert (settings["window"]["value"], settings["window"]["from"]) == ("all", "default")
-    shown = mneme("config").out
+    shown = tellback("config").out
     assert "quite-secret" not in shown
     assert "password" not in shown
-    assert not mneme.path.exists()
+    assert not tellback.path.exists()
 
 
-def test_the_language_of_a_memory_is_given_once_and_told_by_doctor(mneme: Mneme) -> None:
-    assert mneme("--language", "de", "remember", "Die Katze schläft.").code == 0
-    assert "language: german" in mneme("doctor").out
-    refused = mneme("--language", "en", "recall", "Katze")
+def test_the_language_of_a_memory_is_given_once_and_told_by_doctor(tellback: Tellback) -> None:
+    assert tellback("--language", "de", "remember", "Die Katze schläft.").code == 0
+    assert "language: german" in tellback("doctor").out
+    refused = tellback("--language", "en", "recall", "Katze")
     assert (refused.code, refused.out) == (2, "")
     assert "was begun in german" in refused.err

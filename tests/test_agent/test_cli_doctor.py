@@ -1,4 +1,4 @@
-"""``mneme doctor``: it names what is wrong, says what to do, shows no secret and changes nothing."""
+"""``tellback doctor``: it names what is wrong, says what to do, shows no secret and changes nothing."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_without_room_for_a_copy_a_user_can_go_on_without_one(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
     assert run_command_line(["--memory", str(path), "recall", "key"]) == 3
     assert "no room for a copy" in (said := capsys.readouterr().err)
-    assert "mneme doctor --without-copy" in said
+    assert "tellback doctor --without-copy" in said
     assert (
         run_command_line(["--memory", str(path), "doctor", "--without-copy"]) == 3
     )  # which says that the disk is nearly full
@@ -131,7 +131,7 @@ def test_a_file_that_others_may_read_is_told(doctor, path: Path) -> None:
 def test_an_endpoint_that_answers_is_fine_and_its_list_is_looked_at(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenAIServer(models=("small", "large")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("MNEME_MODEL", "large")
+        monkeypatch.setenv("TELLBACK_MODEL", "large")
         assert doctor()[1]["model's endpoint"]["seen"] == "it answers, and has the model"
         assert "without huge" in doctor("--model", "huge")[1]["model's endpoint"]["seen"]
 
@@ -144,8 +144,8 @@ def test_each_providers_endpoint_is_asked_in_its_own_format(
 ) -> None:
     with server_type(models=("small", "large")) as server:
         monkeypatch.setenv(variable, server.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY" if server_type is AnthropicServer else "MNEME_SYSTEM", "sk-canary")
-        monkeypatch.setenv("MNEME_MODEL", "large")
+        monkeypatch.setenv("ANTHROPIC_API_KEY" if server_type is AnthropicServer else "TELLBACK_SYSTEM", "sk-canary")
+        monkeypatch.setenv("TELLBACK_MODEL", "large")
         checks = doctor()[1]
     assert checks["model's endpoint"]["seen"] == "it answers, and has the model"
     assert checks["provider"]["seen"] == ("anthropic" if server_type is AnthropicServer else "ollama")
@@ -156,7 +156,7 @@ def test_an_endpoint_that_refuses_is_told_and_the_rest_is_looked_at_all_the_same
     doctor, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", CLOSED)
-    monkeypatch.setenv("MNEME_MODEL", "any")
+    monkeypatch.setenv("TELLBACK_MODEL", "any")
     code, checks = doctor()
     assert code == 4
     assert "cannot connect" in checks["model's endpoint"]["seen"]
@@ -164,16 +164,16 @@ def test_an_endpoint_that_refuses_is_told_and_the_rest_is_looked_at_all_the_same
 
 
 def test_an_embedder_that_refuses_is_told(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MNEME_EMBEDDER", "openai")
-    monkeypatch.setenv("MNEME_EMBEDDING_MODEL", "e")
-    monkeypatch.setenv("MNEME_EMBEDDING_BASE_URL", CLOSED)
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "openai")
+    monkeypatch.setenv("TELLBACK_EMBEDDING_MODEL", "e")
+    monkeypatch.setenv("TELLBACK_EMBEDDING_BASE_URL", CLOSED)
     code, checks = doctor()
     assert code == 4
     assert "cannot connect" in checks["embedder's endpoint"]["seen"]
 
 
 def test_a_model_without_a_key_is_told_without_a_connection(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MNEME_MODEL", "any")
+    monkeypatch.setenv("TELLBACK_MODEL", "any")
     code, checks = doctor()
     assert code == 2
     assert "OPENAI_API_KEY" in checks["model's endpoint"]["seen"]
@@ -184,12 +184,12 @@ def test_settings_are_shown_with_their_origin_and_without_secrets(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://user:pa55@127.0.0.1:9/v1?token=t0ken")
-    monkeypatch.setenv("MNEME_NAMESPACE", "ana")
+    monkeypatch.setenv("TELLBACK_NAMESPACE", "ana")
     run_command_line(["--memory", str(tmp_path / "m.db"), "--model", "any", "doctor"])
     printed = "".join(capsys.readouterr())
     assert "model: any (from --model)" in printed
     assert "api_key: set (from OPENAI_API_KEY)" in printed
-    assert "namespace: ana (from MNEME_NAMESPACE)" in printed
+    assert "namespace: ana (from TELLBACK_NAMESPACE)" in printed
     assert not [secret for secret in ("sk-canary", "pa55", "t0ken") if secret in printed]
 
 
@@ -198,7 +198,7 @@ def test_a_key_in_a_file_that_others_may_read_is_told(doctor, tmp_path: Path, mo
     file = tmp_path / "config.toml"
     file.write_text('api_key = "sk-canary"\n')
     file.chmod(0o644)
-    monkeypatch.setenv("MNEME_CONFIG", str(file))
+    monkeypatch.setenv("TELLBACK_CONFIG", str(file))
     code, checks = doctor()
     assert (code, checks["configuration"]["remedy"]) == (2, f"chmod 600 {file}")
     file.chmod(0o600)

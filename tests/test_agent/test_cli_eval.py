@@ -1,4 +1,4 @@
-"""``mneme eval``: a table, one JSON object, other embedders and settings, and refusals in one line."""
+"""``tellback eval``: a table, one JSON object, other embedders and settings, and refusals in one line."""
 
 from __future__ import annotations
 

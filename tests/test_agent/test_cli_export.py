@@ -1,4 +1,4 @@
-"""``mneme export`` and ``mneme import``: out of one memory file, into another."""
+"""``tellback export`` and ``tellback import``: out of one memory file, into another."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from agent.assistant.cli.app import run_command_line
 
-Mneme = Callable[..., tuple[int, str, str]]
+Tellback = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Mneme:
+def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tellback:
     def called(*arguments: object, memory: str = "m.db") -> tuple[int, str, str]:
         capsys.readouterr()
         code = run_command_line(["--memory", str(tmp_path / memory), "--offline", *map(str, arguments)])
@@ -26,124 +26,126 @@ def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Mneme:
     return called
 
 
-def texts(mneme: Mneme, memory: str) -> list[str]:
-    return [one["text"] for one in json.loads(mneme("memories", "--json", memory=memory)[1])["memories"]]
+def texts(tellback: Tellback, memory: str) -> list[str]:
+    return [one["text"] for one in json.loads(tellback("memories", "--json", memory=memory)[1])["memories"]]
 
 
-def test_a_memory_moves_from_one_file_to_another(mneme: Mneme, tmp_path: Path) -> None:
+def test_a_memory_moves_from_one_file_to_another(tellback: Tellback, tmp_path: Path) -> None:
     for text in ("I live in Lisbon.", "The roof leaks."):
-        assert mneme("remember", text)[0] == 0
+        assert tellback("remember", text)[0] == 0
     file = tmp_path / "all.jsonl"
-    code, out, _ = mneme("export", file)
+    code, out, _ = tellback("export", file)
     assert (code, out.splitlines()[0]) == (0, f"wrote 4 items to {file}")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    code, out, err = mneme("import", file, "--trust", "user", memory="n.db")
+    code, out, err = tellback("import", file, "--trust", "user", memory="n.db")
     assert (code, out.splitlines()[0]) == (0, "imported memories and passages: 2 stored")
     assert err == ""
-    assert texts(mneme, "n.db") == texts(mneme, "m.db")
-    _, out, err = mneme("import", file, memory="n.db")
+    assert texts(tellback, "n.db") == texts(tellback, "m.db")
+    _, out, err = tellback("import", file, memory="n.db")
     assert out.splitlines()[0] == "imported memories and passages: 2 duplicate"
     assert "known already" in err
 
 
-def test_json_has_a_line_for_each_item(mneme: Mneme, tmp_path: Path) -> None:
-    mneme("remember", "I live in Lisbon.")
-    wrote = json.loads(mneme("export", tmp_path / "a.jsonl", "--json", "--no-vectors")[1])
+def test_json_has_a_line_for_each_item(tellback: Tellback, tmp_path: Path) -> None:
+    tellback("remember", "I live in Lisbon.")
+    wrote = json.loads(tellback("export", tmp_path / "a.jsonl", "--json", "--no-vectors")[1])
     assert set(wrote) == {"path", "counts", "hash", "vectors", "operation"}
-    assert wrote["operation"] == json.loads(mneme("memories", "operations", "--json")[1])["operations"][0]["id"]
+    assert wrote["operation"] == json.loads(tellback("memories", "operations", "--json")[1])["operations"][0]["id"]
     assert (wrote["counts"]["memory"], wrote["vectors"]) == (1, False)
-    took = json.loads(mneme("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
+    took = json.loads(tellback("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
     keys = {"lines", "taken", "left", "trusted", "removed", "embedded", "truncated", "dry_run", "operation", "notes"}
     assert set(took) == keys
     assert [one["outcome"] for one in took["lines"]] == ["stored"]
     assert took["trusted"] is False
 
 
-def test_a_selection_is_exported(mneme: Mneme, tmp_path: Path) -> None:
-    mneme("remember", "Of the house.", "--tag", "house")
-    mneme("remember", "Of the garden.")
-    mneme("export", tmp_path / "a.jsonl", "--tag", "house")
-    mneme("import", tmp_path / "a.jsonl", memory="n.db")
-    assert texts(mneme, "n.db") == ["Of the house."]
-    assert mneme("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes")[0] == 2
+def test_a_selection_is_exported(tellback: Tellback, tmp_path: Path) -> None:
+    tellback("remember", "Of the house.", "--tag", "house")
+    tellback("remember", "Of the garden.")
+    tellback("export", tmp_path / "a.jsonl", "--tag", "house")
+    tellback("import", tmp_path / "a.jsonl", memory="n.db")
+    assert texts(tellback, "n.db") == ["Of the house."]
+    assert tellback("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes")[0] == 2
 
 
-def test_replacing_asks_and_a_dry_run_changes_nothing(mneme: Mneme, tmp_path: Path) -> None:
-    mneme("remember", "In the file.")
-    mneme("export", tmp_path / "a.jsonl")
-    mneme("remember", "Only here.", memory="n.db")
-    code, _, err = mneme("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
+def test_replacing_asks_and_a_dry_run_changes_nothing(tellback: Tellback, tmp_path: Path) -> None:
+    tellback("remember", "In the file.")
+    tellback("export", tmp_path / "a.jsonl")
+    tellback("remember", "Only here.", memory="n.db")
+    code, _, err = tellback("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
     assert (code, "--yes" in err) == (2, True)
-    _, out, _ = mneme("import", tmp_path / "a.jsonl", "--mode", "replace", "--dry-run", memory="n.db")
+    _, out, _ = tellback("import", tmp_path / "a.jsonl", "--mode", "replace", "--dry-run", memory="n.db")
     assert out.splitlines()[0] == "would import memories and passages: 1 stored"
-    assert texts(mneme, "n.db") == ["Only here."]
-    assert mneme("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes", memory="n.db")[0] == 0
-    assert texts(mneme, "n.db") == ["In the file."]
+    assert texts(tellback, "n.db") == ["Only here."]
+    assert tellback("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes", memory="n.db")[0] == 0
+    assert texts(tellback, "n.db") == ["In the file."]
 
 
 @pytest.mark.parametrize(("answer", "left"), [("n\n", ["Only here."]), ("", ["Only here."]), ("y\n", ["In the file."])])
 def test_replacing_asks_on_a_terminal_and_only_a_yes_does_it(
-    mneme: Mneme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[str]
+    tellback: Tellback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[str]
 ) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    mneme("remember", "In the file.")
-    mneme("export", tmp_path / "a.jsonl")
-    mneme("remember", "Only here.", memory="n.db")
+    tellback("remember", "In the file.")
+    tellback("export", tmp_path / "a.jsonl")
+    tellback("remember", "Only here.", memory="n.db")
     monkeypatch.setattr("sys.stdin", Terminal(answer))
-    code, out, err = mneme("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
+    code, out, err = tellback("import", tmp_path / "a.jsonl", "--mode", "replace", memory="n.db")
     assert "1 entry will be gone, and the file in their place. Go on? [y/N]" in err
     assert (code, bool(out)) == ((0, True) if answer == "y\n" else (1, False))
-    assert texts(mneme, "n.db") == left
+    assert texts(tellback, "n.db") == left
 
 
-def test_an_import_without_vectors_is_embedded_at_once(mneme: Mneme, tmp_path: Path) -> None:
-    mneme("remember", "I live in Lisbon.")
-    mneme("export", tmp_path / "a.jsonl", "--no-vectors")
-    took = json.loads(mneme("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
+def test_an_import_without_vectors_is_embedded_at_once(tellback: Tellback, tmp_path: Path) -> None:
+    tellback("remember", "I live in Lisbon.")
+    tellback("export", tmp_path / "a.jsonl", "--no-vectors")
+    took = json.loads(tellback("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])
     assert (took["lines"][0]["pending"], took["embedded"]) == (True, 1)
-    assert json.loads(mneme("memories", "stats", "--json", memory="n.db")[1])["pending"] == 0
+    assert json.loads(tellback("memories", "stats", "--json", memory="n.db")[1])["pending"] == 0
 
 
-def test_a_scope_and_a_filter_choose_what_is_exported(mneme: Mneme, tmp_path: Path) -> None:
-    mneme("remember", "Of the house.", "--scope", "project=house")
-    mneme("remember", "Of the garden.", "--scope", "project=garden", "--kind", "event")
+def test_a_scope_and_a_filter_choose_what_is_exported(tellback: Tellback, tmp_path: Path) -> None:
+    tellback("remember", "Of the house.", "--scope", "project=house")
+    tellback("remember", "Of the garden.", "--scope", "project=garden", "--kind", "event")
     for number, option in enumerate((["--scope", "project=house"], ["--where", '{"kind": "fact"}'])):
-        mneme("export", tmp_path / f"{number}.jsonl", *option)
-        mneme("import", tmp_path / f"{number}.jsonl", memory=f"{number}.db")
-        assert texts(mneme, f"{number}.db") == ["Of the house."]
+        tellback("export", tmp_path / f"{number}.jsonl", *option)
+        tellback("import", tmp_path / f"{number}.jsonl", memory=f"{number}.db")
+        assert texts(tellback, f"{number}.db") == ["Of the house."]
 
 
-def test_a_file_that_is_not_right_is_one_line_on_standard_error(mneme: Mneme, tmp_path: Path) -> None:
-    mneme("remember", "Here.")
-    mneme("export", tmp_path / "a.jsonl")
+def test_a_file_that_is_not_right_is_one_line_on_standard_error(tellback: Tellback, tmp_path: Path) -> None:
+    tellback("remember", "Here.")
+    tellback("export", tmp_path / "a.jsonl")
     data = (tmp_path / "a.jsonl").read_bytes()
     (tmp_path / "cut.jsonl").write_bytes(data[:-30])
-    code, out, err = mneme("import", tmp_path / "cut.jsonl", memory="n.db")
+    code, out, err = tellback("import", tmp_path / "cut.jsonl", memory="n.db")
     assert (code, out) == (2, "")
     assert "ends in the middle of the line" in err
     assert len(err.splitlines()) == 1
-    assert mneme("export", tmp_path / "a.jsonl")[0] == 2
-    assert mneme("import", tmp_path / "nothing.jsonl", memory="n.db")[0] == 2
+    assert tellback("export", tmp_path / "a.jsonl")[0] == 2
+    assert tellback("import", tmp_path / "nothing.jsonl", memory="n.db")[0] == 2
 
 
 @pytest.mark.parametrize("options", [[], ["--mode", "replace"], ["--mode", "replace", "--yes"], ["--mode", "other"]])
-def test_an_import_that_cannot_begin_makes_no_memory_file(mneme: Mneme, tmp_path: Path, options: list[str]) -> None:
-    mneme("remember", "Here.")
-    mneme("export", tmp_path / "a.jsonl")
+def test_an_import_that_cannot_begin_makes_no_memory_file(
+    tellback: Tellback, tmp_path: Path, options: list[str]
+) -> None:
+    tellback("remember", "Here.")
+    tellback("export", tmp_path / "a.jsonl")
     refused = bool(options) and "--yes" not in options
-    code, out, err = mneme("import", tmp_path / ("a" if refused else "nothing.jsonl"), *options, memory="new.db")
+    code, out, err = tellback("import", tmp_path / ("a" if refused else "nothing.jsonl"), *options, memory="new.db")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     if refused:
-        code, _, err = mneme("import", tmp_path / "a.jsonl", *options, memory="new.db")
+        code, _, err = tellback("import", tmp_path / "a.jsonl", *options, memory="new.db")
         assert (code, len(err.splitlines()), "Value error" in err) == (2, 1, False)
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_dry_run_makes_no_memory_file(mneme: Mneme, tmp_path: Path) -> None:
-    mneme("remember", "Here.")
-    mneme("export", tmp_path / "a.jsonl")
-    assert mneme("import", tmp_path / "a.jsonl", "--dry-run", memory="new.db")[0] == 3
+def test_a_dry_run_makes_no_memory_file(tellback: Tellback, tmp_path: Path) -> None:
+    tellback("remember", "Here.")
+    tellback("export", tmp_path / "a.jsonl")
+    assert tellback("import", tmp_path / "a.jsonl", "--dry-run", memory="new.db")[0] == 3
     assert not (tmp_path / "new.db").exists()

@@ -32,7 +32,7 @@ from agent.errors import MemoryUnavailable, ProviderFailed
 from agent.results import Ending, RunResult
 
 ROOT = Path(__file__).resolve().parents[2]
-MNEME = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
 NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
 
 
@@ -87,7 +87,10 @@ def test_an_unexpected_failure_says_how_to_see_more(
 
     monkeypatch.setattr("agent.assistant.wiring.open_settings_memory", broken)
     assert run_command_line(["--memory", str(tmp_path / "m.db"), "recall", "x"]) == EXIT_FAILED
-    assert capsys.readouterr().err == "mneme: unexpected ZeroDivisionError: deep inside (mneme --debug shows where)\n"
+    assert (
+        capsys.readouterr().err
+        == "tellback: unexpected ZeroDivisionError: deep inside (tellback --debug shows where)\n"
+    )
     with pytest.raises(ZeroDivisionError):
         run_command_line(["--debug", "--memory", str(tmp_path / "m.db"), "recall", "x"])
 
@@ -96,8 +99,8 @@ def test_an_unexpected_failure_says_how_to_see_more(
     ("arguments", "words"),
     [
         (["frob"], "No such command 'frob'"),
-        (["recall"], "Missing argument 'QUESTION' (see mneme recall --help)"),
-        (["recall", "a", "b"], "(see mneme recall --help)"),
+        (["recall"], "Missing argument 'QUESTION' (see tellback recall --help)"),
+        (["recall", "a", "b"], "(see tellback recall --help)"),
         (["recall", "x", "-k", "0"], "'-k'"),
         (["recall", "x", "--offline"], "--offline goes before the command"),
         (["recall", "x", "--memory", "m.db"], "--memory goes before the command"),
@@ -115,7 +118,7 @@ def test_wrong_usage_is_one_line_that_names_it(
     captured = capsys.readouterr()
     assert captured.out == ""
     (line,) = captured.err.splitlines()
-    assert line.startswith("mneme: ")
+    assert line.startswith("tellback: ")
     assert words in line
 
 
@@ -138,7 +141,7 @@ def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     run_command_line(["--memory", str(path), "remember", "A fact that is told at length. " * 5000])
     with subprocess.Popen(
-        [*MNEME, "--memory", str(path), "memories", "list"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*TELLBACK, "--memory", str(path), "memories", "list"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as listing:
         assert listing.stdout is not None
         assert listing.stderr is not None
@@ -150,7 +153,7 @@ def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
 
 def test_an_interrupt_is_a_line_and_130(tmp_path: Path) -> None:
     chat = subprocess.Popen(
-        [*MNEME, "--memory", str(tmp_path / "m.db"), "chat"],
+        [*TELLBACK, "--memory", str(tmp_path / "m.db"), "chat"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -173,14 +176,14 @@ def test_an_interrupt_is_a_line_and_130(tmp_path: Path) -> None:
         else:
             chat.kill()
         problems = chat.stderr.read()
-    assert (chat.returncode, problems) == (EXIT_INTERRUPTED, "\nmneme: interrupted\n")
+    assert (chat.returncode, problems) == (EXIT_INTERRUPTED, "\ntellback: interrupted\n")
 
 
 def test_text_that_the_output_cannot_encode_is_spelled_out(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     run_command_line(["--memory", str(path), "remember", "漢字 größer"])
     done = subprocess.run(
-        [*MNEME, "--memory", str(path), "memories"],
+        [*TELLBACK, "--memory", str(path), "memories"],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"},
         capture_output=True,

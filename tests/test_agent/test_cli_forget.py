@@ -1,4 +1,4 @@
-"""``mneme forget``: by what is meant, with a receipt, a time of grace, and the proof."""
+"""``tellback forget``: by what is meant, with a receipt, a time of grace, and the proof."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.assistant.cli.app import run_command_line
 SECRET = "The locker code is 44173921-zebra."
 
 
-class Mneme:
+class Tellback:
     """The command line on one memory file."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,20 +38,20 @@ class Mneme:
 
 
 @pytest.fixture
-def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Mneme:
-    return Mneme(tmp_path, capsys)
+def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tellback:
+    return Tellback(tmp_path, capsys)
 
 
-def test_tags_filters_and_age_select(mneme: Mneme) -> None:
-    mneme.json("remember", "Of the house.", "--tag", "house")
-    mneme.json("remember", "An event.", "--kind", "event")
-    mneme.json("remember", "Long ago.", "--at", "2001-01-01")
-    mneme.json("remember", "Kept.")
-    assert mneme("forget", "--tag", "house", "--yes")[1] == "forgot 1 memory\n"
-    assert mneme("forget", "--where", '{"kind": "event"}', "--yes")[1] == "forgot 1 memory\n"
-    assert mneme("forget", "--older-than", "2002-01-01", "--yes")[1] == "forgot 1 memory\n"
-    assert mneme("forget", "--older-than", "30d", "--yes")[1] == "forgotten already, or never there\n"
-    assert mneme.texts() == ["Kept."]
+def test_tags_filters_and_age_select(tellback: Tellback) -> None:
+    tellback.json("remember", "Of the house.", "--tag", "house")
+    tellback.json("remember", "An event.", "--kind", "event")
+    tellback.json("remember", "Long ago.", "--at", "2001-01-01")
+    tellback.json("remember", "Kept.")
+    assert tellback("forget", "--tag", "house", "--yes")[1] == "forgot 1 memory\n"
+    assert tellback("forget", "--where", '{"kind": "event"}', "--yes")[1] == "forgot 1 memory\n"
+    assert tellback("forget", "--older-than", "2002-01-01", "--yes")[1] == "forgot 1 memory\n"
+    assert tellback("forget", "--older-than", "30d", "--yes")[1] == "forgotten already, or never there\n"
+    assert tellback.texts() == ["Kept."]
 
 
 @pytest.mark.parametrize(
@@ -70,61 +70,61 @@ def test_tags_filters_and_age_select(mneme: Mneme) -> None:
         (["--verify", "nothing.json"], "--verify"),
     ],
 )
-def test_what_is_not_right_is_said_and_nothing_goes(mneme: Mneme, arguments: list[str], hint: str) -> None:
-    mneme.json("remember", "Kept.")
-    code, out, err = mneme("forget", *arguments)
+def test_what_is_not_right_is_said_and_nothing_goes(tellback: Tellback, arguments: list[str], hint: str) -> None:
+    tellback.json("remember", "Kept.")
+    code, out, err = tellback("forget", *arguments)
     assert (code, out) == (2, "")
     assert hint in err
-    assert mneme.texts() == ["Kept."]
+    assert tellback.texts() == ["Kept."]
 
 
-def test_a_question_lists_what_it_finds(mneme: Mneme) -> None:
-    dog = mneme.json("remember", "Rex the dog barks.")["id"]
-    mneme.json("remember", "The roof leaks.")
-    code, out, _ = mneme("forget", "--query", "barking dog", "-k", 1, "--dry-run")
+def test_a_question_lists_what_it_finds(tellback: Tellback) -> None:
+    dog = tellback.json("remember", "Rex the dog barks.")["id"]
+    tellback.json("remember", "The roof leaks.")
+    code, out, _ = tellback("forget", "--query", "barking dog", "-k", 1, "--dry-run")
     assert (code, out.splitlines()) == (0, ["would forget 1 memory", f"  {dog}  Rex the dog barks."])
-    assert len(mneme.texts()) == 2
+    assert len(tellback.texts()) == 2
 
 
-def test_a_receipt_is_written_and_proved(mneme: Mneme, tmp_path: Path) -> None:
-    id, receipt = mneme.json("remember", SECRET)["id"], tmp_path / "receipt.json"
-    mneme("forget", id, "--dry-run", "--receipt", receipt)
+def test_a_receipt_is_written_and_proved(tellback: Tellback, tmp_path: Path) -> None:
+    id, receipt = tellback.json("remember", SECRET)["id"], tmp_path / "receipt.json"
+    tellback("forget", id, "--dry-run", "--receipt", receipt)
     assert not receipt.exists()
-    mneme("forget", id, "--yes", "--receipt", receipt)
+    tellback("forget", id, "--yes", "--receipt", receipt)
     assert stat.S_IMODE(receipt.stat().st_mode) == 0o600
     assert "zebra" not in receipt.read_text()
-    code, out, _ = mneme("forget", "--verify", receipt, "--text", SECRET)
+    code, out, _ = tellback("forget", "--verify", receipt, "--text", SECRET)
     assert (code, out.split(":")[0]) == (0, "gone")
-    proof = mneme.json("forget", "--verify", receipt)
+    proof = tellback.json("forget", "--verify", receipt)
     assert (proof["gone"], proof["left"]) == (True, [])
-    code, _, err = mneme("forget", id, "--yes", "--receipt", receipt)
+    code, _, err = tellback("forget", id, "--yes", "--receipt", receipt)
     assert (code, "is there already" in err) == (2, True)
 
 
-def test_the_json_of_a_forgetting_is_a_receipt(mneme: Mneme, tmp_path: Path) -> None:
-    id, receipt = mneme.json("remember", SECRET)["id"], tmp_path / "receipt.json"
-    receipt.write_text(json.dumps(mneme.json("forget", id, "--yes")))
-    assert mneme("forget", "--verify", receipt)[0] == 0
+def test_the_json_of_a_forgetting_is_a_receipt(tellback: Tellback, tmp_path: Path) -> None:
+    id, receipt = tellback.json("remember", SECRET)["id"], tmp_path / "receipt.json"
+    receipt.write_text(json.dumps(tellback.json("forget", id, "--yes")))
+    assert tellback("forget", "--verify", receipt)[0] == 0
 
 
-def test_within_its_grace_it_is_taken_back_and_the_proof_says_it_is_held(mneme: Mneme, tmp_path: Path) -> None:
-    id, receipt = mneme.json("remember", SECRET)["id"], tmp_path / "receipt.json"
-    _, _, err = mneme("forget", id, "--yes", "--grace", "30d", "--receipt", receipt)
+def test_within_its_grace_it_is_taken_back_and_the_proof_says_it_is_held(tellback: Tellback, tmp_path: Path) -> None:
+    id, receipt = tellback.json("remember", SECRET)["id"], tmp_path / "receipt.json"
+    _, _, err = tellback("forget", id, "--yes", "--grace", "30d", "--receipt", receipt)
     assert "can be taken back until" in err
-    assert mneme.texts() == []
-    code, out, _ = mneme("forget", "--verify", receipt)
+    assert tellback.texts() == []
+    code, out, _ = tellback("forget", "--verify", receipt)
     assert code == 1
     assert "held: its time of grace is not over" in out
     operation = json.loads(receipt.read_text())["operation"]
-    assert mneme("forget", "--take-back", operation)[1] == "brought back 1 memory\n"
-    assert mneme.texts() == [SECRET]
-    assert mneme("forget", "--take-back", operation)[0] == 2
+    assert tellback("forget", "--take-back", operation)[1] == "brought back 1 memory\n"
+    assert tellback.texts() == [SECRET]
+    assert tellback("forget", "--take-back", operation)[0] == 2
 
 
-def test_everything_of_the_namespace_goes_and_only_of_that(mneme: Mneme) -> None:
-    mneme.json("remember", "Mine.")
-    mneme("--namespace", "other", "remember", "Theirs.")
-    assert mneme("forget", "--everything")[0] == 2
-    assert mneme("forget", "--everything", "--yes")[1] == "forgot 1 memory\n"
-    assert mneme.texts() == []
-    assert "Theirs." in mneme("--namespace", "other", "memories")[1]
+def test_everything_of_the_namespace_goes_and_only_of_that(tellback: Tellback) -> None:
+    tellback.json("remember", "Mine.")
+    tellback("--namespace", "other", "remember", "Theirs.")
+    assert tellback("forget", "--everything")[0] == 2
+    assert tellback("forget", "--everything", "--yes")[1] == "forgot 1 memory\n"
+    assert tellback.texts() == []
+    assert "Theirs." in tellback("--namespace", "other", "memories")[1]

@@ -1,4 +1,4 @@
-"""``mneme reembed`` and the choice of an embedder: with a server on loopback that embeds, fails and falls silent."""
+"""``tellback reembed`` and the choice of an embedder: with a server on loopback that embeds, fails and falls silent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agent.testing import OllamaServer, RawReply, RecordedRequest
 from memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
 
 ROOT = Path(__file__).resolve().parents[2]
-MNEME = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
 KEYS = {"before", "space", "embedded", "without", "truncated", "switched", "already"}
 
 
@@ -61,12 +61,12 @@ class EmbeddingServer(OllamaServer):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
     with EmbeddingServer() as made:
         monkeypatch.setenv("OLLAMA_HOST", made.url)
-        monkeypatch.setenv("MNEME_EMBEDDER", "ollama:one")
+        monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:one")
         yield made
 
 
 @pytest.fixture
-def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     def called(*arguments: str) -> SimpleNamespace:
         capsys.readouterr()
         code = run_command_line(["--memory", str(tmp_path / "m.db"), *arguments])
@@ -76,92 +76,92 @@ def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return called
 
 
-def remembered(mneme: Any, tmp_path: Path, count: int = 4) -> None:
+def remembered(tellback: Any, tmp_path: Path, count: int = 4) -> None:
     (tmp_path / "notes.txt").write_text("The archive is in Turin.")
-    assert mneme("remember", "The archive is in Turin.").code == 0
+    assert tellback("remember", "The archive is in Turin.").code == 0
     for number in range(count - 1):
-        assert mneme("remember", f"Note number {number} about the harbour.").code == 0
+        assert tellback("remember", f"Note number {number} about the harbour.").code == 0
 
 
-def test_an_import_says_of_how_many_texts_the_vector_holds_only_the_beginning(server, mneme, tmp_path) -> None:
-    remembered(mneme, tmp_path)
-    assert mneme("remember", "A long story of the harbour. " * 20).code == 0
-    assert mneme("export", str(tmp_path / "a.jsonl"), "--no-vectors").code == 0
+def test_an_import_says_of_how_many_texts_the_vector_holds_only_the_beginning(server, tellback, tmp_path) -> None:
+    remembered(tellback, tmp_path)
+    assert tellback("remember", "A long story of the harbour. " * 20).code == 0
+    assert tellback("export", str(tmp_path / "a.jsonl"), "--no-vectors").code == 0
     server.longest = 200
-    took = mneme("--memory", str(tmp_path / "n.db"), "import", str(tmp_path / "a.jsonl"))
+    took = tellback("--memory", str(tmp_path / "n.db"), "import", str(tmp_path / "a.jsonl"))
     assert "  embedded: 5, 1 of them cut\n" in took.out
-    took = mneme("--memory", str(tmp_path / "o.db"), "import", str(tmp_path / "a.jsonl"), "--json").json
+    took = tellback("--memory", str(tmp_path / "o.db"), "import", str(tmp_path / "a.jsonl"), "--json").json
     assert (took["embedded"], took["truncated"]) == (5, 1)
 
 
-def test_everything_is_embedded_with_the_embedder_that_is_set(server, mneme, tmp_path, monkeypatch) -> None:
-    remembered(mneme, tmp_path)
-    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:two")
-    found = mneme("recall", "Where is the archive?", "--json").json
+def test_everything_is_embedded_with_the_embedder_that_is_set(server, tellback, tmp_path, monkeypatch) -> None:
+    remembered(tellback, tmp_path)
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
+    found = tellback("recall", "Where is the archive?", "--json").json
     assert found["hits"][0]["text"] == "The archive is in Turin."
-    assert any("words alone" in note and "mneme reembed" in note for note in found["notes"])
-    waits = mneme("remember", "The library is in Milan.", "--json").json
-    assert "mneme reembed" in waits["deferred"]
-    done = mneme("reembed", "--json")
+    assert any("words alone" in note and "tellback reembed" in note for note in found["notes"])
+    waits = tellback("remember", "The library is in Milan.", "--json").json
+    assert "tellback reembed" in waits["deferred"]
+    done = tellback("reembed", "--json")
     assert done.code == 0
     assert set(done.json) == KEYS
     assert done.json["before"] == "ollama/one/full/unit"
     assert done.json["space"] == "ollama/two/full/unit"
     assert (done.json["embedded"], done.json["switched"], done.json["already"]) == (5, True, False)
-    assert mneme("recall", "Where is the library?", "--json").json["notes"] == []
-    again = mneme("reembed")
+    assert tellback("recall", "Where is the library?", "--json").json["notes"] == []
+    again = tellback("reembed")
     assert (again.code, again.out) == (0, "nothing to do: everything has vectors of ollama/two/full/unit\n")
-    assert mneme("reembed", "--again", "--json").json["embedded"] == 5
+    assert tellback("reembed", "--again", "--json").json["embedded"] == 5
 
 
-def test_what_failed_goes_on_with_the_same_command(server, mneme, tmp_path, monkeypatch) -> None:
-    remembered(mneme, tmp_path, 1)
+def test_what_failed_goes_on_with_the_same_command(server, tellback, tmp_path, monkeypatch) -> None:
+    remembered(tellback, tmp_path, 1)
     (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
-    assert mneme("ingest", str(tmp_path / "lines.txt")).code == 0
+    assert tellback("ingest", str(tmp_path / "lines.txt")).code == 0
     entries = len(set(server.texts))
     assert entries > 300
-    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:two")
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
     server.texts.clear()
     server.allowed = 300
-    failed = mneme("reembed")
+    failed = tellback("reembed")
     assert failed.code == 4
     assert "no more" in failed.err
-    checks = {check["name"]: check for check in mneme("doctor", "--json").json["checks"]}
+    checks = {check["name"]: check for check in tellback("doctor", "--json").json["checks"]}
     assert checks["re-embedding"]["seen"].startswith(f"257 of {entries} ")
     assert "--abandon" in checks["re-embedding"]["remedy"]
     server.texts.clear()
     server.allowed = 10**9
-    done = mneme("reembed")
+    done = tellback("reembed")
     assert (done.code, done.out) == (0, f"{entries - 257} entries embedded with ollama/two/full/unit\n")
     assert len(server.texts) == entries - 257
 
 
-def test_what_was_begun_can_be_dropped(server, mneme, tmp_path, monkeypatch) -> None:
-    remembered(mneme, tmp_path)
-    assert mneme("reembed", "--abandon").out == "nothing was begun\n"
-    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:two")
-    kept = mneme("reembed", "--no-switch")
+def test_what_was_begun_can_be_dropped(server, tellback, tmp_path, monkeypatch) -> None:
+    remembered(tellback, tmp_path)
+    assert tellback("reembed", "--abandon").out == "nothing was begun\n"
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
+    kept = tellback("reembed", "--no-switch")
     assert "ollama/one/full/unit is still in use" in kept.out
-    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:one")
-    assert mneme("recall", "archive", "--json").json["notes"] == []
-    assert mneme("reembed", "--abandon", "--json").json == {"abandoned": True}
-    assert mneme("recall", "archive", "--json").json["notes"] == []
-    assert mneme("reembed", "--abandon", "--again").code == 2
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:one")
+    assert tellback("recall", "archive", "--json").json["notes"] == []
+    assert tellback("reembed", "--abandon", "--json").json == {"abandoned": True}
+    assert tellback("recall", "archive", "--json").json["notes"] == []
+    assert tellback("reembed", "--abandon", "--again").code == 2
 
 
-def test_an_interrupt_keeps_what_was_embedded(server, mneme, tmp_path, monkeypatch) -> None:
-    remembered(mneme, tmp_path, 1)
+def test_an_interrupt_keeps_what_was_embedded(server, tellback, tmp_path, monkeypatch) -> None:
+    remembered(tellback, tmp_path, 1)
     (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
-    assert mneme("ingest", str(tmp_path / "lines.txt")).code == 0
+    assert tellback("ingest", str(tmp_path / "lines.txt")).code == 0
     entries = len(set(server.texts))
     server.texts.clear()
     server.allowed, server.silent = 300, True
     while server.asked.acquire(blocking=False):
         pass
     child = subprocess.Popen(
-        [*MNEME, "--memory", str(tmp_path / "m.db"), "reembed", "--json"],
+        [*TELLBACK, "--memory", str(tmp_path / "m.db"), "reembed", "--json"],
         cwd=ROOT,
-        env={**os.environ, "MNEME_EMBEDDER": "ollama:two"},
+        env={**os.environ, "TELLBACK_EMBEDDER": "ollama:two"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -173,75 +173,77 @@ def test_an_interrupt_keeps_what_was_embedded(server, mneme, tmp_path, monkeypat
     assert (child.returncode, out) == (130, "")
     assert "the same command goes on" in err
     server.allowed = 10**9
-    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:two")
-    assert 0 < mneme("reembed", "--json").json["embedded"] <= entries - 257
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
+    assert 0 < tellback("reembed", "--json").json["embedded"] <= entries - 257
 
 
-def test_a_model_changed_under_its_name_is_told_and_mended(server, mneme, tmp_path) -> None:
-    remembered(mneme, tmp_path)
-    checks = {check["name"]: check for check in mneme("doctor", "--json").json["checks"]}
+def test_a_model_changed_under_its_name_is_told_and_mended(server, tellback, tmp_path) -> None:
+    remembered(tellback, tmp_path)
+    checks = {check["name"]: check for check in tellback("doctor", "--json").json["checks"]}
     assert checks["embedder in use"]["seen"] == "ollama/one/full/unit, as when the file was filled"
     server.turned = True
-    doctor = mneme("doctor", "--json")
+    doctor = tellback("doctor", "--json")
     checks = {check["name"]: check for check in doctor.json["checks"]}
     assert not checks["embedder in use"]["fine"]
     assert "changed under the same name" in checks["embedder in use"]["seen"]
-    assert "mneme reembed" in checks["embedder in use"]["remedy"]
+    assert "tellback reembed" in checks["embedder in use"]["remedy"]
     assert doctor.code == 2
-    assert mneme("reembed", "--json").json["switched"]
-    assert mneme("doctor").code == 0
+    assert tellback("reembed", "--json").json["switched"]
+    assert tellback("doctor").code == 0
 
 
-def test_a_text_that_comes_again_is_not_sent_again_where_a_cache_is_set(server, mneme, tmp_path, monkeypatch) -> None:
+def test_a_text_that_comes_again_is_not_sent_again_where_a_cache_is_set(
+    server, tellback, tmp_path, monkeypatch
+) -> None:
     text = "The archive is in Turin."
-    first = mneme("remember", text, "--json").json
-    mneme("--namespace", "other", "remember", text)
+    first = tellback("remember", text, "--json").json
+    tellback("--namespace", "other", "remember", text)
     assert server.texts == [text, text]
-    monkeypatch.setenv("MNEME_EMBEDDING_CACHE", "5")
+    monkeypatch.setenv("TELLBACK_EMBEDDING_CACHE", "5")
     for namespace in ("a", "b", "c"):
-        assert mneme("--namespace", namespace, "remember", text).code == 0
+        assert tellback("--namespace", namespace, "remember", text).code == 0
     assert server.texts == [text] * 3
-    assert "embedding cache" in mneme("doctor").out
-    assert " MB of vectors of at most 5.0 MB" in mneme("doctor").out
-    monkeypatch.delenv("MNEME_EMBEDDING_CACHE")
-    assert " MB of vectors from before, and not used" in mneme("doctor").out
+    assert "embedding cache" in tellback("doctor").out
+    assert " MB of vectors of at most 5.0 MB" in tellback("doctor").out
+    monkeypatch.delenv("TELLBACK_EMBEDDING_CACHE")
+    assert " MB of vectors from before, and not used" in tellback("doctor").out
     kept = "SELECT COUNT(*) FROM embedding_cache WHERE kind = 'document'"
     assert apsw.Connection(str(tmp_path / "m.db")).execute(kept).get == 1
-    assert mneme("forget", first["id"], "--yes").code == 0
+    assert tellback("forget", first["id"], "--yes").code == 0
     assert apsw.Connection(str(tmp_path / "m.db")).execute(kept).get == 0
 
 
 @pytest.mark.parametrize("size", ["-1", "much", "1.5"])
-def test_a_cache_of_no_size_is_a_configuration_error(mneme, monkeypatch, size: str) -> None:
-    monkeypatch.setenv("MNEME_EMBEDDING_CACHE", size)
-    done = mneme("memories", "stats")
+def test_a_cache_of_no_size_is_a_configuration_error(tellback, monkeypatch, size: str) -> None:
+    monkeypatch.setenv("TELLBACK_EMBEDDING_CACHE", size)
+    done = tellback("memories", "stats")
     assert done.code == 2
-    assert "embedding_cache (from MNEME_EMBEDDING_CACHE)" in done.err
+    assert "embedding_cache (from TELLBACK_EMBEDDING_CACHE)" in done.err
 
 
-def test_without_an_embedder_there_is_nothing_to_embed_with(mneme, monkeypatch) -> None:
-    monkeypatch.setenv("MNEME_EMBEDDER", "none")
-    mneme("remember", "one")
-    refused = mneme("reembed")
+def test_without_an_embedder_there_is_nothing_to_embed_with(tellback, monkeypatch) -> None:
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "none")
+    tellback("remember", "one")
+    refused = tellback("reembed")
     assert refused.code == 2
     assert "no embedder is set" in refused.err
-    assert "no embedder is configured" in mneme("recall", "one", "--json").json["notes"][0]
+    assert "no embedder is configured" in tellback("recall", "one", "--json").json["notes"][0]
 
 
-def test_a_memory_that_is_not_there_is_not_made(mneme, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("MNEME_EMBEDDER", "none")
-    assert mneme("reembed").code == 3
+def test_a_memory_that_is_not_there_is_not_made(tellback, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "none")
+    assert tellback("reembed").code == 3
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bar_is_shown_on_a_terminal(server, mneme, tmp_path) -> None:
+def test_a_bar_is_shown_on_a_terminal(server, tellback, tmp_path) -> None:
     pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
-    remembered(mneme, tmp_path)
+    remembered(tellback, tmp_path)
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
-        [*MNEME, "--memory", str(tmp_path / "m.db"), "reembed"],
+        [*TELLBACK, "--memory", str(tmp_path / "m.db"), "reembed"],
         cwd=ROOT,
-        env={**os.environ, "MNEME_EMBEDDER": "ollama:two", "TERM": "xterm"},
+        env={**os.environ, "TELLBACK_EMBEDDER": "ollama:two", "TERM": "xterm"},
         stdout=subprocess.PIPE,
         stderr=theirs,
         text=True,
@@ -282,9 +284,9 @@ def test_a_name_chooses_the_embedder(settings: AssistantSettings, kind: type, fi
     assert "sk-a" not in repr(made)
 
 
-def test_ollama_is_asked_where_it_runs_and_gets_no_key_of_another(server, mneme, monkeypatch) -> None:
+def test_ollama_is_asked_where_it_runs_and_gets_no_key_of_another(server, tellback, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
-    assert mneme("remember", "one").code == 0
+    assert tellback("remember", "one").code == 0
     assert {request.path for request in server.requests} == set()
     settings = AssistantSettings(embedder="ollama:e", api_key="sk-canary", embedding_base_url="http://127.0.0.1:5/v1")
     assert settings.embedding_endpoint == "http://127.0.0.1:5"
@@ -303,10 +305,10 @@ def test_an_endpoint_without_a_model_says_what_is_missing() -> None:
         make_embedder(AssistantSettings(embedder="ollama"), None)
 
 
-def test_offline_an_embedder_elsewhere_is_not_asked_and_nothing_is_lost(mneme, monkeypatch) -> None:
-    monkeypatch.setenv("MNEME_EMBEDDER", "ollama:one")
+def test_offline_an_embedder_elsewhere_is_not_asked_and_nothing_is_lost(tellback, monkeypatch) -> None:
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:one")
     monkeypatch.setenv("OLLAMA_HOST", "192.0.2.1")
-    report = mneme("--offline", "remember", "one", "--json").json
+    report = tellback("--offline", "remember", "one", "--json").json
     assert report["outcome"] == "stored"
     assert "offline" in report["deferred"]
-    assert mneme("--offline", "reembed").code == 4
+    assert tellback("--offline", "reembed").code == 4

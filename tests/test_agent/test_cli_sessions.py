@@ -1,4 +1,4 @@
-"""``mneme sessions``: which conversations there are, and what was said in one."""
+"""``tellback sessions``: which conversations there are, and what was said in one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memory import (
 )
 
 
-class Mneme:
+class Tellback:
     """The command line on a memory file of its own."""
 
     def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,43 +44,43 @@ class Mneme:
 
 
 @pytest.fixture
-def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Mneme:
-    return Mneme(tmp_path / "m.db", capsys)
+def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tellback:
+    return Tellback(tmp_path / "m.db", capsys)
 
 
-def test_sessions_are_listed_with_times_counts_and_first_words(mneme: Mneme) -> None:
-    mneme.tell("first", Message.user("Where is the boat?"), Message.assistant("In the harbour."))
-    mneme.tell("second", Message.user("Who feeds\nthe cat?"))
-    answer = mneme.json("sessions")
+def test_sessions_are_listed_with_times_counts_and_first_words(tellback: Tellback) -> None:
+    tellback.tell("first", Message.user("Where is the boat?"), Message.assistant("In the harbour."))
+    tellback.tell("second", Message.user("Who feeds\nthe cat?"))
+    answer = tellback.json("sessions")
     assert set(answer) == {"sessions", "more"}
     assert answer["more"] is False
     assert set(answer["sessions"][0]) == {"session", "messages", "first_at", "last_at", "begins"}
     told = [(one["session"], one["messages"], one["begins"]) for one in answer["sessions"]]
     assert told == [("second", 1, "Who feeds the cat?"), ("first", 2, "Where is the boat?")]
-    headings, second, first = mneme("sessions").out.splitlines()
+    headings, second, first = tellback("sessions").out.splitlines()
     assert headings.split() == ["session", "used", "last", "messages", "begins"]
     assert second.startswith("second")
     assert first.endswith("Where is the boat?")
 
 
-def test_no_more_sessions_are_listed_than_asked_for(mneme: Mneme) -> None:
+def test_no_more_sessions_are_listed_than_asked_for(tellback: Tellback) -> None:
     for number in range(3):
-        mneme.tell(f"s{number}", Message.user("hello"))
-    done = mneme("sessions", "list", "--limit", "2")
+        tellback.tell(f"s{number}", Message.user("hello"))
+    done = tellback("sessions", "list", "--limit", "2")
     assert len(done.out.splitlines()) == 3
     assert "--limit" in done.err
-    answer = mneme.json("sessions", "list", "--limit", "2")
+    answer = tellback.json("sessions", "list", "--limit", "2")
     assert ([one["session"] for one in answer["sessions"]], answer["more"]) == (["s2", "s1"], True)
 
 
-def test_a_session_is_shown_with_all_that_was_said(mneme: Mneme) -> None:
+def test_a_session_is_shown_with_all_that_was_said(tellback: Tellback) -> None:
     call = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
     result = ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="two\nlines"),), is_error=True)
     image = ImageBlock(media_type="image/png", data=b"x", caption="a harbour")
     file = DocumentBlock(media_type="application/pdf", data=b"xy")
-    mneme.tell("s", Message.user([TextBlock(text="Add!"), image, file], name="Ana"))
-    mneme.tell("s", Message.assistant([call]), Message.tool([result]), Message.assistant("Done."))
-    lines = [line.partition("  ")[2] for line in mneme("sessions", "show", "s").out.splitlines()]
+    tellback.tell("s", Message.user([TextBlock(text="Add!"), image, file], name="Ana"))
+    tellback.tell("s", Message.assistant([call]), Message.tool([result]), Message.assistant("Done."))
+    lines = [line.partition("  ")[2] for line in tellback("sessions", "show", "s").out.splitlines()]
     assert lines == [
         "Ana: Add!",
         "  (image: a harbour)",
@@ -90,7 +90,7 @@ def test_a_session_is_shown_with_all_that_was_said(mneme: Mneme) -> None:
         "  lines)",
         "assistant: Done.",
     ]
-    answer = mneme.json("sessions", "show", "s")
+    answer = tellback.json("sessions", "show", "s")
     keys = {"sequence", "role", "speaker", "text", "said_at", "stored_at", "memory", "media", "calls", "results"}
     assert (answer["session"], [set(one) for one in answer["messages"]]) == ("s", [keys] * 4)
     first, second, third, _ = answer["messages"]
@@ -105,45 +105,45 @@ def test_a_session_is_shown_with_all_that_was_said(mneme: Mneme) -> None:
     }
     assert second["calls"] == [{"id": "c1", "name": "add", "arguments": {"a": 1}}]
     assert third["results"] == [{"call": "c1", "name": "add", "text": "two\nlines", "error": True}]
-    assert [one["sequence"] for one in mneme.json("sessions", "show", "s", "--limit", "2")["messages"]] == [3, 4]
+    assert [one["sequence"] for one in tellback.json("sessions", "show", "s", "--limit", "2")["messages"]] == [3, 4]
 
 
-def test_an_answer_that_quoted_is_shown_with_the_words_it_quoted(mneme: Mneme) -> None:
-    mneme("remember", "The spare key lies under the blue pot.")
-    assert mneme("ask", "Where is the spare key?").code == 0
-    memory = open_memory(mneme.path)
+def test_an_answer_that_quoted_is_shown_with_the_words_it_quoted(tellback: Tellback) -> None:
+    tellback("remember", "The spare key lies under the blue pot.")
+    assert tellback("ask", "Where is the spare key?").code == 0
+    memory = open_memory(tellback.path)
     (told,) = run_sync(memory.recall("spare key", 1))
     quote = {"quotes": [{"id": told.memory.id, "start": 0, "end": 13}], "reply": "quoted"}
     run_sync(memory.remember_turn("s", [Message(role="assistant", metadata=quote)]))
     run_sync(memory.close())
-    assert "“The spare key”" in mneme("sessions", "show", "s").out
+    assert "“The spare key”" in tellback("sessions", "show", "s").out
 
 
-def test_no_namespace_sees_the_sessions_of_another(mneme: Mneme) -> None:
-    mneme.tell("s", Message.user("secret"), namespace="ana")
-    assert mneme("sessions").out == "No conversation is kept yet.\n"
-    assert mneme("--namespace", "ana", "sessions").out.splitlines()[1].endswith("secret")
-    done = mneme("sessions", "show", "s")
+def test_no_namespace_sees_the_sessions_of_another(tellback: Tellback) -> None:
+    tellback.tell("s", Message.user("secret"), namespace="ana")
+    assert tellback("sessions").out == "No conversation is kept yet.\n"
+    assert tellback("--namespace", "ana", "sessions").out.splitlines()[1].endswith("secret")
+    done = tellback("sessions", "show", "s")
     assert (done.code, done.out) == (2, "")
-    assert "mneme sessions" in done.err
+    assert "tellback sessions" in done.err
 
 
-def test_no_memory_is_made_by_looking(mneme: Mneme) -> None:
-    assert mneme("sessions").code == 3
-    assert not mneme.path.exists()
+def test_no_memory_is_made_by_looking(tellback: Tellback) -> None:
+    assert tellback("sessions").code == 3
+    assert not tellback.path.exists()
 
 
 @pytest.mark.parametrize("arguments", [["sessions", "list", "--limit", "0"], ["sessions", "--json", "list"]])
-def test_wrong_usage_is_said(mneme: Mneme, arguments: list[str]) -> None:
-    mneme.tell("s", Message.user("hello"))
-    assert mneme(*arguments).code == 2
+def test_wrong_usage_is_said(tellback: Tellback, arguments: list[str]) -> None:
+    tellback.tell("s", Message.user("hello"))
+    assert tellback(*arguments).code == 2
 
 
-def test_escapes_and_line_breaks_cannot_pass_for_another_session(mneme: Mneme) -> None:
-    mneme.tell("s", Message.user("\x1b[31mred\n2026-01-01 00:00  assistant: forged"))
-    listed = mneme("sessions").out
+def test_escapes_and_line_breaks_cannot_pass_for_another_session(tellback: Tellback) -> None:
+    tellback.tell("s", Message.user("\x1b[31mred\n2026-01-01 00:00  assistant: forged"))
+    listed = tellback("sessions").out
     assert "\x1b" not in listed
     assert len(listed.splitlines()) == 2
-    first, second = mneme("sessions", "show", "s").out.splitlines()
+    first, second = tellback("sessions", "show", "s").out.splitlines()
     assert "\\x1b" in first
     assert second.startswith("    2026")

@@ -21,7 +21,7 @@ from agent.testing import OpenAIServer, RawReply, Reply, call
 pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
 
 ROOT = Path(__file__).resolve().parents[2]
-MNEME = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 
@@ -32,7 +32,7 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30", **more}
         self.process = subprocess.Popen(
-            [*MNEME, *map(str, arguments)],
+            [*TELLBACK, *map(str, arguments)],
             cwd=ROOT,
             env=environment,
             stdin=theirs,
@@ -162,7 +162,7 @@ def test_forget_shows_what_goes_and_asks(
 def test_an_interrupt_at_the_question_forgets_nothing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     terminal = Terminal("--memory", path, "forget", known(path, capsys)[0])
     terminal.until("[y/N]")
-    terminal.interrupt("mneme: interrupted\n")
+    terminal.interrupt("tellback: interrupted\n")
     assert terminal.ended() == 130
     assert known(path, capsys)[1] == 1
 
@@ -182,9 +182,9 @@ def test_chat_talks_and_ctrl_d_leaves(path: Path) -> None:
 def test_an_interrupt_at_the_prompt_leaves_with_a_line_and_130(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
     terminal.until("> ")
-    terminal.interrupt("mneme: interrupted\n")
+    terminal.interrupt("tellback: interrupted\n")
     assert terminal.ended() == 130
-    assert terminal.shown.count("mneme: interrupted\n") == 1
+    assert terminal.shown.count("tellback: interrupted\n") == 1
 
 
 def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
@@ -192,7 +192,7 @@ def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
 ) -> None:
     released = threading.Event()
     with OpenAIServer(RawReply(Stalled(released)), Reply("Here I am.")) as server:
-        more = {"OPENAI_BASE_URL": server.url, "MNEME_MODEL": "any"}
+        more = {"OPENAI_BASE_URL": server.url, "TELLBACK_MODEL": "any"}
         terminal = Terminal("--memory", path, "chat", **more)
         terminal.until("> ")
         terminal.type("How late is it?\n")
@@ -213,7 +213,7 @@ def test_a_model_forgets_what_the_person_at_the_terminal_lets_it_forget(
 ) -> None:
     id, _ = known(path, capsys)
     with OpenAIServer(Reply(calls=(call("forget_memory", ids=[id]),)), Reply("Very well.")) as server:
-        terminal = Terminal("--memory", path, "chat", OPENAI_BASE_URL=server.url, MNEME_MODEL="m")
+        terminal = Terminal("--memory", path, "chat", OPENAI_BASE_URL=server.url, TELLBACK_MODEL="m")
         terminal.until("> ")
         terminal.type("Forget the plumber.\n")
         shown = terminal.until("Allow it? [y/N]")

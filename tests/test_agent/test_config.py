@@ -16,7 +16,7 @@ from agent.errors import ConfigurationError
 def load(*, file: Path | None = None, flags: dict | None = None, **environ: str):
     """Load with a file that is named, so that no other file of the machine is read."""
     if file is not None:
-        environ["MNEME_CONFIG"] = str(file)
+        environ["TELLBACK_CONFIG"] = str(file)
     return load_configuration(flags=flags or {}, environ=environ)
 
 
@@ -35,9 +35,9 @@ def test_nothing_set_gives_the_defaults() -> None:
 
 
 def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default(file: Path) -> None:
-    found = load(file=file, flags={"namespace": "flag", "model": None}, MNEME_NAMESPACE="env", MNEME_MODEL="env")
+    found = load(file=file, flags={"namespace": "flag", "model": None}, TELLBACK_NAMESPACE="env", TELLBACK_MODEL="env")
     assert (found.settings.namespace, found.settings.model, found.settings.token_budget) == ("flag", "env", 900)
-    assert found.origins == {"namespace": "--namespace", "model": "MNEME_MODEL", "token_budget": str(file)}
+    assert found.origins == {"namespace": "--namespace", "model": "TELLBACK_MODEL", "token_budget": str(file)}
     assert found.settings.embedder == "auto"
 
 
@@ -56,12 +56,12 @@ def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: 
 
 
 def test_an_empty_variable_is_as_good_as_none(file: Path) -> None:
-    assert load(file=file, MNEME_NAMESPACE="").settings.namespace == "file"
+    assert load(file=file, TELLBACK_NAMESPACE="").settings.namespace == "file"
 
 
 @pytest.mark.parametrize("text", ["", "none", "None"])
 def test_no_model_can_be_asked_for_although_one_is_set(text: str) -> None:
-    assert load(flags={"model": text}, MNEME_MODEL="gpt").settings.model is None
+    assert load(flags={"model": text}, TELLBACK_MODEL="gpt").settings.model is None
 
 
 def test_a_path_in_the_file_is_meant_from_where_the_file_stands(tmp_path: Path) -> None:
@@ -72,16 +72,16 @@ def test_a_path_in_the_file_is_meant_from_where_the_file_stands(tmp_path: Path) 
 
 def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert load(MNEME_MEMORY="~/m.db").settings.memory == tmp_path / "m.db"
+    assert load(TELLBACK_MEMORY="~/m.db").settings.memory == tmp_path / "m.db"
 
 
 @pytest.mark.parametrize(
     ("environ", "words"),
     [
-        ({"MNEME_TOKEN_BUDGET": "many"}, ["token_budget", "MNEME_TOKEN_BUDGET", "integer", "'many'"]),
-        ({"MNEME_TOKEN_BUDGET": "3"}, ["token_budget", "500"]),
-        ({"MNEME_OFFLINE": "maybe"}, ["offline", "MNEME_OFFLINE", "boolean"]),
-        ({"MNEME_EMBEDDER": "magic"}, ["embedder", "MNEME_EMBEDDER", "'local'"]),
+        ({"TELLBACK_TOKEN_BUDGET": "many"}, ["token_budget", "TELLBACK_TOKEN_BUDGET", "integer", "'many'"]),
+        ({"TELLBACK_TOKEN_BUDGET": "3"}, ["token_budget", "500"]),
+        ({"TELLBACK_OFFLINE": "maybe"}, ["offline", "TELLBACK_OFFLINE", "boolean"]),
+        ({"TELLBACK_EMBEDDER": "magic"}, ["embedder", "TELLBACK_EMBEDDER", "'local'"]),
         ({"OPENAI_BASE_URL": "localhost:8080"}, ["base_url", "OPENAI_BASE_URL", "http://localhost:8080/v1"]),
     ],
 )
@@ -109,12 +109,12 @@ def test_a_file_that_cannot_be_read_is_named(content: bytes, words: str, tmp_pat
 
 
 def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="MNEME_CONFIG"):
+    with pytest.raises(ConfigurationError, match="TELLBACK_CONFIG"):
         load(file=tmp_path / "none.toml")
 
 
 def test_secrets_are_in_no_text_of_the_settings() -> None:
-    found = load(OPENAI_API_KEY="sk-secret", MNEME_EMBEDDING_API_KEY="sk-other", MNEME_MODEL="m")
+    found = load(OPENAI_API_KEY="sk-secret", TELLBACK_EMBEDDING_API_KEY="sk-other", TELLBACK_MODEL="m")
     assert "sk-" not in repr(found) + str(found.settings) + found.settings.model_dump_json()
     assert found.settings.key == "sk-secret"
 
@@ -130,7 +130,7 @@ def test_a_bad_secret_is_not_shown_in_the_complaint(tmp_path: Path) -> None:
 def test_the_models_key_goes_to_an_embedder_at_the_same_endpoint_only() -> None:
     same = load(OPENAI_API_KEY="sk-a", OPENAI_BASE_URL="http://a.test/v1").settings
     other = load(
-        OPENAI_API_KEY="sk-a", OPENAI_BASE_URL="http://a.test/v1", MNEME_EMBEDDING_BASE_URL="http://b.test/v1"
+        OPENAI_API_KEY="sk-a", OPENAI_BASE_URL="http://a.test/v1", TELLBACK_EMBEDDING_BASE_URL="http://b.test/v1"
     ).settings
     assert (same.embedding_key, other.embedding_key, other.key) == ("sk-a", None, "sk-a")
 
@@ -147,22 +147,22 @@ def test_the_models_key_goes_to_an_embedder_at_the_same_endpoint_only() -> None:
     ],
 )
 def test_what_is_set_says_which_provider_a_plain_name_means(environ: dict, kind: str) -> None:
-    settings = load(MNEME_MODEL="qwen3:8b", **environ).settings
+    settings = load(TELLBACK_MODEL="qwen3:8b", **environ).settings
     assert (settings.kind, settings.model_name) == (kind, "qwen3:8b")
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "ollama"])
 def test_a_provider_before_the_name_goes_first(kind: str) -> None:
-    settings = load(MNEME_MODEL=f"{kind}:some:name", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings
+    settings = load(TELLBACK_MODEL=f"{kind}:some:name", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings
     assert (settings.kind, settings.model_name) == (kind, "some:name")
 
 
 def test_a_key_is_used_for_its_own_endpoint_alone() -> None:
-    settings = load(MNEME_MODEL="anthropic:m", OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-ant").settings
+    settings = load(TELLBACK_MODEL="anthropic:m", OPENAI_API_KEY="sk-a", ANTHROPIC_API_KEY="sk-ant").settings
     assert settings.key == "sk-ant"
     assert settings.endpoint == "https://api.anthropic.com"
     assert settings.embedding_key == "sk-a"
-    assert load(MNEME_MODEL="ollama:m", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings.key is None
+    assert load(TELLBACK_MODEL="ollama:m", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings.key is None
 
 
 def test_what_embeds_is_where_ollama_is_only_if_nothing_else_is_set() -> None:

@@ -35,7 +35,7 @@ class Typed(io.TextIOWrapper):
 
 
 @pytest.fixture
-def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str, typed: str | None = None) -> SimpleNamespace:
@@ -47,16 +47,16 @@ def mneme(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     return call
 
 
-def kept(mneme) -> list[dict]:
-    done = mneme("memories", "list", "--json")
+def kept(tellback) -> list[dict]:
+    done = tellback("memories", "list", "--json")
     return json.loads(done.out)["memories"] if done.code == 0 else []
 
 
-def test_a_person_is_asked_once_and_a_yes_keeps_it_whole_and_marked(mneme, tmp_path: Path) -> None:
-    done = mneme("remember", CODE, typed="y\n")
+def test_a_person_is_asked_once_and_a_yes_keeps_it_whole_and_marked(tellback, tmp_path: Path) -> None:
+    done = tellback("remember", CODE, typed="y\n")
     assert done.code == 0
     assert done.err.count("looks like a secret (PIN)") == 1
-    assert [one["text"] for one in kept(mneme)] == [CODE]
+    assert [one["text"] for one in kept(tellback)] == [CODE]
     place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db"))
     (memory,) = run_sync(place.memory.list())
     run_sync(place.close())
@@ -64,71 +64,73 @@ def test_a_person_is_asked_once_and_a_yes_keeps_it_whole_and_marked(mneme, tmp_p
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])
-def test_anything_but_a_yes_keeps_nothing(mneme, answer: str) -> None:
-    done = mneme("remember", CODE, typed=answer)
+def test_anything_but_a_yes_keeps_nothing(tellback, answer: str) -> None:
+    done = tellback("remember", CODE, typed=answer)
     assert done.code == 1
     assert "nothing was kept" in done.err
-    assert kept(mneme) == []
+    assert kept(tellback) == []
 
 
-def test_where_nobody_can_be_asked_the_option_says_yes(mneme) -> None:
-    done = mneme("remember", CODE)
+def test_where_nobody_can_be_asked_the_option_says_yes(tellback) -> None:
+    done = tellback("remember", CODE)
     assert (done.code, done.out) == (2, "")
     assert "--allow-sensitive" in done.err
-    assert mneme("remember", CODE, "--allow-sensitive").code == 0
-    assert [one["text"] for one in kept(mneme)] == [CODE]
+    assert tellback("remember", CODE, "--allow-sensitive").code == 0
+    assert [one["text"] for one in kept(tellback)] == [CODE]
 
 
-def reworded(mneme, how: str, *more: str, typed: str | None = None) -> SimpleNamespace:
+def reworded(tellback, how: str, *more: str, typed: str | None = None) -> SimpleNamespace:
     """Put the secret in the place of what is there: of one memory, or of two that become one."""
-    ids = [one["id"] for one in kept(mneme)]
+    ids = [one["id"] for one in kept(tellback)]
     if how == "correct":
-        return mneme("correct", ids[0], CODE, *more, typed=typed)
-    return mneme("memories", "merge", *ids, "--text", CODE, *more, typed=typed)
+        return tellback("correct", ids[0], CODE, *more, typed=typed)
+    return tellback("memories", "merge", *ids, "--text", CODE, *more, typed=typed)
 
 
 @pytest.mark.parametrize("how", ["correct", "merge"])
-def test_a_secret_in_the_place_of_other_words_is_asked_about_as_a_new_one_is(mneme, how: str) -> None:
+def test_a_secret_in_the_place_of_other_words_is_asked_about_as_a_new_one_is(tellback, how: str) -> None:
     for text in ("The safe is green.", "The safe is old.")[: 1 + (how == "merge")]:
-        mneme("remember", text)
-    refused = reworded(mneme, how)
+        tellback("remember", text)
+    refused = reworded(tellback, how)
     assert (refused.code, refused.out) == (2, "")
     assert "--allow-sensitive" in refused.err
-    said_no = reworded(mneme, how, typed="n\n")
+    said_no = reworded(tellback, how, typed="n\n")
     assert (said_no.code, "nothing was kept" in said_no.err) == (1, True)
-    assert not any(CODE in one["text"] or "redacted" in one["text"] for one in kept(mneme))
-    asked = reworded(mneme, how, typed="y\n")
+    assert not any(CODE in one["text"] or "redacted" in one["text"] for one in kept(tellback))
+    asked = reworded(tellback, how, typed="y\n")
     assert (asked.code, asked.err.count("looks like a secret (PIN)")) == (0, 1)
-    (now,) = kept(mneme)
+    (now,) = kept(tellback)
     assert (now["text"], now["sensitive"]) == (CODE, True)
 
 
 @pytest.mark.parametrize("how", ["correct", "merge"])
-def test_what_is_marked_already_is_not_asked_about_again_and_the_option_says_yes(mneme, how: str) -> None:
-    mneme("remember", "The safe is green.")
+def test_what_is_marked_already_is_not_asked_about_again_and_the_option_says_yes(tellback, how: str) -> None:
+    tellback("remember", "The safe is green.")
     if how == "merge":
-        mneme("remember", "The safe is old.")
-    assert reworded(mneme, how, "--allow-sensitive").code == 0
+        tellback("remember", "The safe is old.")
+    assert reworded(tellback, how, "--allow-sensitive").code == 0
     if how == "merge":
-        mneme("remember", "The safe is old.")
-    again = mneme("correct", kept(mneme)[0]["id"], "The PIN of the safe is 11223.") if how == "correct" else None
-    again = again or mneme("memories", "merge", *[one["id"] for one in kept(mneme)], "--text", "The PIN is 11223.")
+        tellback("remember", "The safe is old.")
+    again = tellback("correct", kept(tellback)[0]["id"], "The PIN of the safe is 11223.") if how == "correct" else None
+    again = again or tellback(
+        "memories", "merge", *[one["id"] for one in kept(tellback)], "--text", "The PIN is 11223."
+    )
     assert (again.code, "looks like" in again.err) == (0, False)
-    (now,) = kept(mneme)
+    (now,) = kept(tellback)
     assert ("11223" in now["text"], now["sensitive"]) == (True, True)
 
 
-def test_what_is_no_secret_is_neither_asked_about_nor_marked(mneme, tmp_path: Path) -> None:
-    assert mneme("remember", "The safe is green.", "--allow-sensitive").err == ""
+def test_what_is_no_secret_is_neither_asked_about_nor_marked(tellback, tmp_path: Path) -> None:
+    assert tellback("remember", "The safe is green.", "--allow-sensitive").err == ""
     place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db"))
     (memory,) = run_sync(place.memory.list())
     run_sync(place.close())
     assert not memory.sensitive
 
 
-def test_scopes_importance_expiry_and_a_pin_can_be_given(mneme, tmp_path: Path) -> None:
+def test_scopes_importance_expiry_and_a_pin_can_be_given(tellback, tmp_path: Path) -> None:
     more = ("--scope", "project=atlas", "--importance", "0.7", "--pin", "--expires", "2030-01-01T00:00+00:00")
-    assert mneme("remember", "The safe is green.", *more).code == 0
+    assert tellback("remember", "The safe is green.", *more).code == 0
     place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db"))
     (memory,) = run_sync(place.memory.list())
     run_sync(place.close())
@@ -139,16 +141,16 @@ def test_scopes_importance_expiry_and_a_pin_can_be_given(mneme, tmp_path: Path) 
 @pytest.mark.parametrize(
     "bad", [("--scope", "project"), ("--scope", "=x"), ("--importance", "2"), ("--expires", "soon")]
 )
-def test_a_bad_option_is_named(mneme, bad: tuple[str, str]) -> None:
-    done = mneme("remember", "The safe is green.", *bad)
+def test_a_bad_option_is_named(tellback, bad: tuple[str, str]) -> None:
+    done = tellback("remember", "The safe is green.", *bad)
     assert (done.code, done.out) == (2, "")
     assert bad[0] in done.err
 
 
-def test_the_line_says_what_became_of_it(mneme) -> None:
-    first = mneme("remember", "The safe is green.", "--key", "k").out.split()
+def test_the_line_says_what_became_of_it(tellback) -> None:
+    first = tellback("remember", "The safe is green.", "--key", "k").out.split()
     assert first[0] == "stored"
-    assert mneme("remember", "The safe is green.", "--key", "k").out == (
+    assert tellback("remember", "The safe is green.", "--key", "k").out == (
         f"duplicate {first[1]} of {first[1]} (known already)\n"
     )
 

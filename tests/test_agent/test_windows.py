@@ -264,8 +264,8 @@ def test_a_window_that_sums_up_needs_a_model() -> None:
 
 @pytest.mark.parametrize("window", ["some", "turns", "turns:0", "tokens:-1", "summary:many", "all:3"])
 def test_an_unknown_window_is_refused_and_what_would_be_right_is_said(window: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"window \(from MNEME_WINDOW\).*turns:NUMBER"):
-        load_configuration(flags={}, environ={"MNEME_WINDOW": window})
+    with pytest.raises(ConfigurationError, match=r"window \(from TELLBACK_WINDOW\).*turns:NUMBER"):
+        load_configuration(flags={}, environ={"TELLBACK_WINDOW": window})
 
 
 async def test_the_assistant_sums_up_with_its_model_and_keeps_no_trace_where_that_is_set(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def test_the_local_embedder_can_be_set() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (AssistantSettings(embedder="openai", api_key="sk-a"), "MNEME_EMBEDDING_MODEL"),
-        (AssistantSettings(embedder="openai", embedding_model="e"), "OPENAI_API_KEY, or MNEME_EMBEDDING_BASE_URL"),
+        (AssistantSettings(embedder="openai", api_key="sk-a"), "TELLBACK_EMBEDDING_MODEL"),
+        (AssistantSettings(embedder="openai", embedding_model="e"), "OPENAI_API_KEY, or TELLBACK_EMBEDDING_BASE_URL"),
     ],
 )
 def test_an_embedder_that_lacks_something_says_what(settings: AssistantSettings, words: str) -> None:

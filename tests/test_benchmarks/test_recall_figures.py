@@ -23,11 +23,11 @@ HEADER = Header(
     at="2026-01-01T00:00:00+00:00",
     machine="one",
     load=0.5,
-    versions={"mneme": "0"},
+    versions={"tellback": "0"},
     settings={"limit": None},
     data={"t": "aa"},
     seed=3,
-    systems={key: {"title": key, "version": "", "settings": "", "vectors": ""} for key in ("mneme", "other")},
+    systems={key: {"title": key, "version": "", "settings": "", "vectors": ""} for key in ("tellback", "other")},
     tasks={"t": {"title": "T", "status": "seen", "unit": "turn", "note": "", "headline": ["right"]}},
     not_run={"third": "not installed"},
 )
@@ -51,16 +51,16 @@ def row(system: str, question: str, hits: str, evidence: str = "a", **more: obje
 RESULTS = Results(
     HEADER,
     (
-        Fill("mneme", "t", "corpus", 10, 2.0),
-        Fill("mneme", "t", "next", 10, 3.0),
+        Fill("tellback", "t", "corpus", 10, 2.0),
+        Fill("tellback", "t", "next", 10, 3.0),
         Fill("other", "t", "corpus", 1, 1, "no"),
     ),
     (
-        row("mneme", "q1", "abc", confidence=0.9),
-        row("mneme", "q2", "xya", confidence=0.8, abstain="other"),
-        row("mneme", "q3", "", confidence=0.1, error="it broke"),
-        row("mneme", "q4", "abc", group="adversarial", confidence=0.0, abstain="other"),
-        row("mneme", "q5", "abc", "", group="absent", confidence=0.0, abstain="nothing"),
+        row("tellback", "q1", "abc", confidence=0.9),
+        row("tellback", "q2", "xya", confidence=0.8, abstain="other"),
+        row("tellback", "q3", "", confidence=0.1, error="it broke"),
+        row("tellback", "q4", "abc", group="adversarial", confidence=0.0, abstain="other"),
+        row("tellback", "q5", "abc", "", group="absent", confidence=0.0, abstain="nothing"),
         row("other", "q1", "xa"),
         row("other", "q2", "a"),
         row("other", "q3", "xyz"),
@@ -111,7 +111,7 @@ def test_results_come_back_as_they_were_written(tmp_path: Path, name: str) -> No
     [
         ("", "line 1: not the header"),
         ('{"row": "fill"}\n', "line 1: not a row"),
-        ('{"row": "header", "format": "mneme-recall-results", "version": 2}\n', "line 1: .*version 1"),
+        ('{"row": "header", "format": "tellback-recall-results", "version": 2}\n', "line 1: .*version 1"),
         ('{"row": "other"}\n', "line 1: .*no such row: 'other'"),
         ("{\n", "line 1: not a row"),
     ],
@@ -123,7 +123,7 @@ def test_what_is_no_results_file_is_refused_with_its_line(tmp_path: Path, lines:
 
 
 def test_a_question_that_failed_counts_as_not_found() -> None:
-    line = summarised(RESULTS).line("mneme", "t")
+    line = summarised(RESULTS).line("tellback", "t")
     assert line is not None
     assert (line.questions, line.errors) == (3, 1)
     assert line.figures["R@1"] == pytest.approx(1 / 3)
@@ -132,9 +132,9 @@ def test_a_question_that_failed_counts_as_not_found() -> None:
 
 def test_the_headline_leaves_other_groups_out_and_they_have_lines_of_their_own() -> None:
     summary = summarised(RESULTS)
-    assert [line.group for line in summary.lines if line.system == "mneme"] == ["", "adversarial"]
-    assert summary.figure("mneme", "t", "R@1", "adversarial") == 1.0
-    assert summary.fills == {"mneme": {"t": 4.0}}
+    assert [line.group for line in summary.lines if line.system == "tellback"] == ["", "adversarial"]
+    assert summary.figure("tellback", "t", "R@1", "adversarial") == 1.0
+    assert summary.fills == {"tellback": {"t": 4.0}}
 
 
 def test_the_difference_to_another_system_is_taken_question_by_question() -> None:
@@ -159,7 +159,7 @@ def test_a_summary_comes_back_and_another_file_is_refused(tmp_path: Path) -> Non
     path = tmp_path / "s.json"
     write_summary(path, summarised(RESULTS))
     again = read_summary(path)
-    assert again.figure("mneme", "t", "R@1") == pytest.approx(1 / 3, abs=1e-4)
+    assert again.figure("tellback", "t", "R@1") == pytest.approx(1 / 3, abs=1e-4)
     assert [one.group for one in again.refusals] == ["answerable", "adversarial", "absent"]
     path.write_text(json.dumps({"format": "x"}))
     with pytest.raises(ValueError, match="version 1"):
@@ -167,29 +167,29 @@ def test_a_summary_comes_back_and_another_file_is_refused(tmp_path: Path) -> Non
 
 
 def test_two_runs_are_compared_on_the_questions_they_share() -> None:
-    told = compared(RESULTS, RESULTS, ("other", "mneme"))
+    told = compared(RESULTS, RESULTS, ("other", "tellback"))
     line = next(line for line in told.splitlines() if line.startswith("| T |"))
     assert line.split(" | ")[1] == "3"
     assert line.endswith("| 0 | 0 |")  # within ten both find the same two
     assert line.split(" | ")[2] == "+0.000 [-1.000, +1.000]"
     with pytest.raises(ValueError, match="share no question"):
-        compared(RESULTS, RESULTS, ("mneme", "nobody"))
+        compared(RESULTS, RESULTS, ("tellback", "nobody"))
 
 
 def test_runs_with_other_evidence_are_not_compared() -> None:
-    changed = replace(RESULTS, answers=(row("mneme", "q1", "abc", "b"),))
+    changed = replace(RESULTS, answers=(row("tellback", "q1", "abc", "b"),))
     with pytest.raises(ValueError, match="question q1: its evidence is not the same"):
-        compared(RESULTS, changed, ("mneme", "mneme"))
+        compared(RESULTS, changed, ("tellback", "tellback"))
 
 
 def test_a_comparison_says_that_the_data_differ() -> None:
     other = replace(RESULTS, header=replace(HEADER, data={"t": "bb"}))
-    assert "- t: aa and bb" in compared(RESULTS, other, ("mneme", "mneme"))
+    assert "- t: aa and bb" in compared(RESULTS, other, ("tellback", "tellback"))
 
 
 def test_a_run_is_the_same_as_itself_under_another_name_and_at_another_speed() -> None:
-    renamed = [replace(one, system="new", ms=9.0) for one in RESULTS.answers if one.system == "mneme"]
-    found = sameness(RESULTS, replace(RESULTS, answers=tuple(renamed)), ("mneme", "new"))
+    renamed = [replace(one, system="new", ms=9.0) for one in RESULTS.answers if one.system == "tellback"]
+    found = sameness(RESULTS, replace(RESULTS, answers=tuple(renamed)), ("tellback", "new"))
     assert (found.questions, found.differences, found.notes) == (5, (), ())
 
 
@@ -208,14 +208,14 @@ def test_runs_differ_in_ranked_ids_and_figures_but_not_in_scores(
 ) -> None:
     first, *rest = RESULTS.answers
     after = replace(RESULTS, answers=(replace(first, **changed), *rest))  # type: ignore[arg-type]
-    found = sameness(RESULTS, after, ("mneme", "mneme"))
+    found = sameness(RESULTS, after, ("tellback", "tellback"))
     assert list(found.differences) == differences
     assert found.notes == (() if differences else ("(scores differ in 1 questions)",))
 
 
 def test_runs_on_other_data_or_without_a_question_in_common_are_not_the_same() -> None:
     other = replace(RESULTS, header=replace(HEADER, data={"t": "bb"}))
-    assert sameness(RESULTS, other, ("mneme", "mneme")).differences == ("the data of the runs",)
+    assert sameness(RESULTS, other, ("tellback", "tellback")).differences == ("the data of the runs",)
     assert "share no question" in str(sameness(RESULTS, RESULTS, ("nobody", "none")))
 
 

@@ -62,7 +62,7 @@ def test_a_system_that_looks_at_the_question_finds_its_words(tmp_path: Path, key
 
 
 def test_a_run_gives_a_row_for_each_question_and_one_by_session() -> None:
-    rows = list(run_task(BY_KEY["mneme-words"], TASK, Options()))
+    rows = list(run_task(BY_KEY["tellback-words"], TASK, Options()))
     answers = {(one.task, one.question): one for one in rows if isinstance(one, AnswerRow)}
     assert set(answers) == {("talk", "q"), ("talk-sessions", "q"), ("talk", "x")}
     assert answers["talk-sessions", "q"].evidence == {"s": 1}
@@ -108,12 +108,12 @@ def test_a_folder_is_measured_beside_other_ways_reported_and_compared(
     )
     (folder / "questions.jsonl").write_text('{"question": "Which cello did Ben buy?", "evidence": ["m1"]}\n')
     out, figures, docs = tmp_path / "run.jsonl.gz", tmp_path / "run.json", tmp_path / "docs"
-    words = ["recall", "--sets", "", "--folder", str(folder), "--systems", "mneme-words,grep,last", "--no-footprint"]
+    words = ["recall", "--sets", "", "--folder", str(folder), "--systems", "tellback-words,grep,last", "--no-footprint"]
     assert main([*words, "--out", str(out), "--json", str(figures)]) == 0
     assert "mine" in capsys.readouterr().out
     header = read_results(out).header
     assert header.command == (
-        "python -m benchmarks recall --sets '' --folder DIR --systems mneme-words,grep,last --no-footprint"
+        "python -m benchmarks recall --sets '' --folder DIR --systems tellback-words,grep,last --no-footprint"
         " --out run.jsonl.gz --json run.json"
     )
     assert set(header.data) == {"folder-mine"}
@@ -122,7 +122,7 @@ def test_a_folder_is_measured_beside_other_ways_reported_and_compared(
     page = (docs / "recall-measured.md").read_text()
     assert "| grep | 1 | 1.000 |" in page
     assert "Data: yours." in page
-    assert main(["compare", str(out), str(out), "--system", "last:mneme-words"]) == 0
+    assert main(["compare", str(out), str(out), "--system", "last:tellback-words"]) == 0
     assert "+1.000" in capsys.readouterr().out
 
 
@@ -148,12 +148,14 @@ def test_the_floors_of_recall_hold_on_one_conversation(data_dir: Path) -> None:
     turns = next(task for task in locomo_tasks(data_dir) if task.key == "locomo-turns")
     (first, *_) = turns.corpora()
     kept = tuple(one for one in first.questions if one.group in (*ANSWERABLE, OFF_TOPIC))
-    key = "mneme" if local_available() else "mneme-words"
+    key = "tellback" if local_available() else "tellback-words"
     rows = run_task(BY_KEY[key], _only(turns, replace(first, questions=kept)), Options())
     answers = [one for one in rows if isinstance(one, AnswerRow)]
     right = [one.answer() for one in answers if one.task == turns.key and one.evidence]
     by_session = [one.answer() for one in answers if one.task != turns.key]
-    floors = {"R@1": 0.50, "R@10": 0.82, "MRR": 0.66} if key == "mneme" else {"R@1": 0.48, "R@10": 0.785, "MRR": 0.64}
+    floors = (
+        {"R@1": 0.50, "R@10": 0.82, "MRR": 0.66} if key == "tellback" else {"R@1": 0.48, "R@10": 0.785, "MRR": 0.64}
+    )
     broken = {name: _mean(right, name) for name, floor in floors.items() if _mean(right, name) < floor}
     assert broken == {}
     assert (_mean(by_session, "R@1") >= 0.66, _mean(by_session, "R@5") >= 0.87) == (True, True)
@@ -168,7 +170,7 @@ def test_a_run_and_the_next_give_the_same_hits_with_the_same_scores(data_dir: Pa
     one, other = (
         [
             row.hits
-            for row in run_task(BY_KEY["mneme-words"], _only(turns, first), Options(), limit=3, absent=False)
+            for row in run_task(BY_KEY["tellback-words"], _only(turns, first), Options(), limit=3, absent=False)
             if isinstance(row, AnswerRow)
         ]
         for _ in range(2)

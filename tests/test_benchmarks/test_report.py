@@ -81,7 +81,7 @@ def test_the_best_peer_is_the_quickest_persistent_one() -> None:
         measured("hnswlib", m.SEARCH, 0.1),
         measured("chroma", m.SEARCH, 5.0),
         measured("lancedb-indexed", m.SEARCH, 4.0),
-        measured("mneme-sqlite", m.SEARCH, 1.0),
+        measured("tellback-sqlite", m.SEARCH, 1.0),
     ]
     told = goal(found, "exact search, faster", 10_000)
     assert "lancedb-indexed" in told.what
@@ -92,7 +92,7 @@ def test_the_best_peer_is_the_quickest_persistent_one() -> None:
 def test_a_goal_with_a_recall_needs_both() -> None:
     slow = measured("chroma", "filter 10 %", 9.0, recall=1.0)
     for recall, met in ((1.0, True), (0.99, False), (None, False)):
-        ours = measured("mneme-sqlite", "filter 10 %", 1.0, recall=recall)
+        ours = measured("tellback-sqlite", "filter 10 %", 1.0, recall=recall)
         told = goal([slow, ours], "filter 10 %", 10_000)
         assert told.met is met
         assert ("not taken" in told.reached) == (recall is None)
@@ -101,7 +101,7 @@ def test_a_goal_with_a_recall_needs_both() -> None:
 def test_memory_is_what_stands_above_the_vectors() -> None:
     vectors = 100_000 * 384 * 4 / 1e6
     for above, met in ((119.0, True), (121.0, False)):
-        told = goal([measured("mneme-sqlite", m.MEMORY, vectors + above, n=100_000)], "memory", 100_000)
+        told = goal([measured("tellback-sqlite", m.MEMORY, vectors + above, n=100_000)], "memory", 100_000)
         assert told.met is met
         assert told.reached == f"{above:.0f} MB"
 
@@ -139,7 +139,9 @@ def test_the_page_begins_with_what_is_not_measured_and_shows_everything_else() -
 
 
 def test_growth_is_told_from_the_measured_sizes() -> None:
-    told = guards_text([measured("mneme-sqlite", m.ADD, 2.0, n=1_000), measured("mneme-sqlite", m.ADD, 2.2, n=100_000)])
+    told = guards_text(
+        [measured("tellback-sqlite", m.ADD, 2.0, n=1_000), measured("tellback-sqlite", m.ADD, 2.2, n=100_000)]
+    )
     assert "2 ms at 1,000, 2.2 ms at 100,000: 1.1 ×" in told
     assert guards_text([]) == "Not measured in this run.\n"
 
@@ -159,7 +161,7 @@ def test_the_picture_is_small_and_has_colours_for_light_and_dark(tmp_path: Path)
     svg = (tmp_path / "a.svg").read_text("utf-8")
     assert len(svg) < 200_000
     assert "prefers-color-scheme:dark" in svg
-    for text in ("Mneme in a file", "LanceDB indexed", "100,000 rows", "text search, six words"):
+    for text in ("Tellback in a file", "LanceDB indexed", "100,000 rows", "text search, six words"):
         assert text in svg
 
 

@@ -16,9 +16,9 @@ from benchmarks.stores.results import Measurement, read_results
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> list[Measurement]:
     out = tmp_path_factory.mktemp("results")
-    stores = "bare,numpy,sqlite-rows,sqlite-vec,sqlite-vec-fts5,mneme-numpy,mneme-tenth,mneme-sqlite"
+    stores = "bare,numpy,sqlite-rows,sqlite-vec,sqlite-vec-fts5,tellback-numpy,tellback-tenth,tellback-sqlite"
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("MNEME_BENCH_DATA", raising=False)
+        patch.delenv("TELLBACK_BENCH_DATA", raising=False)
         assert main(["stores", "--quick", "--sizes", "1000", "--stores", stores, "--out", str(out)]) == 0
     return read_results(out)
 
@@ -40,7 +40,7 @@ def test_every_store_has_every_figure_that_it_can_have(found: list[Measurement])
         got = {one.measure for one in found if one.store == key}
         wanted = set().union(*(names[one] for one in BY_KEY[key].measures if one in names))
         assert wanted <= got, key
-    assert {m.SEEN, m.SEEN_ELSEWHERE, m.TINY} <= {one.measure for one in found if one.store == "mneme-sqlite"}
+    assert {m.SEEN, m.SEEN_ELSEWHERE, m.TINY} <= {one.measure for one in found if one.store == "tellback-sqlite"}
 
 
 def test_exact_stores_have_whole_recall(found: list[Measurement]) -> None:
@@ -92,11 +92,11 @@ def test_the_guard_of_namespaces_measures_one_alone_and_among_others(tmp_path: P
 
 def test_the_guard_of_freshness_refuses_a_file_of_other_rows(tmp_path: Path) -> None:
     clustered.make(tmp_path / "data", n=4, d=8, seed=1, queries=2)
-    from benchmarks.stores.adapters.mneme import MnemeSqlite
+    from benchmarks.stores.adapters.tellback import TellbackSqlite
     from benchmarks.stores.data import Data
 
     data = Data(tmp_path / "data")
-    store = MnemeSqlite(tmp_path, 8, 4)
+    store = TellbackSqlite(tmp_path, 8, 4)
     store.add([data.row(at) for at in range(4)])
     store.close()
     assert len(guards.tiny(tmp_path, 4, seed=1)["times"]) == 5

@@ -142,7 +142,7 @@ class Migration(Switch):
 
     def _left(self) -> list[Path]:
         """What stands beside the file and is not SQLite's."""
-        return [*self.path.parent.glob(".mneme-*"), *self.path.parent.glob("*.backup")]
+        return [*self.path.parent.glob(".tellback-*"), *self.path.parent.glob("*.backup")]
 
     def _unnamed(self) -> list[str]:
         """Copies, whole or not, of which the file says nothing."""
@@ -151,7 +151,7 @@ class Migration(Switch):
             told = str(connection.execute("SELECT name, value FROM file_facts").fetchall())
         finally:
             connection.close()
-        named = [left.name.removeprefix(".mneme-").split(".part")[0] for left in self._left()]
+        named = [left.name.removeprefix(".tellback-").split(".part")[0] for left in self._left()]
         return [f"{name} is not named" for name in named if name not in told]
 
     def _wrong(self, must: str) -> list[str]:
@@ -164,7 +164,7 @@ class Migration(Switch):
             wrong = []
             try:
                 STORES["sound"](self.path).close()
-                wrong.append("an older Mneme opened it")
+                wrong.append("an older Tellback opened it")
             except NewerFile:
                 pass
             _opened_with(m002_length, m003_filled, path=self.path)
@@ -205,7 +205,7 @@ def m003_filled(connection: apsw.Connection) -> None:
 
 
 def _opened_with(*newer: Callable[[apsw.Connection], None], path: Path) -> None:
-    """Open the file as a newer Mneme would."""
+    """Open the file as a newer Tellback would."""
     StoreTables.migrations = (*_OLD, *newer)
     try:
         STORES["sound"](path).close()
@@ -219,7 +219,7 @@ class Backup(Switch):
     def restore(self) -> None:
         super().restore()
         self._copy.unlink(missing_ok=True)
-        for left in self.path.parent.glob(".mneme-*"):
+        for left in self.path.parent.glob(".tellback-*"):
             left.unlink()
 
     def change(self, store: Any) -> None:

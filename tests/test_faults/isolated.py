@@ -25,7 +25,7 @@ def isolated(function: Callable[..., Any], *, timeout: float, **arguments: Any) 
         **os.environ,
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
-        "MNEME_FAULTS_LIMIT": str(timeout),
+        "TELLBACK_FAULTS_LIMIT": str(timeout),
     }
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout + 30)
     assert done.returncode == 0, f"{arguments} ended with {done.returncode}:\n{done.stderr[-6000:]}"
@@ -36,7 +36,7 @@ def main() -> None:
     """Run what the command line names."""
     module, function, arguments = sys.argv[1:]
     faulthandler.enable()
-    if limit := os.environ.get("MNEME_FAULTS_LIMIT"):
+    if limit := os.environ.get("TELLBACK_FAULTS_LIMIT"):
         faulthandler.dump_traceback_later(float(limit), exit=True)
     result = getattr(importlib.import_module(module), function)(**json.loads(arguments))
     print(json.dumps(result))

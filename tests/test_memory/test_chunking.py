@@ -132,11 +132,11 @@ def test_headings_after_code_and_front_matter_are_found() -> None:
 
 
 def test_titles_are_shown_without_marks() -> None:
-    text = "# The `run` **loop** of [Mneme](https://example.org) ##\n## #\n### C# #\n"
+    text = "# The `run` **loop** of [Tellback](https://example.org) ##\n## #\n### C# #\n"
     assert titles(text) == [
-        ("The run loop of Mneme",),
-        ("The run loop of Mneme",),
-        ("The run loop of Mneme", "C#"),
+        ("The run loop of Tellback",),
+        ("The run loop of Tellback",),
+        ("The run loop of Tellback", "C#"),
     ]
 
 

@@ -161,5 +161,5 @@ def test_only_what_comes_from_a_document_becomes_a_passage():
 def test_what_is_fenced_as_code_is_quoted_only_where_it_says_far_more_than_the_prose() -> None:
     text = "```text\nrestore a backup ──> done\n```\n\nThe tide comes in at noon. A backup is made at night.\n"
     assert cite("How do I restore a backup?", [Passage("c", text, "a.md")])[0].quote == "A backup is made at night."
-    code = "```sh\nmneme restore backup.db\n```\n\nThe tide comes in at noon."
+    code = "```sh\ntellback restore backup.db\n```\n\nThe tide comes in at noon."
     assert "restore" in cite("How do I restore a backup?", [Passage("c", code, "a.md")])[0].quote

@@ -35,6 +35,7 @@ from memory.write.policies import (
 )
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 from vectorstore.engines import sqlite_store
+from vectorstore.persisted_names import EXPORT_FORMAT
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_everything_is_counted_and_hashed_in_the_first_line(opened, tmp_path):
     found = {kind: sum(one["type"] == kind for one in rest) for kind in manifest["counts"]}
     assert found == manifest["counts"] == report.counts
     assert all(found[kind] for kind in found)
-    assert (manifest["format"], manifest["version"], manifest["hash"]) == ("mneme export", 1, report.hash)
+    assert (manifest["format"], manifest["version"], manifest["hash"]) == (EXPORT_FORMAT, 1, report.hash)
     assert manifest["space"] == {"fingerprint": "toy/1", "dimension": 8, "metric": "cosine"}
     assert manifest["selection"] is None
 

@@ -56,7 +56,7 @@ def test_a_receipt_comes_back_from_its_json_and_holds_no_words(memory, tmp_path)
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"type": "mneme receipt", "version": 2}', '{"type": "mneme receipt", "version": 1}'],
+    ["", "[]", "{}", '{"type": "tellback receipt", "version": 2}', '{"type": "tellback receipt", "version": 1}'],
 )
 def test_what_is_no_receipt_is_refused(text):
     with pytest.raises(ArgumentError, match="receipt"):

@@ -193,7 +193,7 @@ def test_a_sync_hook_that_hangs_holds_up_neither_the_recall_nor_the_end_of_the_p
     began = time.monotonic()
     run(memory.recall("mill bees", hooks=RecallHooks(rerank=hanging, timeout=0.05)))
     assert time.monotonic() - began < 600
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "mneme-recall-hook")
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "tellback-recall-hook")
 
 
 def test_hooks_of_the_memory_serve_every_recall_and_those_of_a_recall_stand_in_their_place():

@@ -75,7 +75,7 @@ def silent_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             for connection in held:
                 connection.close()
             for waiting in threading.enumerate():
-                if waiting.name == "mneme-tiktoken":
+                if waiting.name == "tellback-tiktoken":
                     waiting.join()
 
 

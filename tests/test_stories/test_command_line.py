@@ -17,7 +17,7 @@ import apsw
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MNEME = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
+TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
 
 FILES = 320
 QUESTIONS = 20
@@ -28,10 +28,10 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **more}
 
 
-def mneme(path: Path, *arguments: object, text: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+def tellback(path: Path, *arguments: object, text: str = "", **more: str) -> subprocess.CompletedProcess[str]:
     """Run one command in a process of its own, on the memory file *path*."""
     return subprocess.run(
-        [*MNEME, "--memory", str(path), *map(str, arguments)],
+        [*TELLBACK, "--memory", str(path), *map(str, arguments)],
         cwd=path.parent,
         env=environment(**more),
         input=text,
@@ -44,14 +44,14 @@ def mneme(path: Path, *arguments: object, text: str = "", **more: str) -> subpro
 
 def answered(path: Path, *arguments: object, text: str = "") -> dict:
     """Run a command that must succeed, and return the JSON object that it prints."""
-    done = mneme(path, *arguments, "--json", text=text)
+    done = tellback(path, *arguments, "--json", text=text)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def chatted(path: Path, *lines: str) -> list[dict]:
     """Say *lines* in one run of ``chat``, and return its answers."""
-    done = mneme(path, "chat", "--json", text="".join(line + "\n" for line in lines))
+    done = tellback(path, "chat", "--json", text="".join(line + "\n" for line in lines))
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -108,7 +108,7 @@ def test_a_folder_of_paragraphs_is_ingested_asked_and_kept_in_step(tmp_path: Pat
         text = (folder / citation["source"]).read_text(encoding="utf-8")
         assert text[citation["start"] : citation["end"]] == citation["quote"]
 
-    again = mneme(path, "ingest", folder)
+    again = tellback(path, "ingest", folder)
     assert again.stdout == f"nothing changed: {FILES} unchanged; 0 chunks, 0 embedded\n"
 
     changed, deleted, *_ = sorted(folder.glob("normans-*.md"))
@@ -184,7 +184,7 @@ def test_a_chat_stays_open_while_another_process_ingests_and_each_sees_the_other
         (folder / f"note-{number:02}.md").write_text(f"# Note {number}\n\nNothing of interest, {number} times.\n")
     (folder / "harbour.md").write_text("# Harbour\n\nThe lighthouse keeper of Peniche is called Baltasar.\n")
     talk = subprocess.Popen(
-        [*MNEME, "--memory", str(path), "chat", "--json"],
+        [*TELLBACK, "--memory", str(path), "chat", "--json"],
         cwd=tmp_path,
         env=environment(),
         stdin=subprocess.PIPE,
@@ -230,15 +230,15 @@ def test_a_chat_stays_open_while_another_process_ingests_and_each_sees_the_other
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A memory file with something in it, which bad input must leave as it is."""
     path = tmp_path_factory.mktemp("kept") / "memory.db"
-    assert mneme(path, "remember", "The key is under the stone.").returncode == 0
+    assert tellback(path, "remember", "The key is under the stone.").returncode == 0
     folder = path.parent
     (folder / "empty").mkdir()
     (folder / "photo.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR")
     (folder / "garden.md").write_text("# Garden\n\nThe roses are cut in March.\n")
-    assert mneme(path, "ingest", "garden.md").returncode == 0
+    assert tellback(path, "ingest", "garden.md").returncode == 0
     (folder / "notes.db").write_text("Milk, bread, eggs.\n" * 100)
     newer = folder / "newer.db"
-    assert mneme(newer, "remember", "From the future.").returncode == 0
+    assert tellback(newer, "remember", "From the future.").returncode == 0
     connection = apsw.Connection(str(newer))
     connection.pragma("user_version", 99)
     connection.close()
@@ -255,7 +255,7 @@ def state(folder: Path) -> dict[str, str]:
 
 
 CLOSED = "http://127.0.0.1:9/v1"
-MODEL = {"MNEME_MODEL": "any-model"}
+MODEL = {"TELLBACK_MODEL": "any-model"}
 BAD: dict[str, tuple[Sequence[str], dict[str, str], int, str]] = {
     "an empty question": (["ask", " "], {}, 2, "a question is needed"),
     "a missing file": (["ingest", "nowhere.md"], {}, 2, "nowhere.md: no such file"),
@@ -277,11 +277,11 @@ BAD: dict[str, tuple[Sequence[str], dict[str, str], int, str]] = {
 def test_bad_input_is_one_clear_line_and_changes_nothing(case: str, kept: Path) -> None:
     arguments, more, code, words = BAD[case]
     before = state(kept.parent)
-    done = mneme(kept, *arguments, **more)
+    done = tellback(kept, *arguments, **more)
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith("mneme: ")
+    assert line.startswith("tellback: ")
     assert words in line
     assert "Traceback" not in line
     assert state(kept.parent) == before
@@ -290,7 +290,7 @@ def test_bad_input_is_one_clear_line_and_changes_nothing(case: str, kept: Path) 
 def test_text_in_another_encoding_is_read_and_the_guess_is_named(kept: Path) -> None:
     path = kept.parent / "encodings.db"
     (kept.parent / "latin.txt").write_bytes("Der Fluss ist hier 40 m breit; Größe des Boots: 4 m².".encode("cp1252"))
-    done = mneme(path, "ingest", "latin.txt")
+    done = tellback(path, "ingest", "latin.txt")
     assert done.returncode == 0
     assert "not UTF-8" in done.stdout
     assert "Größe" in answered(path, "ask", "Größe des Boots?")["answer"]
@@ -301,9 +301,9 @@ def test_an_unknown_namespace_is_empty(kept: Path) -> None:
     for arguments, said in (
         (["recall", "key"], "Nothing is remembered about that.\n"),
         (["memories"], "Nothing is remembered yet.\n"),
-        (["documents"], "No document was ingested yet; `mneme ingest PATH` reads some.\n"),
+        (["documents"], "No document was ingested yet; `tellback ingest PATH` reads some.\n"),
         (["ask", "Where is the key?"], "Nothing here is about this.\n"),
     ):
-        done = mneme(kept, "--namespace", "nobody", *arguments)
+        done = tellback(kept, "--namespace", "nobody", *arguments)
         assert (done.returncode, done.stdout) == (0, said)
     assert state(kept.parent) == before

@@ -156,7 +156,7 @@ def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
 
 
 def test_the_fingerprint_names_the_language() -> None:
-    assert Analyzer("french").fingerprint == "mneme-1/french"
+    assert Analyzer("french").fingerprint == "tellback-1/french"
     assert Analyzer("german").fingerprint != Analyzer("german").fingerprint.replace("2", "1")
 
 

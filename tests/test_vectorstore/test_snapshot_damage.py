@@ -242,7 +242,7 @@ def test_an_array_that_says_it_is_huge_takes_no_memory(tmp_path: Path) -> None:
 def test_a_language_that_is_unknown_here_is_said(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
     path.write_bytes(
-        crafted(path.read_bytes(), told("analyser", {"language": "klingon", "fingerprint": "mneme-9/klingon"}))
+        crafted(path.read_bytes(), told("analyser", {"language": "klingon", "fingerprint": "tellback-9/klingon"}))
     )
     with pytest.raises(ArgumentError, match="klingon"):
         NumpyStore.open(path)

@@ -45,7 +45,7 @@ def test_the_suite_says_that_it_needs_pytest() -> None:
         timeout=300,
         env=_environment(),
     )
-    assert done.stdout.strip() == "vectorstore.testing needs the extra 'dev': pip install 'mneme[dev]'"
+    assert done.stdout.strip() == "vectorstore.testing needs the extra 'dev': pip install -e '.[dev]'"
 
 
 def test_a_user_s_store_is_tested_by_name_and_its_faults_are_found(tmp_path: Path) -> None:

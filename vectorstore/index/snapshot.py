@@ -1,6 +1,6 @@
 r"""Snapshot of a store in memory: its state as values, and as the bytes of a header and named arrays. No I/O.
 
-    16 bytes   \x89Mneme numpy\r\n\x1a\n
+    16 bytes   ``persisted_names.SNAPSHOT_MAGIC``
      4 bytes   version of the format, little-endian
      4 bytes   length of the header, little-endian
     header     JSON; under "arrays" the [name, dtype, shape] of each array in order
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError, NewerFile, NotAStore
 from vectorstore.index.forward_index import ForwardIndexState
+from vectorstore.persisted_names import SNAPSHOT_MAGIC
 from vectorstore.types import Entry, Metric, Space, Vector
 
 
@@ -60,7 +61,6 @@ class StoreState:
     namespaces: Sequence[NamespaceState]
 
 
-SNAPSHOT_MAGIC: Final = b"\x89Mneme numpy\r\n\x1a\n"
 SNAPSHOT_VERSION: Final = 1
 PREAMBLE_SIZE: Final = len(SNAPSHOT_MAGIC) + 8
 """Bytes before the header; enough to tell whose a file is."""

@@ -1,4 +1,4 @@
-"""One SQLite file for everything that Mneme keeps: opening, transactions, components, backup, repair."""
+"""One SQLite file for everything that Tellback keeps: opening, transactions, components, backup, repair."""
 
 from vectorstore.sqlite.component import Component, Migration
 from vectorstore.sqlite.database import SqliteDatabase

@@ -67,7 +67,7 @@ def total_component_version(connection: apsw.Connection) -> int:
 
 
 def check_component_version(path: Path, found: Mapping[str, int], component: Component) -> None:
-    """Refuse tables of a newer Mneme."""
+    """Refuse tables of a newer Tellback."""
     known = len(component.migrations)
     if found.get(component.name, 0) > known:
         raise NewerFile(str(path), component.name, found[component.name], known)

@@ -105,12 +105,12 @@ class SqliteDatabase:
         """Bring the tables of *component* to their newest version in one transaction, all or nothing.
 
         Inside this thread's ``write()`` it is part of that. Attaching again is harmless. Tables of a newer
-        Mneme raise ``NewerFile`` and are left as they are.
+        Tellback raise ``NewerFile`` and are left as they are.
 
-        Before tables of an older Mneme are changed in a file that holds rows, a checked copy of the file is made beside
-        it and recorded (``migration_copies``); not inside ``write()``, where that raises ``UnsupportedError``. It is
-        removed when the result has been verified: before the next ``write()`` or at closing in a file of up to 128 MB,
-        else by ``verify``. No room for it raises ``StorageFull``, and changes nothing.
+        Before tables of an older Tellback are changed in a file that holds rows, a checked copy of the file is made
+        beside it and recorded (``migration_copies``); not inside ``write()``, where that raises ``UnsupportedError``.
+        It is removed when the result has been verified: before the next ``write()`` or at closing in a file of up to
+        128 MB, else by ``verify``. No room for it raises ``StorageFull``, and changes nothing.
         """
         known = self._components.get(component.name)
         if known is not None:
@@ -326,7 +326,7 @@ class SqliteDatabase:
             self._migrator.settle(self._components)
 
     def _check_versions(self, connection: apsw.Connection) -> None:
-        # A process with a newer Mneme may have migrated the file meanwhile.
+        # A process with a newer Tellback may have migrated the file meanwhile.
         total = total_component_version(connection)
         if total != self._known_version:
             found = component_versions(connection)

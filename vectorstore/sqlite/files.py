@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import apsw
 
 from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
+from vectorstore.persisted_names import APPLICATION_ID, PART_PREFIXES
 from vectorstore.sqlite.component import Component, check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import (
     Access,
@@ -67,7 +68,7 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
 
 def private_path(path: Path, random: bytes) -> Path:
     """Return the private name, made of eight *random* bytes, under which what comes to *path* is filled."""
-    return path.with_name(f".mneme-{random.hex()}.part")
+    return path.with_name(f"{PART_PREFIXES[0]}{random.hex()}.part")
 
 
 def make_private_folders(folder: Path) -> None:
@@ -156,7 +157,7 @@ def is_missing(path: Path) -> bool:
 
 
 def check_database_file(path: Path) -> None:
-    """Refuse a file that is not Mneme's, or newer, by its first hundred bytes."""
+    """Refuse a file that is not Tellback's, or newer, by its first hundred bytes."""
     try:
         # Through SQLite's own layer: to open and close a file by any other road drops the locks that another
         # connection of this process holds on it.
@@ -171,11 +172,10 @@ def check_database_file(path: Path) -> None:
     finally:
         file.xClose()
     if not header.startswith(_SQLITE_MAGIC) or len(header) < 100:
-        raise NotAStore(str(path), "it is not a memory file of Mneme; choose another path")
+        raise NotAStore(str(path), "it is not a memory file of Tellback; choose another path")
     check_header(path, int.from_bytes(header[68:72]), int.from_bytes(header[60:64]))
 
 
-APPLICATION_ID: Final = int.from_bytes(b"Mnem")
 FORMAT_VERSION: Final = 1
 """The version of the frame itself; kept as SQLite's user version."""
 
@@ -211,7 +211,7 @@ def read_identity(connection: apsw.Connection, path: Path) -> FileIdentity:
 
 
 def check_header(path: Path, application: int, version: int) -> None:
-    """Refuse a file of another program, or of a newer Mneme."""
+    """Refuse a file of another program, or of a newer Tellback."""
     if application != APPLICATION_ID:
         raise NotAStore(str(path), "it is an SQLite file of another program; choose another path")
     if version > FORMAT_VERSION:
@@ -259,7 +259,7 @@ def verify_header(connection: apsw.Connection) -> list[Finding]:
     """Return what is wrong with the header and the file's facts."""
     findings = []
     if connection.pragma("application_id") != APPLICATION_ID:
-        findings.append(Finding("header", "the application id is not Mneme's"))
+        findings.append(Finding("header", "the application id is not Tellback's"))
     if connection.pragma("user_version") != FORMAT_VERSION:
         findings.append(Finding("header", f"the file format is not {FORMAT_VERSION}"))
     for name in ("identity", "created"):
@@ -359,7 +359,7 @@ def _open_for_writing(
 ) -> tuple[apsw.Connection, FileIdentity] | None:
     if not os.access(path, os.W_OK):
         return None  # even to try would make an index of ours beside another user's file
-    # What a newer Mneme left in the log must not be moved into the file by our closing it.
+    # What a newer Tellback left in the log must not be moved into the file by our closing it.
     left = _wal_size(path) > 0
     connection = None
     try:

@@ -18,7 +18,7 @@ import apsw
 
 from vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter, thaw_json
 
-FILTER_FUNCTION: Final = "mneme_matches"
+FILTER_FUNCTION: Final = "tellback_matches"
 SQL_NODES_LIMIT: Final = 100
 """Larger filters go to the function whole: SQLite bounds the depth of an expression."""
 SQL_VALUES_LIMIT: Final = 20

@@ -18,10 +18,10 @@ from typing import Final
 import apsw
 
 from vectorstore.errors import StorageFull
+from vectorstore.persisted_names import WIPED_COPY_MARK
 from vectorstore.sqlite.connection import milliseconds
 from vectorstore.sqlite.files import SIDE_FILE_SUFFIXES, flush_folder, read_fact, write_fact
 
-_WIPED_COPY_MARK: Final = b"Mneme: a removed copy of "
 _ZERO_BLOCK: Final = bytes(1 << 20)
 _OPEN_FLAGS: Final = os.O_RDWR | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 
@@ -47,7 +47,7 @@ def is_half_wiped(path: Path, *, of: str) -> bool:
 
 
 def _wiped_copy_mark(of: str) -> bytes:
-    return _WIPED_COPY_MARK + of.encode() + b"\n"
+    return WIPED_COPY_MARK + of.encode() + b"\n"
 
 
 def _overwrite(path: Path, mark: bytes) -> None:

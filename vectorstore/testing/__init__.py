@@ -2,7 +2,7 @@
 
     from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
-Needs pytest, which ``pip install 'mneme[dev]'`` brings.
+Needs pytest, which ``pip install -e '.[dev]'`` brings.
 """
 
 from vectorstore.errors import MissingExtra as _MissingExtra

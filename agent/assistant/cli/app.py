@@ -43,7 +43,7 @@ from agent.assistant.cli.sessions import list_sessions, list_sessions_by_default
 from agent.assistant.cli.undo import operations, undo
 
 app = typer.Typer(
-    name="mneme",
+    name="tellback",
     help="A memory for AI agents that you own: one file on your disk, found again with its source.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -57,7 +57,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"mneme {version('mneme')}")
+        typer.echo(f"tellback {version('tellback')}")
         raise typer.Exit
 
 
@@ -66,19 +66,19 @@ def read_global_options(
     context: typer.Context,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="The memory file (else MNEME_MEMORY, else in the data folder)."),
+        typer.Option(metavar="PATH", help="The memory file (else TELLBACK_MEMORY, else in the data folder)."),
     ] = None,
     namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories; none sees another's.")] = None,
     offline: Annotated[bool | None, typer.Option("--offline", help="Open no connection beyond this machine.")] = None,
     language: Annotated[
         str | None,
         typer.Option(
-            metavar="CODE", help="Of a new memory file, which keeps it: de, es, zh, … (else MNEME_LANGUAGE, en)."
+            metavar="CODE", help="Of a new memory file, which keeps it: de, es, zh, … (else TELLBACK_LANGUAGE, en)."
         ),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What answers (else MNEME_MODEL); 'none' answers by quotes."),
+        typer.Option(metavar="NAME", help="What answers (else TELLBACK_MODEL); 'none' answers by quotes."),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
     version: Annotated[
@@ -138,15 +138,15 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # no text of a memory may fail for the encoding of a terminal
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = app(args=arguments, prog_name="mneme", standalone_mode=False)
+        code = app(args=arguments, prog_name="tellback", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
         if str(error).startswith("Usage:"):
             typer.echo(str(error))  # no command at all: the message is the help
             return EXIT_USAGE
-        return report_usage_error(error, getattr(getattr(error, "ctx", None), "command_path", "mneme"))
+        return report_usage_error(error, getattr(getattr(error, "ctx", None), "command_path", "tellback"))
     except typer.Abort:
-        print_note("mneme: nothing was done")
+        print_note("tellback: nothing was done")
         return EXIT_FAILED
     except BrokenPipeError:
         discard_stdout()

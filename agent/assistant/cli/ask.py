@@ -1,4 +1,4 @@
-"""``mneme ask``: one question, one answer with its citations. The memory is only read."""
+"""``tellback ask``: one question, one answer with its citations. The memory is only read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ask(
 ) -> None:
     """Answer QUESTION from what is known, with citations.
 
-    Nothing is stored; a conversation that is kept is `mneme chat`.
+    Nothing is stored; a conversation that is kept is `tellback chat`.
     """
     words = read_text_argument(question, name="QUESTION", what="a question")
     from memory import run_sync

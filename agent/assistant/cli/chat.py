@@ -1,4 +1,4 @@
-"""``mneme chat``: a conversation in the terminal that is remembered across runs; piped input works too."""
+"""``tellback chat``: a conversation in the terminal that is remembered across runs; piped input works too."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def chat(
         talk = _ChatSession(assistant, session or new_session_id(), json=json, interactive=interactive)
         if interactive:
             model = assistant.settings.model or "no model: statements are kept, questions answered by quotes"
-            print_note(f"mneme · {assistant.settings.memory} · {model}")
+            print_note(f"tellback · {assistant.settings.memory} · {model}")
             print_note(_CHAT_HELP)
         for line in _terminal_lines() if interactive else piped_input_lines():
             if line in _EXIT_COMMANDS:
@@ -95,7 +95,7 @@ class _ChatSession:
             print_json({"session": self.session, "question": line, **turn.answer()})
         if turn.problem is not None:
             code, problem = describe_error(turn.problem)
-            print_note(f"mneme: {problem}")
+            print_note(f"tellback: {problem}")
             self.failures.append(code)
 
 

@@ -1,4 +1,4 @@
-"""``mneme config``: every setting with its value and its origin."""
+"""``tellback config``: every setting with its value and its origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mneme doctor``: checks of the installation, the settings, the endpoints and the memory file, with remedies.
+"""``tellback doctor``: checks of the installation, the settings, the endpoints and the memory file, with remedies.
 
 Secrets are never shown, and nothing is created: a missing memory file stays missing.
 """
@@ -63,14 +63,14 @@ def check_installation() -> Iterator[DoctorCheck]:
     for package in ("agent", "memory", "vectorstore"):
         spec = find_spec(package)
         place = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
-        shadowed = "something else of that name comes first on Python's path; give Mneme an environment of its own"
+        shadowed = "something else of that name comes first on Python's path; give Tellback an environment of its own"
         yield DoctorCheck(f"package {package}", place == own, str(place), "" if place == own else shadowed)
     for library in ("sqlite-vec", "tiktoken"):
         yield _library_check(library)
     local, pdf = local_available(), find_spec("pypdf") is not None
-    meaning = "" if local else "words alone are searched; for meaning: pip install 'mneme[local]'"
+    meaning = "" if local else "words alone are searched; for meaning: pip install -e '.[local]'"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
-    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install 'mneme[docs]'")
+    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install -e '.[docs]'")
 
 
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
@@ -225,7 +225,9 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     begun = run_sync(memory.reembedding())
     if begun is not None:
         seen = f"{begun.done} of {begun.total} entries have a vector of the next embedder"
-        yield DoctorCheck("re-embedding", True, seen, "`mneme reembed` goes on, `mneme reembed --abandon` drops it")
+        yield DoctorCheck(
+            "re-embedding", True, seen, "`tellback reembed` goes on, `tellback reembed --abandon` drops it"
+        )
     space = memory.store.space
     if memory.embedder is None or space is None:
         name = "none: words alone are searched" if memory.embedder is None else memory.embedder.fingerprint
@@ -242,7 +244,7 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
         yield DoctorCheck("embedder in use", True, f"{space.fingerprint}, as when the file was filled")
     else:
         yield DoctorCheck(
-            "embedder in use", False, problem, "words alone are searched; `mneme reembed` mends it", EXIT_USAGE
+            "embedder in use", False, problem, "words alone are searched; `tellback reembed` mends it", EXIT_USAGE
         )
 
 

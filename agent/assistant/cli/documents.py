@@ -1,4 +1,5 @@
-"""``mneme ingest`` and ``mneme documents``: read files and folders into the memory, and list what was ingested."""
+"""``tellback ingest`` and ``tellback documents``: read files and folders into the memory, and list what was
+ingested."""
 
 from __future__ import annotations
 
@@ -80,11 +81,11 @@ def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
 def _print_unreadable(report: IngestReport) -> None:
     """Say in one line why nothing could be read, when one reason says it all; else a line each."""
     if len(report.lines) == 1:
-        print_note(f"mneme: {report.lines[0].source}: {report.lines[0].reason}")
+        print_note(f"tellback: {report.lines[0].source}: {report.lines[0].reason}")
         return
     for line in report.lines:
         print_note(str(line))
-    print_note(f"mneme: {_NO_READABLE_DOCUMENT}")
+    print_note(f"tellback: {_NO_READABLE_DOCUMENT}")
 
 
 @with_error_report
@@ -100,7 +101,7 @@ def documents(
     if json:
         print_json({"documents": [document_json(one) for one in listed]})
     elif not listed:
-        print_text("No document was ingested yet; `mneme ingest PATH` reads some.")
+        print_text("No document was ingested yet; `tellback ingest PATH` reads some.")
     else:
         rows = [(one.source, str(one.chunks), format_day(one.ingested), one.title) for one in listed]
         print_table(("document", "chunks", "ingested", "title"), rows)

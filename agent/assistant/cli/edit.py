@@ -1,4 +1,5 @@
-"""``mneme correct``, and ``mneme memories pin``, ``tag``, ``expire``, ``merge`` and the like: changes of memories.
+"""``tellback correct``, and ``tellback memories pin``, ``tag``, ``expire``, ``merge`` and the like: changes of
+memories.
 
 Each can be undone. The old version of a corrected memory stays in its history.
 """
@@ -60,7 +61,7 @@ def correct(
         print_text(f"made of it: {made.id}: {made}")
     for one in report.retired:
         print_text(f"had been made of the old words, and went to the archive: {one}")
-    print_note(f"take it back with: mneme undo {report.operation}")
+    print_note(f"take it back with: tellback undo {report.operation}")
 
 
 _IdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Which memories: one id or several.")]
@@ -136,7 +137,7 @@ def expire(
 ) -> None:
     """Let memories be in no answer from a time on.
 
-    They are kept and listed; `mneme forget` removes them.
+    They are kept and listed; `tellback forget` removes them.
     """
     moment = None if at == "never" else parse_time(at, name="--at")
 
@@ -157,7 +158,7 @@ def end(
 ) -> None:
     """Say until when memory ID holds.
 
-    Asked for an earlier time (`mneme recall --as-of`), it is found.
+    Asked for an earlier time (`tellback recall --as-of`), it is found.
     """
     moment = None if at == "never" else parse_time(at, name="--at")
     from memory import run_sync
@@ -226,7 +227,7 @@ def _apply_change(
 
 def _print_undo_hint(operation: str | None) -> None:
     if operation is not None:
-        print_note(f"take it back with: mneme undo {operation}")
+        print_note(f"take it back with: tellback undo {operation}")
 
 
 def _parse_importance(text: str) -> float | None:

@@ -44,13 +44,13 @@ def with_error_report(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             if global_options(context).debug:
                 raise
-            print_note("\nmneme: interrupted")
+            print_note("\ntellback: interrupted")
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except Exception as error:  # the border: whatever it is, the user gets a line and a code
             if global_options(context).debug:
                 raise
             code, line = describe_error(error)
-            print_note(f"mneme: {line}")
+            print_note(f"tellback: {line}")
             raise typer.Exit(code) from None
 
     return wrapped
@@ -67,7 +67,7 @@ def report_usage_error(error: Exception, command: str) -> int:
     message = one_line(message.replace("Invalid value for ", "", 1).replace("Value error, ", "", 1)).rstrip(".")
     option = getattr(error, "option_name", None)
     hint = f"{option} goes before the command" if option in GLOBAL_OPTION_NAMES else f"see {command} --help"
-    print_note(f"mneme: {message} ({hint})")
+    print_note(f"tellback: {message} ({hint})")
     return EXIT_USAGE
 
 
@@ -101,7 +101,7 @@ def describe_error(error: BaseException) -> tuple[int, str]:
         return EXIT_FILE, _error_line(error)
     if isinstance(error, (memory.MemoryLayerError, agent_errors.AgentError)):
         return EXIT_FAILED, _error_line(error)
-    return EXIT_FAILED, f"unexpected {type(error).__name__}: {_error_line(error)} (mneme --debug shows where)"
+    return EXIT_FAILED, f"unexpected {type(error).__name__}: {_error_line(error)} (tellback --debug shows where)"
 
 
 def _error_line(error: BaseException) -> str:

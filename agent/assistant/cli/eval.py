@@ -1,4 +1,4 @@
-"""``mneme eval``: recall quality of the own memory, also with another embedder or other settings."""
+"""``tellback eval``: recall quality of the own memory, also with another embedder or other settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mneme export`` and ``mneme import``: the memory, or a part of it, as a file of lines, written and read.
+"""``tellback export`` and ``tellback import``: the memory, or a part of it, as a file of lines, written and read.
 
 An import takes a file in batch by batch, or in the place of everything, and prints a line for each item not taken.
 """
@@ -106,7 +106,7 @@ def import_export(
                 f"{format_count(plan.removed, 'entry', 'entries')} will be gone, and the file in their place. Go on?"
             )
             if plan.removed and not yes and not confirm(question):
-                print_note("mneme: nothing was imported")
+                print_note("tellback: nothing was imported")
                 raise typer.Exit(EXIT_FAILED)
         with progress_bar("importing", quiet=quiet or json) as shown:
             report = run_sync(

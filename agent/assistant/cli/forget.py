@@ -1,4 +1,4 @@
-"""``mneme forget``: removal of memories with all versions and all messages that hold their words, and its proof."""
+"""``tellback forget``: removal of memories with all versions and all messages that hold their words, and its proof."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _forget_confirmed(
         for line in _memory_lines(place, plan):
             print_note(f"  {line}")
         if not confirm(f"{_receipt_counts(plan)} will be gone for good. Go on?"):
-            print_note("mneme: nothing was forgotten")
+            print_note("tellback: nothing was forgotten")
             raise typer.Exit(EXIT_FAILED)
     return call(**lasting)
 
@@ -128,7 +128,7 @@ def _confirmed_query_ids(
     require_terminal_or_yes(yes=False)
     plan = run_sync(place.memory.forget(namespace=place.namespace, **named, query=query, k=count, dry_run=True))
     if not plan.memories:
-        print_note("mneme: nothing was found")
+        print_note("tellback: nothing was found")
         raise typer.Exit(EXIT_FAILED)
     return {"ids": plan.memories}
 
@@ -183,7 +183,7 @@ def _write_receipt_file(path: Path, receipt: Receipt) -> None:
 
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
         file.write(receipt_text(receipt) + "\n")
-    print_note(f"the receipt is in {path}; check with: mneme forget --verify {path}")
+    print_note(f"the receipt is in {path}; check with: tellback forget --verify {path}")
 
 
 def _print_receipt(place: OpenedMemory, done: Receipt, *, dry_run: bool, json: bool) -> None:
@@ -200,7 +200,7 @@ def _print_receipt(place: OpenedMemory, done: Receipt, *, dry_run: bool, json: b
     else:
         print_text(f"forgot {_receipt_counts(done)}")
     if done.due is not None and something:
-        print_note(f"can be taken back until {format_minute(done.due)}: mneme forget --take-back {done.operation}")
+        print_note(f"can be taken back until {format_minute(done.due)}: tellback forget --take-back {done.operation}")
     if done.named:
         print_note(f"made with what goes, and kept: {', '.join(done.named)}")
     for one in done.unreached if something else ():

@@ -1,4 +1,4 @@
-"""``mneme memories list``, ``show``, ``history`` and ``stats``: what is remembered, one memory, and counts."""
+"""``tellback memories list``, ``show``, ``history`` and ``stats``: what is remembered, one memory, and counts."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def list_memories(
             "limit": None if limit == _DEFAULT_MEMORY_LIMIT else str(limit),
             "after": listed.next,
         }
-        print_note(f"{len(listed)} of {total}; go on with: mneme memories list {shlex.join(_option_words(given))}")
+        print_note(f"{len(listed)} of {total}; go on with: tellback memories list {shlex.join(_option_words(given))}")
 
 
 def _option_words(given: Mapping[str, str | list[str] | bool | None]) -> Iterator[str]:
@@ -181,7 +181,7 @@ def show(
         (memory,) = run_sync(place.memory.get([id], namespace=place.namespace))
         if memory is None:
             run_sync(place.memory.history(id, namespace=place.namespace))
-            gone = f"it was taken back, or merged into another; `mneme memories history {id}` tells"
+            gone = f"it was taken back, or merged into another; `tellback memories history {id}` tells"
             raise ArgumentError("id", id, f"a memory that is there is needed ({gone})")
     if json:
         print_json(memory_json(memory))
@@ -200,7 +200,7 @@ def history(
 ) -> None:
     """Show the versions of memory ID and what was done to it.
 
-    The newest first. An earlier version is shown whole by `mneme memories show ID@REVISION`.
+    The newest first. An earlier version is shown whole by `tellback memories show ID@REVISION`.
     """
     from memory import run_sync
 

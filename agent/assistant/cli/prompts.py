@@ -79,7 +79,7 @@ def confirm_sensitive(words: str, *, allowed: bool) -> bool:
         problem = f"this looks like a secret ({kinds}); needed to keep it, marked, where there is no terminal to ask on"
         raise typer.BadParameter(problem, param_hint="--allow-sensitive")
     if not confirm(f"This looks like a secret ({kinds}). Keep it, marked as sensitive?"):
-        print_note("mneme: nothing was kept")
+        print_note("tellback: nothing was kept")
         raise typer.Exit(EXIT_FAILED)
     return True
 

@@ -1,4 +1,5 @@
-"""``mneme recall`` and ``mneme why-not``: hits for a question with source, time and score, and why one is missing."""
+"""``tellback recall`` and ``tellback why-not``: hits for a question with source, time and score, and why one is
+missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mneme reembed``: vectors of another embedder for everything, beside those in use until the switch."""
+"""``tellback reembed``: vectors of another embedder for everything, beside those in use until the switch."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def reembed(
             return
         if place.memory.embedder is None:
             raise typer.BadParameter(
-                "no embedder is set: local (pip install 'mneme[local]'), ollama:MODEL or openai:MODEL",
-                param_hint="MNEME_EMBEDDER",
+                "no embedder is set: local (pip install -e '.[local]'), ollama:MODEL or openai:MODEL",
+                param_hint="TELLBACK_EMBEDDER",
             )
         done = _reembed_with_progress(place, again=again, switch=not no_switch, quiet=json or quiet)
     if json:
@@ -89,4 +89,4 @@ def _print_reembedding(done: ReembeddingReport) -> None:
         line += f"; {done.without} without a vector (nothing to embed, or refused)"
     print_text(line)
     if not done.switched:
-        print_text(f"{done.before} is still in use; `mneme reembed` switches")
+        print_text(f"{done.before} is still in use; `tellback reembed` switches")

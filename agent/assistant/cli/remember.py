@@ -1,4 +1,4 @@
-"""``mneme remember``: one thing into the memory. Words that look like a secret need a confirmation."""
+"""``tellback remember``: one thing into the memory. Words that look like a secret need a confirmation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mneme sessions``: list the conversations that are kept, show the messages of one."""
+"""``tellback sessions``: list the conversations that are kept, show the messages of one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def show_session(
     with opened_memory(context) as place:
         stored = run_sync(_load_with_quotes(place, session, limit))
     if not stored:
-        raise ArgumentError("session", session, "no such session is kept here; `mneme sessions` lists what there is")
+        raise ArgumentError("session", session, "no such session is kept here; `tellback sessions` lists what there is")
     if json:
         print_json({"session": session, "messages": [message_json(one) for one in stored]})
         return

@@ -1,4 +1,4 @@
-"""``mneme undo`` and ``mneme memories operations``: the operation log, and taking an operation back."""
+"""``tellback undo`` and ``tellback memories operations``: the operation log, and taking an operation back."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def undo(
 ) -> None:
     """Take back what was done: all of it, or nothing.
 
-    Undoing an undo does it again; `mneme memories operations` lists what was done. What was forgotten is gone for good,
-    unless a time of grace (`mneme forget --grace`) lasts.
+    Undoing an undo does it again; `tellback memories operations` lists what was done. What was forgotten is gone for
+    good, unless a time of grace (`tellback forget --grace`) lasts.
     """
     from memory import run_sync
 
@@ -47,7 +47,7 @@ def undo(
                 for line in _operation_lines(place, last):
                     print_note(line)
                 if not confirm("Take this back?"):
-                    print_note("mneme: nothing was undone")
+                    print_note("tellback: nothing was undone")
                     raise typer.Exit(EXIT_FAILED)
             operation = last.id
         done = run_sync(place.memory.undo(operation, namespace=place.namespace))
@@ -58,7 +58,7 @@ def undo(
     print_text(f"took back {operation}")
     for line in lines[1:]:
         print_text(line)
-    print_note(f"do it again with: mneme undo {done.id}")
+    print_note(f"do it again with: tellback undo {done.id}")
 
 
 @with_error_report
@@ -86,7 +86,7 @@ def operations(
         return
     print_table(("id", "when", "what", "who", "memories"), [_operation_row(one) for one in listed], whole=1)
     if more:
-        print_note(f"go on with: mneme memories operations --before {listed[-1].id}")
+        print_note(f"go on with: tellback memories operations --before {listed[-1].id}")
 
 
 def _last_operation(place: OpenedMemory) -> Operation:

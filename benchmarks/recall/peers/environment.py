@@ -15,7 +15,7 @@ _PATIENCE = 900
 
 def python_with(package: str) -> Path:
     """Return the interpreter of an environment that has *package* (with its version); raise ``NotAvailable``."""
-    folder = platformdirs.user_cache_path("mneme") / "benchmarks" / package.replace("==", "-")
+    folder = platformdirs.user_cache_path("tellback") / "benchmarks" / package.replace("==", "-")
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     done = folder / "installed"
     if not done.exists():

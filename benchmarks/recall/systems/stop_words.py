@@ -8,7 +8,7 @@ from vectorstore import Analyzer
 
 
 def telling(words: Iterable[str]) -> list[str]:
-    """Return *words*, each once, without the stop words of Mneme's own analyzer; all of them if none is left."""
+    """Return *words*, each once, without the stop words of Tellback's own analyzer; all of them if none is left."""
     terms = Analyzer().terms
     every = list(dict.fromkeys(words))
     return [word for word in every if terms(word)] or every

@@ -34,7 +34,7 @@ async def call_function(function: Callable[..., Any], argument: object, patience
         async with limit:
             if inspect.iscoroutinefunction(function):
                 return await function(argument)
-            answer = await run_in_thread(partial(function, argument), name="mneme-policy")
+            answer = await run_in_thread(partial(function, argument), name="tellback-policy")
             return await answer if inspect.isawaitable(answer) else answer
     except TimeoutError as error:
         if limit.expired():

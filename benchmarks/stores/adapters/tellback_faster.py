@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.stores.adapter import NotAvailable
-from benchmarks.stores.adapters.mneme import FIELDS, MnemeNumpy, MnemeSqlite
+from benchmarks.stores.adapters.tellback import FIELDS, TellbackNumpy, TellbackSqlite
 from vectorstore import LifecycleStore, Space, open_store
 
 
-class MnemeSqliteFaster(MnemeSqlite):
+class TellbackSqliteFaster(TellbackSqlite):
     """The same file as the exact engine's, searched by sign bits first."""
 
     def _open(self, folder: Path, space: Space, rows: int) -> LifecycleStore:
         return _faster(f"sqlite:///{folder / 'rows.db'}", space)
 
 
-class MnemeNumpyFaster(MnemeNumpy):
+class TellbackNumpyFaster(TellbackNumpy):
     """The same snapshot, searched by sign bits first."""
 
     def _open(self, folder: Path, space: Space, rows: int) -> LifecycleStore:

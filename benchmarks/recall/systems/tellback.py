@@ -1,4 +1,4 @@
-"""Mneme through its public face: ``remember_many`` or ``ingest``, then ``recall``."""
+"""Tellback through its public face: ``remember_many`` or ``ingest``, then ``recall``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _EVERY = 1_000_000
 
 
-class Mneme:
+class Tellback:
     vectors = True
 
     def __init__(self, folder: Path, options: Options) -> None:
@@ -68,13 +68,13 @@ class Mneme:
             await KnowledgeBase(self.memory, chunker=WholeText()).ingest([folder])
 
 
-class MnemeWords(Mneme):
+class TellbackWords(Tellback):
     """As it is without the extra ``local``: no embedder, and words that match themselves alone."""
 
     vectors = False
 
 
-class MnemeAll(Mneme):
+class TellbackAll(Tellback):
     """With so many candidates that everything is scored."""
 
     def __init__(self, folder: Path, options: Options) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FIELDS = ("kind",)
 
 
-class MnemeSqlite:
+class TellbackSqlite:
     """One file, everything durable; the matrix in memory."""
 
     batch = 10_000
@@ -54,7 +54,7 @@ class MnemeSqlite:
         return open_store(f"sqlite:///{folder / 'rows.db'}", space=space, fields=FIELDS)
 
 
-class MnemeSqliteTenth(MnemeSqlite):
+class TellbackSqliteTenth(TellbackSqlite):
     """The same file, the matrix limited to a tenth of the vectors: it is searched in SQL."""
 
     def _open(self, folder: Path, space: Space, rows: int) -> LifecycleStore:
@@ -62,7 +62,7 @@ class MnemeSqliteTenth(MnemeSqlite):
         return open_store(f"sqlite:///{folder / 'rows.db'}", space=space, fields=FIELDS, matrix_limit=limit)
 
 
-class MnemeNumpy(MnemeSqlite):
+class TellbackNumpy(TellbackSqlite):
     """In memory; on disk when it is closed."""
 
     imports = ("numpy", "vectorstore.engines.numpy_store")
