@@ -3,7 +3,7 @@
 >>> from memory import open_memory, run_sync
 >>> memory = open_memory("assistant.db")
 >>> report = run_sync(memory.remember("I moved to Lisbon."))
->>> run_sync(memory.retrieval("Where do I live?"))[0].memory.text
+>>> run_sync(memory.recall("Where do I live?"))[0].memory.text
 'I moved to Lisbon.'
 
 Longer than other files, since every public name stands here twice: for type checkers and in ``__all__``.
