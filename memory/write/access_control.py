@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from memory.embedders.protocol import is_remote
 from memory.errors import NotTrusted
+from memory.http.requests import is_remote
 from memory.models import Actor, Memory, Operation, Trust, choice
 from memory.validation import checked_actor
 from vectorstore import Entry
