@@ -70,6 +70,14 @@ def _digits(number: int, length: int) -> str:
 class IdempotencyKeys(Protocol):
     """By namespace and the id that a key would have (*name*): the id that it has. Each call is one transaction."""
 
+    def id_of_key(self, namespace: str, key: str) -> str:
+        """Return the id of the memory that a caller's *key* names, whether the memory is there or not."""
+        ...
+
+    def name_key(self, namespace: str, key: str, id: str) -> None:
+        """Let a caller's *key* name the memory *id*."""
+        ...
+
     def get(self, namespace: str, name: str) -> str | None:
         """Return the id of what *name* stands for; None where it stands for itself."""
         ...
@@ -87,10 +95,37 @@ class IdempotencyKeys(Protocol):
         ...
 
 
-class InMemoryIdempotencyKeys:
+class _KeyNames:
+    """The part of the keys that hashes them, under the *secret* of the file."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def get(self, namespace: str, name: str) -> str | None:
+        """As ``IdempotencyKeys.get``."""
+        raise NotImplementedError
+
+    def put(self, namespace: str, name: str, id: str) -> None:
+        """As ``IdempotencyKeys.put``."""
+        raise NotImplementedError
+
+    def id_of_key(self, namespace: str, key: str) -> str:
+        """As ``IdempotencyKeys.id_of_key``."""
+        name = keyed_id(self._secret, namespace, key)
+        return self.get(namespace, name) or name
+
+    def name_key(self, namespace: str, key: str, id: str) -> None:
+        """As ``IdempotencyKeys.name_key``."""
+        name = keyed_id(self._secret, namespace, key)
+        if name != id:
+            self.put(namespace, name, id)
+
+
+class InMemoryIdempotencyKeys(_KeyNames):
     """``IdempotencyKeys`` for a store without a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: bytes = bytes(32)) -> None:
+        super().__init__(secret)
         self._lock = threading.Lock()
         self._ids: dict[tuple[str, str], str] = {}
 
@@ -150,10 +185,11 @@ def _conversation_ids(gone: ErasedItems) -> list[str]:
 _BATCH_SIZE: Final = 500
 
 
-class SqliteIdempotencyKeys:
+class SqliteIdempotencyKeys(_KeyNames):
     """``IdempotencyKeys`` in a database's file."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, secret: bytes) -> None:
+        super().__init__(secret)
         self._database = database
         database.attach(IdempotencyKeyTables())
 

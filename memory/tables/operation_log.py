@@ -14,12 +14,14 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, Protocol, cast
 
 from memory.errors import ArgumentError
 from memory.history.codec import texts_in_json
 from memory.models import Actor, MemoryChange, Operation, Trust
-from memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
+from memory.tables.idempotency_keys import TimeOrderedIds
+from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, utc_offset
 from vectorstore import Connection, Database, Finding
 
 IMPORT_KIND: Final = "import"
@@ -30,6 +32,27 @@ NO_MEMORY: Final = ""
 
 class OperationLog(Protocol):
     """What was done, in order. Each call is one transaction, or part of the one its thread is in."""
+
+    def new_id(self) -> str:
+        """Return the id of an operation that is to be recorded, for the entries that name it."""
+        ...
+
+    def record(
+        self,
+        namespace: str,
+        kind: str,
+        actor: Actor,
+        changes: Sequence[MemoryChange],
+        *,
+        id: str | None = None,
+        at: datetime | None = None,
+        undoes: str | None = None,
+    ) -> Operation:
+        """Put an operation at the end of a user's log, in the transaction of its *changes*; return it.
+
+        Without an *id* or a time *at*, the log's own ids and clock give it one.
+        """
+        ...
 
     def add(self, namespace: str, operation: Operation) -> None:
         """Put *operation* at the end of a user's log."""
@@ -85,10 +108,39 @@ def namespace_replaced(entries: int) -> MemoryChange:
     return MemoryChange(NO_MEMORY, new={"replaced": entries})
 
 
-class InMemoryOperationLog:
+class _RecordingLog:
+    """The part of a log that gives operations their ids and times."""
+
+    def __init__(self, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None) -> None:
+        self._clock = clock
+        self.new_id: Callable[[], str] = ids or TimeOrderedIds(clock=clock)
+
+    def add(self, namespace: str, operation: Operation) -> None:
+        """As ``OperationLog.add``."""
+        raise NotImplementedError
+
+    def record(
+        self,
+        namespace: str,
+        kind: str,
+        actor: Actor,
+        changes: Sequence[MemoryChange],
+        *,
+        id: str | None = None,
+        at: datetime | None = None,
+        undoes: str | None = None,
+    ) -> Operation:
+        """As ``OperationLog.record``."""
+        operation = Operation(id or self.new_id(), kind, actor, at or self._clock(), tuple(changes), undoes)
+        self.add(namespace, operation)
+        return operation
+
+
+class InMemoryOperationLog(_RecordingLog):
     """``OperationLog`` for a store without a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None) -> None:
+        super().__init__(clock=clock, ids=ids)
         self._lock = threading.Lock()
         self._logs: dict[str, dict[str, Operation]] = {}
 
@@ -177,10 +229,13 @@ _LATER_QUERY: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of
 )
 
 
-class SqliteOperationLog:
+class SqliteOperationLog(_RecordingLog):
     """``OperationLog`` in a database's file."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None
+    ) -> None:
+        super().__init__(clock=clock, ids=ids)
         self._database = database
         database.attach(OperationLogTables())
 
