@@ -71,7 +71,7 @@ class MemoryNamespace:
         space: Space | None,
         analyzer: Analyzer,
         fields: tuple[str, ...],
-        journal: list[Callable[[], None]],
+        journal: list[Callable[[], object]],
     ) -> None:
         self._name = name
         self._analyzer = analyzer

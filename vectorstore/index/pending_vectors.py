@@ -18,7 +18,7 @@ VectorOrReason: TypeAlias = Vector | str
 class PendingVectors:
     """Vectors and reasons by id; an entry that has neither, and no reason of its own, is pending."""
 
-    def __init__(self, journal: list[Callable[[], None]]) -> None:
+    def __init__(self, journal: list[Callable[[], object]]) -> None:
         self._journal = journal
         self._given: dict[str, VectorOrReason] = {}
 
