@@ -100,7 +100,9 @@ def test_the_internal_face_repeats_no_public_name() -> None:
     assert public & internal == set()
 
 
-@pytest.mark.parametrize("face", ["vectorstore", "memory", pytest.param("agent", marks=IN_REDUCTION)])
+@pytest.mark.parametrize(
+    "face", [pytest.param("vectorstore", marks=IN_REDUCTION), "memory", pytest.param("agent", marks=IN_REDUCTION)]
+)
 def test_a_face_is_small(face: str) -> None:
     assert len(importlib.import_module(face).__all__) <= FACES_OF_USERS[face]
 

@@ -15,6 +15,7 @@ from typing import Final
 
 _EXPORTS: Final = {
     "vectorstore.analyzer": "Analyzer",
+    "vectorstore.database": "Component Connection Database Dialect Migration TableComponent",
     "vectorstore.errors": (
         "ArgumentError BusyError DamageError DimensionError FilterError ForkedError MissingExtra NewerFile "
         "NotAStore RevisionConflict SettingMismatch SpaceChanged SpaceMismatch SpaceNotReady StorageFull "
@@ -24,7 +25,7 @@ _EXPORTS: Final = {
     "vectorstore.index.growable_array": "GrowableArray",
     "vectorstore.open": "open_store salvage_store",
     "vectorstore.ordered_scan": "OrderedStore ScanPosition scan_by scan_position",
-    "vectorstore.protocol": "Database LifecycleStore VectorStore View",
+    "vectorstore.protocol": "LifecycleStore VectorStore View",
     "vectorstore.recall_eval": "RecallReport measure_recall",
     "vectorstore.types": (
         "Changes Compaction Cursor Entry Erasure Filter Finding Match Metadata Metric ProgressCallback SearchMode "

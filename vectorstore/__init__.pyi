@@ -1,6 +1,12 @@
 """The names of ``vectorstore`` for type checkers; __init__.py imports each when it is first used."""
 
 from vectorstore.analyzer import Analyzer as Analyzer
+from vectorstore.database import Component as Component
+from vectorstore.database import Connection as Connection
+from vectorstore.database import Database as Database
+from vectorstore.database import Dialect as Dialect
+from vectorstore.database import Migration as Migration
+from vectorstore.database import TableComponent as TableComponent
 from vectorstore.errors import ArgumentError as ArgumentError
 from vectorstore.errors import BusyError as BusyError
 from vectorstore.errors import DamageError as DamageError
@@ -31,7 +37,6 @@ from vectorstore.ordered_scan import OrderedStore as OrderedStore
 from vectorstore.ordered_scan import ScanPosition as ScanPosition
 from vectorstore.ordered_scan import scan_by as scan_by
 from vectorstore.ordered_scan import scan_position as scan_position
-from vectorstore.protocol import Database as Database
 from vectorstore.protocol import LifecycleStore as LifecycleStore
 from vectorstore.protocol import VectorStore as VectorStore
 from vectorstore.protocol import View as View
