@@ -144,15 +144,15 @@ while True:
 def test_a_process_killed_while_it_makes_the_file_leaves_no_half_file(tmp_path):
     program = """
 import os, signal
-from vectorstore.sqlite import placing
+from vectorstore.sqlite import files
 
 def killed(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(placing, sys.argv[2], killed)
+setattr(files, sys.argv[2], killed)
 SqliteDatabase(path, components=[Rows()])
 """
-    for step in ("_flush", "_put", "flush_folder"):
+    for step in ("_flush_file", "_link_into_place", "flush_folder"):
         path = tmp_path / step / "m.db"
         process = start(program, path, step)
         process.communicate(timeout=300)
