@@ -325,7 +325,7 @@ class NumpyStore:
             if self._next_space is None:
                 return None
             counts = {name: stored.filled() for name, stored in sorted(self._namespaces.items())}
-            pending = {name: left for name, (_, left) in counts.items() if left}
+            pending = {name: unfilled for name, (_, unfilled) in counts.items() if unfilled}
             return SpaceMigration(self._next_space, sum(filled for filled, _ in counts.values()), pending)
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
@@ -353,10 +353,10 @@ class NumpyStore:
     ) -> int:
         """As ``LifecycleStore.fill_space``."""
         name, expected = check_namespace(namespace), check_expect(expect)
-        given = check_migration_vectors(vectors, no_vector, check_space(space))
+        checked = check_migration_vectors(vectors, no_vector, check_space(space))
         with self.transaction():
             check_migration_running(self._next_space, space)
-            return self._namespace(name).fill(given, expected)
+            return self._namespace(name).fill(checked, expected)
 
     def commit_space(self, space: Space) -> None:
         """As ``LifecycleStore.commit_space``."""

@@ -383,10 +383,10 @@ class SqliteStore:
     ) -> int:
         """As ``LifecycleStore.fill_space``."""
         name, expected = check_namespace(namespace), check_expect(expect)
-        given = check_migration_vectors(vectors, no_vector, check_space(space))
+        checked = check_migration_vectors(vectors, no_vector, check_space(space))
         with self._writer(name) as writer, self.database.read() as connection:
             check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
-            return writer.fill(given, expected)
+            return writer.fill(checked, expected)
 
     def commit_space(self, space: Space) -> None:
         """As ``LifecycleStore.commit_space``."""
@@ -471,10 +471,10 @@ class SqliteStore:
 
     def _own_cores(self, space: Space | None) -> NamespaceIndexCache:
         """Return the cores of this thread's present transaction."""
-        present, held = self.database.present_write(), self._here.cores
-        if held is None or held[0] is not present or held[1].space != space:
-            held = self._here.cores = (present, NamespaceIndexCache(space=space, fields=self._fields))
-        return held[1]
+        present, cached = self.database.present_write(), self._here.cores
+        if cached is None or cached[0] is not present or cached[1].space != space:
+            cached = self._here.cores = (present, NamespaceIndexCache(space=space, fields=self._fields))
+        return cached[1]
 
     def _drop_core(self, name: str | None = None) -> None:
         """What was erased must not stay in memory either; the next search loads what is left."""
@@ -514,8 +514,8 @@ class SqliteStore:
 
     def _space_for(self, batch: Sequence[Entry]) -> Space | None:
         """Return the space of the vectors of a batch, None where it has none or there is no space yet."""
-        some = any(getattr(entry, "vector", None) is not None for entry in batch)
-        return self._taken_space() if some else None
+        has_vectors = any(getattr(entry, "vector", None) is not None for entry in batch)
+        return self._taken_space() if has_vectors else None
 
     @contextmanager
     def _checking(self) -> Iterator[None]:

@@ -149,8 +149,8 @@ def count_items(value: Iterable[T], sizes: CallSizes) -> Iterable[T]:
     if isinstance(value, Sized):
         sizes.given = known_size(value)
         return value
-    given: Any = value
-    return CountedIterator(iter(given), sizes) if isinstance(given, Iterable) else value
+    items: Any = value
+    return CountedIterator(iter(items), sizes) if isinstance(items, Iterable) else value
 
 
 class ObservedEntries:
@@ -368,8 +368,8 @@ class ObservableStore(WrapperStore):
         expect: Mapping[str, int] | None = None,
     ) -> int:
         """As ``LifecycleStore.fill_space``; vectors and reasons are counted together."""
-        given = [size for size in (known_size(vectors), known_size(no_vector)) if size is not None]
-        with self._watch.call("fill_space", namespace, sum(given) if given else None) as sizes:
+        counts = [size for size in (known_size(vectors), known_size(no_vector)) if size is not None]
+        with self._watch.call("fill_space", namespace, sum(counts) if counts else None) as sizes:
             filled = super().fill_space(space, vectors, no_vector=no_vector, namespace=namespace, expect=expect)
             sizes.returned = filled
             return filled
