@@ -175,7 +175,7 @@ class VectorStore(Protocol):
 
 
 class View(Protocol):
-    """One state of several namespaces, read as often as wanted until the ``with`` block ends.
+    """State of several namespaces at one moment, read as often as wanted until the ``with`` block ends.
 
     It belongs to the thread that opened it, and that thread writes nothing while it is open.
     """
@@ -215,7 +215,7 @@ class View(Protocol):
         ...
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
-        """Which of *ids* exist and match *where*, shape (len(ids),)."""
+        """Return which of *ids* exist and match *where*, shape (len(ids),)."""
         ...
 
     def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
@@ -223,7 +223,7 @@ class View(Protocol):
         ...
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
-        """In how many entries of the namespace each term occurs."""
+        """Return in how many entries of the namespace each term occurs."""
         ...
 
     def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
@@ -231,11 +231,11 @@ class View(Protocol):
         ...
 
     def count(self, *, namespace: str = "") -> int:
-        """How many entries the namespace has."""
+        """Return how many entries the namespace has."""
         ...
 
     def cursor(self, *, namespace: str = "") -> Cursor:
-        """Where the namespace's change log stands in this state."""
+        """Return where the namespace's change log ends in this state."""
         ...
 
 
@@ -257,7 +257,7 @@ class LifecycleStore(VectorStore, Protocol):
 
     @property
     def analyzer(self) -> Analyzer:
-        """What makes terms of texts and questions; it is recorded with the entries."""
+        """Analyzer that makes terms of texts and questions; it is recorded with the entries."""
         ...
 
     def recorded_space(self) -> Space | None:
@@ -269,7 +269,7 @@ class LifecycleStore(VectorStore, Protocol):
         ...
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
-        """What was written or removed since *since*; ``complete=False`` when the log does not reach back."""
+        """Return what was written or removed since *since*; ``complete=False`` when the log does not reach back."""
         ...
 
     def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
@@ -374,7 +374,7 @@ class LifecycleStore(VectorStore, Protocol):
         ...
 
     def pending_erasure(self) -> bool:
-        """Whether erased bytes may still be in a file of the store."""
+        """Return whether erased bytes may still be in a file of the store."""
         ...
 
     def verify(self) -> list[Finding]:

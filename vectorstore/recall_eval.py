@@ -26,7 +26,7 @@ _PAGE_SIZE = 256
 
 @dataclass(frozen=True, slots=True)
 class RecallReport:
-    """What ``measure_recall`` saw: *queries* questions asked of *rows* entries, each in both modes."""
+    """Result of ``measure_recall``: *queries* questions asked of *rows* entries, each in both modes."""
 
     k: int
     rows: int
@@ -41,7 +41,7 @@ class RecallReport:
 
     @property
     def speedup(self) -> float:
-        """How many times faster the fast search was."""
+        """Speed of the fast search over that of the exact one."""
         return self.exact_seconds / self.fast_seconds if self.fast_seconds else 1.0
 
 

@@ -82,7 +82,7 @@ def check_ids(values: object, argument: str = "ids") -> list[str]:
 
 
 def _all_plain_names(values: list[object]) -> TypeGuard[list[str]]:
-    """Whether all are plainly ids, told a list at a time: many ids are looked up in one question."""
+    """Return whether all are plainly ids, told a list at a time: many ids are looked up in one question."""
     if set(map(type, values)) != {str}:
         return False
     joined = "\0".join(values)  # type: ignore[arg-type]  # all are texts
@@ -188,7 +188,7 @@ def check_entry(entry: object, argument: str, space: Space | None, ready: Vector
 
 
 def _is_plain_text(value: object) -> bool:
-    """Whether *value* is a text that needs no further look."""
+    """Return whether *value* is a text that needs no further look."""
     return type(value) is str and value.isascii()
 
 

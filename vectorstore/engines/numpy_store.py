@@ -1,7 +1,7 @@
 """The store in the process: a dictionary of entries, searched by the in-memory index. On disk only when saved.
 
 It is the quickest start and the other engine's equal: the same ids, scores and ties. Longer than 500 lines, since a
-store stands whole in one file.
+store is whole in one file.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class NumpyStore:
 
     @property
     def search_mode(self) -> SearchMode:
-        """How this object searches."""
+        """Mode in which this object searches."""
         return self._search
 
     @property
@@ -433,7 +433,7 @@ class NumpyStore:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """One call under the lock, refused when closed."""
+        """Run one call under the lock; refused when closed."""
         with self._lock:
             self._check_open()
             yield

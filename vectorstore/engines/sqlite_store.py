@@ -3,7 +3,7 @@
 Indexes are filled from the file when first needed and kept fresh by its change log; writes go straight to the file. A
 call that reads holds one read transaction; a call inside ``transaction()`` sees what that transaction wrote. The file
 may be switched to another space by somebody else: then vectors are refused here, and everything else goes on. Longer
-than 500 lines, since a store stands whole in one file.
+than 500 lines, since a store is whole in one file.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ from vectorstore.validation import (
 
 
 class _ThreadTransaction(threading.local):
-    """What one thread holds of its present transaction; both belong to the ``present_write`` beside them."""
+    """Indexes and space of a thread's present transaction, each beside the ``present_write`` to which it belongs."""
 
     cores: tuple[object, NamespaceIndexCache] | None = None
     named: tuple[object, Space] | None = None
@@ -141,7 +141,7 @@ class SqliteStore:
 
     @property
     def search_mode(self) -> SearchMode:
-        """How this object searches."""
+        """Mode in which this object searches."""
         return self._search
 
     @property
@@ -477,7 +477,7 @@ class SqliteStore:
         return cached[1]
 
     def _drop_core(self, name: str | None = None) -> None:
-        """What was erased must not stay in memory either; the next search loads what is left."""
+        """Forget loaded indexes, since what was erased must not stay in memory; the next search loads what is left."""
         with self._lock:
             self._cores.forget(name)
 

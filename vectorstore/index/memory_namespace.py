@@ -44,7 +44,7 @@ def copy_entry(entry: Entry) -> Entry:
 
 
 def in_embedding_state(entry: Entry, embedded: bool | None) -> bool:
-    """Whether an entry is among those that ``scan`` asks for: True with a vector, False pending, None all."""
+    """Return whether an entry is among those that ``scan`` asks for: True with a vector, False pending, None all."""
     if embedded is None:
         return True
     return entry.vector is not None if embedded else entry.vector is None and entry.no_vector is None
@@ -195,7 +195,7 @@ class MemoryNamespace:
         return None if stored is None else copy_entry(stored)
 
     def matches(self, id: str, where: FilterNode) -> bool:
-        """Whether the entry *id* is here and passes."""
+        """Return whether the entry *id* is here and passes."""
         stored = self._entries.get(id)
         return stored is not None and matches_filter(where, stored.metadata)
 
@@ -230,7 +230,7 @@ class MemoryNamespace:
         return self._next.filled(), sum(map(self._next.is_pending, self._entries.values()))
 
     def changes(self, since: int | None) -> Changes:
-        """What happened after *since*."""
+        """Return the changes after *since*."""
         cursor, ids = Cursor(self._name, self._log.revision), self._log.since(since)
         if ids is None:
             return Changes((), (), cursor, complete=False)
@@ -290,7 +290,7 @@ class MemoryNamespace:
         return [copy_entry(self._entries[self._core.id_of(key)]) for key in keys]
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Which rows pass, by the reference meaning."""
+        """Return which rows pass, by the reference meaning."""
         keys = [key for key in self._core.keys().tolist() if self.matches(self._core.id_of(key), where)]
         return self._core.mask_of(np.array(keys, dtype=np.int64))
 

@@ -24,7 +24,7 @@ class PendingVectors:
 
     @property
     def given(self) -> Mapping[str, VectorOrReason]:
-        """What entries have."""
+        """Vectors and reasons by id."""
         return self._vectors
 
     def load(self, vectors: Mapping[str, VectorOrReason]) -> None:
@@ -48,11 +48,11 @@ class PendingVectors:
         self._journal.append(lambda: self._put_back(before))
 
     def is_pending(self, entry: Entry) -> bool:
-        """Whether an entry still blocks the switch."""
+        """Return whether an entry still blocks the switch."""
         return entry.id not in self._vectors and entry.no_vector is None
 
     def filled(self) -> int:
-        """How many entries have a vector."""
+        """Return how many entries have a vector."""
         return sum(not isinstance(vector, str) for vector in self._vectors.values())
 
     def switched(self, entries: Iterable[Entry]) -> dict[str, Entry]:

@@ -23,7 +23,7 @@ from vectorstore.validation import check_ids, check_k, check_min_score, check_na
 
 
 class NamespaceReader(Protocol):
-    """How a view reads one namespace of an engine; everything by the engine's row keys."""
+    """Reader of one namespace of an engine, for a view; everything by the engine's row keys."""
 
     def rows(self) -> NamespaceIndex:
         """The core with rows and columns."""
@@ -42,7 +42,7 @@ class NamespaceReader(Protocol):
         ...
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Which rows of the core pass a filter that the core's columns cannot answer."""
+        """Return which rows of the core pass a filter that the core's columns cannot answer."""
         ...
 
     def nearest(
@@ -177,7 +177,7 @@ class IndexView:
         return scores
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
-        """Which of *ids* exist and match *where*."""
+        """Return which of *ids* exist and match *where*."""
         names = check_ids(ids)
         node = filter_tree(where)
         passed = np.zeros(len(names), dtype=np.bool_)
@@ -204,7 +204,7 @@ class IndexView:
         return result
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
-        """In how many entries each term occurs."""
+        """Return in how many entries each term occurs."""
         reader = self._reader(check_namespace(namespace))
         return [0] * len(terms) if reader is None else reader.words().df(terms)
 
@@ -214,12 +214,12 @@ class IndexView:
         return {} if reader is None else reader.words().vocabulary()
 
     def count(self, *, namespace: str = "") -> int:
-        """How many entries the namespace has."""
+        """Return how many entries the namespace has."""
         reader = self._reader(check_namespace(namespace))
         return 0 if reader is None else len(reader.rows())
 
     def cursor(self, *, namespace: str = "") -> Cursor:
-        """Where the namespace's change log stands in this state."""
+        """Return where the namespace's change log ends in this state."""
         reader = self._reader(check_namespace(namespace))
         return Cursor(namespace, 0 if reader is None else reader.cursor())
 
@@ -266,7 +266,7 @@ class IndexView:
 
 
 def filter_mask(reader: NamespaceReader, core: NamespaceIndex, where: FilterNode) -> NDArray[np.bool_] | None:
-    """Which rows pass; None for all. Declared fields are answered by the core's columns, others by the engine."""
+    """Return which rows pass, None for all; the index's columns answer for declared fields, the engine for others."""
     if isinstance(where, And) and not where.nodes:
         return None
     mask = core.mask(where)

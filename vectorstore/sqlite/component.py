@@ -40,7 +40,7 @@ def check_component_version(path: Path, found: Mapping[str, int], component: Com
 
 
 def is_attached(component: Component, attached: Mapping[str, Component]) -> bool:
-    """Whether *component* is among *attached*; another one of its name raises."""
+    """Return whether *component* is among *attached*; another one of its name raises."""
     known = attached.get(component.name)
     if known is not None and (type(known) is not type(component) or known.migrations[:1] != component.migrations[:1]):
         raise ArgumentError("component", component, f"another part is named {component.name!r} here")

@@ -45,12 +45,12 @@ def utc_now() -> datetime:
 """So many random bytes, like ``os.urandom``."""
 
 SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
-"""What SQLite makes beside a file: the ends of its names."""
+"""Ends of the names of the files that SQLite makes beside a file."""
 
 
 @contextmanager
 def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty private file (mode 0600) to fill; at the end it stands at *path*, on disk.
+    """Yield an empty private file (mode 0600) to fill; at the end it is at *path*, on disk.
 
     ``FileExistsError`` says that another was there first, unless *replace*, which takes the place of what is there
     in one step. Whatever goes wrong, nothing of ours stays behind.
@@ -148,7 +148,7 @@ def check_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
 
 
 def is_missing(path: Path) -> bool:
-    """Whether a file can be made at *path*; raises when something of another kind stands there."""
+    """Return whether a file can be made at *path*; raises where something of another kind is."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -169,7 +169,7 @@ def is_missing(path: Path) -> bool:
 def check_database_file(path: Path) -> None:
     """Refuse a file that is not Tellback's, or newer, by its first hundred bytes."""
     try:
-        # Through SQLite's own layer: to open and close a file by any other road drops the locks that another
+        # Through SQLite's own layer: to open and close a file in any other way drops the locks that another
         # connection of this process holds on it.
         file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
     except apsw.CantOpenError as error:
@@ -192,7 +192,7 @@ FORMAT_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """What a file is told of itself when it is made."""
+    """Identity and time of creation that are recorded in a new file."""
 
     identity: str
     created: str
@@ -256,7 +256,7 @@ def delete_fact(connection: apsw.Connection, name: str) -> None:
 
 
 def has_rows(connection: apsw.Connection) -> bool:
-    """Whether any part keeps anything in the file."""
+    """Return whether any part keeps anything in the file."""
     tables = fetch_all(
         connection,
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"

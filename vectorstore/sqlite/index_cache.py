@@ -135,7 +135,7 @@ class NamespaceIndexCache:
             self._loaded.pop(name, None)
 
     def matrix_bytes(self) -> int:
-        """How much the loaded matrices hold."""
+        """Return how much the loaded matrices hold."""
         width = 0 if self.space is None else 4 * self.space.dimension
         return sum(len(loaded.core) * width for loaded in self._loaded.values() if loaded.core.has_matrix)
 
@@ -310,7 +310,7 @@ class SqliteNamespaceReader:
         return self._cores.recent.entries(self._connection, keys)
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Which rows pass, by SQL."""
+        """Return which rows pass, by SQL."""
         return self._loaded.core.mask_of(matching_keys(self._connection, self._loaded.key, where))
 
     def nearest(

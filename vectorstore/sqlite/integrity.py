@@ -26,7 +26,7 @@ from vectorstore.types import Finding
 _SIGN_BIT: Final = 1 << 63
 _MODULUS: Final = 1 << 64
 _NOT_TEXT: Final = b"\xff"
-"""What no text encodes to: damage can put a value of another type where one belongs."""
+"""Bytes that no text encodes to: damage can put a value of another type where one belongs."""
 
 
 def entry_checksum(
@@ -135,7 +135,7 @@ def _verify_namespace(
 
 
 def _verify_migration(connection: Connection, key: int, name: str, tally: int) -> Iterator[Finding]:
-    """What was filled into a second space."""
+    """Compare what was filled into a second space."""
     parts: list[tuple[str, str, Callable[[str, Any], int]]] = [
         ("next_vectors", "vector", vector_checksum),
         ("next_no_vector", "reason", reason_checksum),

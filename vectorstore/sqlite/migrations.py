@@ -117,7 +117,7 @@ def permit_without_copy(connection: apsw.Connection, versions: Mapping[str, int]
 
 
 def is_permitted_without_copy(connection: apsw.Connection, part: str, version: int) -> bool:
-    """Whether *part*, at *version*, may be migrated without a copy; for later versions it does not hold."""
+    """Return whether *part*, at *version*, may be migrated without a copy; for later versions it does not hold."""
     try:
         return bool(json.loads(read_fact(connection, _PERMISSION_FACT) or "{}")["versions"][part] == version)
     except (ValueError, LookupError, TypeError):
@@ -202,7 +202,7 @@ class Migrator:
                     self._remove(connection, copy)
 
     def waits(self, components: Mapping[str, Component]) -> bool:
-        """Whether there may be something for ``settle`` to do; tried again when more *components* are there."""
+        """Return whether there may be something for ``settle`` to do; tried again when more *components* are there."""
         return self._waiting and self._tried != len(components)
 
     def settle(self, components: Mapping[str, Component]) -> None:
@@ -298,7 +298,7 @@ class Migrator:
         return recorded.get(self._latest[0]) if Path(self._latest[0]).exists() else None
 
     def _is_ours(self, copy: MigrationCopy) -> bool:
-        """Whether it was made beside this file where it is now: a file that was moved or copied only names it."""
+        """Return whether it was made beside this file where it is now; a moved or copied file only names it."""
         return copy.of == str(self._path) and Path(copy.path).parent == self._path.parent
 
     def _remove(self, connection: apsw.Connection, copy: MigrationCopy) -> None:
@@ -315,7 +315,7 @@ class Migrator:
 
 
 def _change_stamp(connection: apsw.Connection) -> _ChangeStamp:
-    """What moves when anybody changes a row: this connection, or another one."""
+    """Return two counters that move when this connection, or another one, changes a row."""
     return connection.total_changes(), int(connection.pragma("data_version"))
 
 

@@ -1,6 +1,6 @@
 """Tables of the store in the file, its recorded settings, and the migration of its space.
 
-Each thing stands once, and what is derived from it can be rebuilt:
+Each value is stored once, and what is derived from it can be rebuilt:
 
 store_facts   the space, the one that is being filled, the analyzer, the declared fields, the next entry key
 namespaces    name, write number, how many entries, the sums of checksums, where the change log begins
@@ -39,7 +39,7 @@ from vectorstore.validation import check_migration_complete, check_migration_run
 
 SPACE_FACT: Final = "space"
 NEXT_SPACE_FACT: Final = "next_space"
-"""How the file names the space in use, and the one that is being filled."""
+"""Names, in the file, of the space in use and of the one being filled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a store must pass, shipped so that anybody's store can: contract suites, parity runs, a plain model.
+"""Tests that a store must pass, shipped for everybody's stores: contract suites, parity runs, a plain model.
 
     from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 

@@ -12,7 +12,7 @@ from vectorstore.types import Entry, Filter
 
 
 class DeleteContract(StoreContract):
-    """What is named goes, nothing else; what is left is listed in order."""
+    """Deletion and scans: only what is named is removed, and the rest is listed in order."""
 
     def test_what_is_deleted_is_gone_from_every_answer(self) -> None:
         store = self.open()

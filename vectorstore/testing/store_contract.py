@@ -37,4 +37,4 @@ class LifecycleContract(
     SharedSpaceContract,
     DeclaredFieldsContract,
 ):
-    """What ``LifecycleStore`` adds."""
+    """Contract of what ``LifecycleStore`` adds."""

@@ -23,7 +23,7 @@ from vectorstore.types import Entry, Metric, Space
 
 
 class WriteContract(StoreContract):
-    """What is written is kept exactly, in batches."""
+    """Writes: what is written is stored exactly, in batches."""
 
     def test_what_was_written_is_read_back(self) -> None:
         store = self.open()

@@ -31,7 +31,7 @@ MonotonicClock: TypeAlias = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """One call that ended.
+    """Event of one call that ended.
 
     *given*: how many entries, ids, vectors, questions or names came in; None where the call takes none, or ended
     before it could be told. *returned*: how many came out, were written, removed, counted or found wrong; None
@@ -53,7 +53,7 @@ class StoreEvent:
 
 @dataclass(slots=True)
 class CallSizes:
-    """What is known of a call while it runs."""
+    """Sizes of a call, as far as they are known while it runs."""
 
     given: int | None = None
     returned: int | None = None
@@ -68,7 +68,7 @@ class CallReporter:
 
     @contextmanager
     def call(self, operation: str, namespace: object, given: int | None = None) -> Iterator[CallSizes]:
-        """One call: whatever ends it, one event is told."""
+        """Report one event for the block, whatever ends it."""
         sizes, start = CallSizes(given), self.clock()
         error: type[BaseException] | None = None
         try:
@@ -203,7 +203,7 @@ class ObservedEntries:
 
 
 class Given(Enum):
-    """How the event of an operation counts its first argument."""
+    """Way in which the event of an operation counts its first argument."""
 
     NOTHING = "is not counted"
     ONE = "is one vector or question"
