@@ -261,7 +261,7 @@ class LifecycleStore(VectorStore, Protocol):
         ...
 
     def recorded_space(self) -> Space | None:
-        """Return the space that the store's vectors have now, whoever switched it (``commit_space``); None without one.
+        """Return the space of the vectors now, whichever object switched it (``commit_space``); None without one.
 
         It differs from ``space`` after another object has switched the store: vectors are then refused here until
         ``set_space`` is called with it. Inside a transaction it is the space as the transaction sees it.
@@ -306,7 +306,7 @@ class LifecycleStore(VectorStore, Protocol):
     def filling(self) -> SpaceMigration | None:
         """The second space with how many entries have a vector in it and how many are pending, by namespace.
 
-        None where no space is being filled. A count over the whole store, for those who re-embed it.
+        None where no space is being filled. It counts over the whole store.
         """
         ...
 
@@ -330,7 +330,7 @@ class LifecycleStore(VectorStore, Protocol):
 
         *space* must be the one that is being filled, else ``SpaceNotReady``: another process may have ended it,
         or begun another. A later vector or reason replaces an earlier one; an id in both raises; a missing id is
-        not counted. The revision stays and ``changes`` does not tell. Vectors are checked as in ``upsert``.
+        not counted. The revision stays and ``changes`` does not name it. Vectors are checked as in ``upsert``.
         *expect* as in ``put_vectors``: with it, a vector made from a text that was corrected meanwhile is refused.
         """
         ...
@@ -345,7 +345,7 @@ class LifecycleStore(VectorStore, Protocol):
 
         *space* of this object is then the new one. Another object, here or in another process, that has the
         store open keeps the *space* it knew: a call that gives it a vector (to write or to search for) raises
-        ``SpaceChanged``, before anything is written, since it cannot be told which space that vector is of; all
+        ``SpaceChanged``, before anything is written, since nothing says of which space that vector is; all
         other calls go on, and what they return has vectors of the new space. To go on there, open the store
         again; ``set_space`` with the new space does the same.
         """

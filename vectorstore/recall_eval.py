@@ -57,7 +57,7 @@ def measure_recall(
     """Ask *sample* questions exactly and fast, whatever mode *store* was opened in, and compare the best *k*.
 
     The questions are vectors of entries drawn by *rng* (a fixed seed unless given), each of which is left out of its
-    own answer, since to find itself is no merit; or the *queries* given, which tell more if they are what is really
+    own answer; or the *queries* given, which say more if they are what is really
     asked. *store* may be a wrapper of a store that has both modes; any other raises ``UnsupportedError``. All is
     asked of one state; the sign bits are made before the clock runs.
     """

@@ -82,7 +82,7 @@ def check_ids(values: object, argument: str = "ids") -> list[str]:
 
 
 def _all_plain_names(values: list[object]) -> TypeGuard[list[str]]:
-    """Return whether all are plainly ids, told a list at a time: many ids are looked up in one question."""
+    """Return whether all of a list are plainly ids; many ids are looked up at once."""
     if set(map(type, values)) != {str}:
         return False
     joined = "\0".join(values)  # type: ignore[arg-type]  # all are texts
@@ -146,7 +146,7 @@ def check_metadata(value: object, argument: str) -> str:
 def check_entries(batch: Sequence[object], start: int, space: Space | None) -> list[CheckedEntry]:
     """Return a *batch*, of which *start* entries came before, checked as ``check_entry`` does each.
 
-    The vectors may be rows of one matrix, for who writes them down and does not keep them.
+    The vectors may be rows of one matrix, for a caller that writes them and does not keep them.
     """
     vectors = [getattr(entry, "vector", None) for entry in batch]
     ready = None if space is None else stack_plain_vectors(vectors, space.dimension)

@@ -410,7 +410,7 @@ class NumpyStore:
         self._write_snapshot("backup", path, replace=False)
 
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Write a snapshot of everything to *path* (None: where ``open`` was told), in place of an earlier one.
+        """Write a snapshot of everything to *path* (None: the path given to ``open``), in place of an earlier one.
 
         It is written whole or not at all: beside its place, flushed to disk (mode 0600), then put there in one
         step. What is there and is no snapshot of a numpy store is left untouched: ``NotAStore``, ``NewerFile``.

@@ -30,7 +30,7 @@ _RECENTRE_FACTOR: Final = 2
 
 
 class BinaryCodes:
-    """The bits of *rows* rows of a matrix, which tells of each row that comes, goes, changes or moves.
+    """Bits of *rows* rows of a matrix, which reports each row that comes, goes, changes or moves.
 
     What changed is coded together, at the next ``follow``.
     """

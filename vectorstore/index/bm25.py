@@ -107,7 +107,7 @@ _DEAD_NUMBERS_LIMIT: Final = 1 << 16
 
 
 class TermIndex:
-    """Terms by row of the core, which tells it of each row that comes, goes or moves."""
+    """Terms by row of the index, which reports each row that comes, goes or moves."""
 
     def __init__(self, *, k1: float, b: float, rows: int = 0) -> None:
         self._k1, self._b = k1, b

@@ -63,7 +63,7 @@ class StoreState:
 
 SNAPSHOT_VERSION: Final = 1
 PREAMBLE_SIZE: Final = len(SNAPSHOT_MAGIC) + 8
-"""Bytes before the header; enough to tell whose a file is."""
+"""Bytes before the header; enough to recognise a snapshot."""
 _DIGEST_SIZE: Final = 32
 _ALIGNMENT: Final = 64
 _DTYPES: Final = ("<f4", "<i4", "<i8", "|u1", "|b1")

@@ -103,7 +103,7 @@ _LARGEST_LENGTH: Final = 1e18
 
 
 class VectorMatrix:
-    """Prepared vectors by row of the core, which tells it of each row that comes, goes or moves."""
+    """Prepared vectors by row of the index, which reports each row that comes, goes or moves."""
 
     def __init__(self, space: Space) -> None:
         self._metric = space.metric

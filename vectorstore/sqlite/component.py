@@ -25,7 +25,7 @@ def component_versions(connection: Connection) -> dict[str, int]:
 
 
 def total_component_version(connection: Connection) -> int:
-    """Return a number that any migration of any component, by whoever, moves."""
+    """Return a number that every migration of a component changes, in whichever process."""
     (total,) = fetch_one(connection, "SELECT coalesce(sum(version), 0) FROM components")
     if not isinstance(total, int):
         raise DamageError([Finding("components", "is not what was written")])

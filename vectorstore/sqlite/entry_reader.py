@@ -402,7 +402,7 @@ def _fetch_ordered(
 
 
 def _order_sql(fields: Sequence[str], of: str = "") -> str:
-    """Return the SQL of the value that orders an entry; *fields* are plain names, checked by who asks."""
+    """Return the SQL of the value that orders an entry; *fields* are plain names, checked by the caller."""
     texts = (
         f"CASE json_type({of}metadata, '$.{field}') WHEN 'text' THEN json_extract({of}metadata, '$.{field}') END"
         for field in fields

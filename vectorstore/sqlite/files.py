@@ -211,7 +211,7 @@ def write_header(connection: apsw.Connection, birth: FileIdentity) -> None:
 
 
 def read_identity(connection: apsw.Connection, path: Path) -> FileIdentity:
-    """Return what the file was told; a file that does not know is not whole."""
+    """Return the identity recorded in the file; a file without one is not whole."""
     if not all(connection.table_exists("main", table) for table in ("file_facts", "components")):
         raise NotAStore(str(path), "the file lacks the tables that make it whole; restore a backup")
     identity, created = read_fact(connection, "identity"), read_fact(connection, "created")

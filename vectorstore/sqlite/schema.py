@@ -172,7 +172,7 @@ def abort_migration(connection: Connection) -> None:
 
 
 def commit_migration(connection: Connection, space: Space) -> None:
-    """Make the second space the one in use, and drop what was; every core then loads afresh."""
+    """Make the second space the one in use, and drop what was; every index then loads afresh."""
     check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
     check_migration_complete(migration_state(connection))
     _write_reasons(connection)
@@ -313,7 +313,7 @@ class StoreTables:
         return verify_store_tables(connection, self.analyzer)
 
     def rebuild(self, connection: Connection) -> None:
-        """Make terms and the forward index again from the entries; every core then loads afresh."""
+        """Make terms and the forward index again from the entries; every index then loads afresh."""
         connection.execute("DELETE FROM forward")
         connection.execute("DELETE FROM terms")
         for namespace, next_term in fetch_all(connection, "SELECT key, next_term FROM namespaces"):

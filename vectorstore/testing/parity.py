@@ -429,7 +429,7 @@ def _plain_answer(value: Any) -> Any:
 
 
 def _typed_metadata(metadata: Mapping[str, Any]) -> str:
-    """Metadata with 1, 1.0 and true told apart."""
+    """Metadata in which 1, 1.0 and true differ."""
     return repr(sorted(metadata.items()))
 
 
