@@ -27,7 +27,7 @@ from vectorstore import (
 )
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
-from vectorstore.index.change_log import ChangeLog
+from vectorstore.index.memory_namespace import ChangeLog
 from vectorstore.index.snapshot import NamespaceState, StoreState
 from vectorstore.sqlite import InMemoryDatabase
 from vectorstore.testing import StoreContract

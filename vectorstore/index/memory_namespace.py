@@ -1,4 +1,4 @@
-"""Namespace kept wholly in memory: its entries, their revisions and their change log, beside its index.
+"""Namespace in memory: its entries with their change log and the vectors of a space migration, and its index.
 
 Each change leaves an undo in *journal*, which the owner clears at commit or runs backwards at rollback. Not a store:
 the owner locks, and checks what comes in.
@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,121 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.change_log import ChangeLog
 from vectorstore.index.forward_index import ForwardBlock, analyze_text
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.pending_vectors import PendingVectors, VectorOrReason
 from vectorstore.index.snapshot import NamespaceState
 from vectorstore.index.top_k import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
 from vectorstore.validation import CheckedEntry
+
+KEPT_CHANGES: Final = 1000
+
+
+class ChangeLog:
+    """Ids by write number; *pruned* is the number up to which they are no longer known."""
+
+    def __init__(self, log: Iterable[tuple[int, str]] = (), *, pruned: int = 0, revision: int = 0) -> None:
+        self.log = list(log)
+        self.pruned = pruned
+        self.revision = revision
+
+    def add(self, id: str) -> None:
+        """Count a write of an entry."""
+        self.revision += 1
+        self.log.append((self.revision, id))
+
+    def take_back(self) -> None:
+        """Undo the newest write."""
+        self.revision -= 1
+        self.log.pop()
+
+    def begun_anew(self) -> ChangeLog:
+        """Return a log that knows nothing of before, one number further; what was never written stays as it is."""
+        number = self.revision + 1 if self.revision else 0
+        return ChangeLog(pruned=number, revision=number)
+
+    def settle(self, entries: int) -> None:
+        """Shorten the log of so many entries; never inside a transaction."""
+        keep = max(KEPT_CHANGES, entries // 2)
+        if len(self.log) > 2 * keep:
+            self.pruned = self.log[-keep - 1][0]
+            del self.log[:-keep]
+
+    def since(self, number: int | None) -> list[str] | None:
+        """Return the ids written after *number*, each once; None where the log does not reach back."""
+        if number is None or not self.pruned <= number <= self.revision:
+            return None
+        return list(dict.fromkeys(id for revision, id in self.log if revision > number))
+
+
+VectorOrReason: TypeAlias = Vector | str
+"""A vector of the second space, or the reason for none."""
+
+
+class PendingVectors:
+    """Vectors and reasons by id; an entry that has neither, and no reason of its own, is pending."""
+
+    def __init__(self, journal: list[Callable[[], object]]) -> None:
+        self._journal = journal
+        self._vectors: dict[str, VectorOrReason] = {}
+
+    @property
+    def given(self) -> Mapping[str, VectorOrReason]:
+        """Vectors and reasons by id."""
+        return self._vectors
+
+    def load(self, vectors: Mapping[str, VectorOrReason]) -> None:
+        """Take what entries had when it was written down."""
+        self._vectors = dict(vectors)
+
+    def give(self, id: str, vector: VectorOrReason) -> None:
+        """Set what an entry has."""
+        self._undo_to(id)
+        self._vectors[id] = vector
+
+    def forget(self, id: str) -> None:
+        """Drop what an entry has."""
+        if id in self._vectors:
+            self._undo_to(id)
+            del self._vectors[id]
+
+    def clear(self) -> None:
+        """Drop everything."""
+        before, self._vectors = self._vectors, {}
+        self._journal.append(lambda: self._put_back(before))
+
+    def is_pending(self, entry: Entry) -> bool:
+        """Return whether an entry still blocks the switch."""
+        return entry.id not in self._vectors and entry.no_vector is None
+
+    def filled(self) -> int:
+        """Return how many entries have a vector."""
+        return sum(not isinstance(vector, str) for vector in self._vectors.values())
+
+    def switched(self, entries: Iterable[Entry]) -> dict[str, Entry]:
+        """Return *entries* by id with what they have here; their own reason stays where nothing was given."""
+        return {entry.id: self._switched(entry) for entry in entries}
+
+    def _switched(self, entry: Entry) -> Entry:
+        vector = self._vectors.get(entry.id)
+        if isinstance(vector, str):
+            return replace(entry, vector=None, no_vector=vector)
+        return replace(entry, vector=vector, no_vector=entry.no_vector if vector is None else None)
+
+    def _undo_to(self, id: str) -> None:
+        before = self._vectors.get(id)
+
+        def undo() -> None:
+            if before is None:
+                self._vectors.pop(id, None)
+            else:
+                self._vectors[id] = before
+
+        self._journal.append(undo)
+
+    def _put_back(self, before: dict[str, VectorOrReason]) -> None:
+        self._vectors = before
 
 
 def copy_entry(entry: Entry) -> Entry:

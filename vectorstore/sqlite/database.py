@@ -20,20 +20,18 @@ from vectorstore.database import SQLITE, Component, Connection, Dialect
 from vectorstore.errors import ArgumentError, BusyError, NotAStore, UnsupportedError
 from vectorstore.sqlite import backup, secure_delete
 from vectorstore.sqlite.backup import write_backup
-from vectorstore.sqlite.component import (
-    check_component_version,
-    component_versions,
-    is_attached,
-    total_component_version,
-)
 from vectorstore.sqlite.connection import translate_system_errors
 from vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
+    check_component_version,
     check_path,
+    component_versions,
     create_database_file,
+    is_attached,
     is_missing,
     open_database_file,
+    total_component_version,
     utc_now,
 )
 from vectorstore.sqlite.integrity import rebuild_components, verify_file

@@ -28,16 +28,18 @@ from vectorstore.sqlite.backup import (
     remove_backup_file,
     write_backup,
 )
-from vectorstore.sqlite.component import check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import translate_system_errors
 from vectorstore.sqlite.files import (
     RandomBytes,
+    check_component_version,
+    component_versions,
     delete_fact,
     flush_folder,
     has_rows,
     private_path,
     read_fact,
     read_facts,
+    run_migrations,
     write_fact,
 )
 from vectorstore.sqlite.integrity import verify_file

@@ -21,7 +21,6 @@ import numpy as np
 
 from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, DamageError, NotAStore, UnsupportedError
-from vectorstore.sqlite.component import component_versions
 from vectorstore.sqlite.connection import (
     Access,
     Row,
@@ -35,6 +34,7 @@ from vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
     check_path,
+    component_versions,
     create_database_file,
     is_missing,
     read_fact,
