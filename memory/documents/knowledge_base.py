@@ -32,7 +32,8 @@ from memory.documents.passage_retrieval import retrieve_passages
 from memory.errors import ArgumentError, translating
 from memory.long_term import LongTermMemory
 from memory.validation import checked_label
-from vectorstore import Filter, idf, lifecycle_of
+from vectorstore import Filter, lifecycle_of
+from vectorstore.internals import idf
 
 
 @dataclass(frozen=True, slots=True)
