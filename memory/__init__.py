@@ -77,9 +77,8 @@ if TYPE_CHECKING:
     )
     from memory.history.retention import Retention
     from memory.history.short_term import ShortTermMemory
-    from memory.history.sqlite import SqliteHistory
+    from memory.history.sqlite import InMemoryHistory, SqliteHistory
     from memory.history.summary_window import Summarizer, SummaryWindow
-    from memory.history.sync_history import InMemoryHistory
     from memory.history.windows import (
         ChainedWindow,
         ConversationWindowPolicy,
@@ -360,9 +359,8 @@ _NAMES: Final = {
     "memory.history.protocol": "Conversation HistoryStorage SessionInfo StoredMessage Summary SummaryStorage",
     "memory.history.retention": "Retention",
     "memory.history.short_term": "ShortTermMemory",
-    "memory.history.sqlite": "SqliteHistory",
+    "memory.history.sqlite": "InMemoryHistory SqliteHistory",
     "memory.history.summary_window": "Summarizer SummaryWindow",
-    "memory.history.sync_history": "InMemoryHistory",
     "memory.history.windows": (
         "ChainedWindow ConversationWindowPolicy FixedWindow FullWindow TokenWindow Window WindowPolicy window_of"
     ),
