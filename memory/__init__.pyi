@@ -10,7 +10,7 @@ from memory.documents.knowledge_base import KnowledgeBase as KnowledgeBase
 from memory.documents.loaders.base import LoadedDocument as LoadedDocument
 from memory.documents.loaders.base import Loader as Loader
 from memory.embedders.cache import CachedEmbedder as CachedEmbedder
-from memory.embedders.cache_sqlite import SqliteEmbeddingCache as SqliteEmbeddingCache
+from memory.embedders.cache import SqliteEmbeddingCache as SqliteEmbeddingCache
 from memory.embedders.fallback import FallbackEmbedder as FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder as FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder as HashingEmbedder

@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from memory.embedders.cache import CachedEmbedder
-from memory.embedders.cache_sqlite import MAX_BYTES, SqliteEmbeddingCache
+from memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
 from memory.embedders.fingerprint import is_same_model, is_space_of, probe_embedder, probe_similarity
 from memory.embedders.protocol import (
     Embedder,

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from memory.documents.knowledge_base import KnowledgeBase
-from memory.embedders.cache import CachedEmbedder
-from memory.embedders.cache_sqlite import SqliteEmbeddingCache
+from memory.embedders.cache import CachedEmbedder, SqliteEmbeddingCache
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.fingerprint import PROBES
 from memory.embedders.function import FunctionEmbedder
