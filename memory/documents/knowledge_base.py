@@ -32,7 +32,8 @@ from memory.errors import ArgumentError, translating
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS
 from memory.validation import checked_int, checked_label
-from vectorstore import Filter, idf, lifecycle_of
+from vectorstore import Filter, lifecycle_of
+from vectorstore.internals import idf
 
 
 @dataclass(frozen=True, slots=True)
