@@ -6,6 +6,7 @@ check:  ## what CI runs, in the environment that is active
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -m tests.support.snippets
 	$(PYTHON) -m pytest -q -n auto --dist loadfile
 
 format:
