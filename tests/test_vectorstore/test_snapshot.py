@@ -230,7 +230,6 @@ def test_what_goes_wrong_on_the_way_leaves_the_earlier_one(
 KILLED = """
 import os, sys
 from vectorstore.engines import numpy_store
-from vectorstore.engines import numpy_store
 from vectorstore.engines.numpy_store import NumpyStore
 
 store = NumpyStore.open(sys.argv[1])
