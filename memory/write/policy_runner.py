@@ -154,7 +154,7 @@ async def _decided_turn(
 def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Draft:
     """Return *draft* as *decision* leaves it; a decision that is none raises."""
     if not isinstance(decision, PolicyDecision):
-        raise ArgumentError(f"policies ({_policy_name(policy)})", decision, "a Decision is needed")
+        raise ArgumentError(f"policies ({_policy_name(policy)})", decision, "a PolicyDecision is needed")
     memory = draft.memory
     if decision.action not in (Action.ACCEPT, Action.REJECT):
         if decision.memory is None:
