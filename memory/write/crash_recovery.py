@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from memory.errors import ArgumentError
-from memory.history.sync_history import HistoryRow
+from memory.history.sync_history import HistoryRow, HistoryRows
 from memory.messages import ToolCallBlock, calls_by_message
 from memory.models import Memory, MemoryChange
 from memory.partitions import CONVERSATION, store_namespace
@@ -141,7 +141,7 @@ def _recovered_turn(namespace: str, places: Sequence[_MessagePlace], taken: Pipe
 
 def _row_memory(context: WriteContext, row: HistoryRow) -> Memory | None:
     memory = memory_from_message(
-        row.message, row.session, row.at, sequence=row.sequence, calls=message_calls(context, row)
+        row.message, row.session, row.at, sequence=row.sequence, calls=message_calls(context.rows, row)
     )
     if isinstance(memory, str) or _is_forgotten(context, row, memory.text):
         return None  # a policy may be a model, which need not see it again
@@ -186,12 +186,12 @@ def _stored_places(context: WriteContext, rows: Sequence[HistoryRow]) -> set[_Me
     return found
 
 
-def message_calls(context: WriteContext, row: HistoryRow) -> tuple[ToolCallBlock, ...]:
+def message_calls(rows: HistoryRows, row: HistoryRow) -> tuple[ToolCallBlock, ...]:
     """Return the calls that the message of *row* tells of, among the messages around it."""
     if not (row.message.tool_calls or row.message.tool_results):
         return ()
     near = range(max(row.sequence - _CALL_DISTANCE, 0), row.sequence + _CALL_DISTANCE + 1)
-    beside = context.rows.at([(row.session, sequence) for sequence in near], namespace=row.namespace)
+    beside = rows.at([(row.session, sequence) for sequence in near], namespace=row.namespace)
     messages = {one.sequence: one.message for one in beside}
     order = sorted(messages)
     told = dict(zip(order, calls_by_message([messages[sequence] for sequence in order]), strict=True))
