@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.history.sync_history import HistoryRow, HistoryRows
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, store_namespace
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, prefix_of, store_namespace
 from vectorstore import Database, Entry, LifecycleStore, Metadata, Space, UnsupportedError, VectorStore, lifecycle_of
 
+_PAGE_SIZE: Final = 256
 _MAX_SKIPPED: Final = 256
 """So many versions of other memories are read past before the archive is entered anew: a page of it."""
 _FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
@@ -107,6 +108,17 @@ class EntryStore:
         """Return the store namespaces in which a user's documents are."""
         prefix = store_namespace(namespace, DOCUMENTS) + "/"
         return [name for name in self.store.namespaces() if name.startswith(prefix)]
+
+    def partitions(self, namespace: str) -> list[str]:
+        """Return all store namespaces of a user's namespace: conversation, archive and documents."""
+        prefix = prefix_of(namespace)
+        return [name for name in self.store.namespaces() if name.startswith(prefix)]
+
+    def pages(self, ids: Sequence[str], partition: str) -> Iterator[list[Entry]]:
+        """Yield those entries *ids* of a partition that are there, a page at a time."""
+        for start in range(0, len(ids), _PAGE_SIZE):
+            page = self.store.get(ids[start : start + _PAGE_SIZE], namespace=partition)
+            yield [entry for entry in page if entry is not None]
 
     def archived(self, id: str, revision: int, namespace: str) -> Entry | None:
         """Return the version of a memory that had *revision*; None where the archive does not have it."""

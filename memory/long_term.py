@@ -18,21 +18,18 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar, Unpack, get_args
+from typing import TypeAlias, TypeVar, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
 from memory.entry_store import EntryStore
-from memory.erasure import forget
 from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
-from memory.erasure.grace_period import erase_due_soft_deletes, restore_soft_delete
-from memory.erasure.selection import checked_selection
-from memory.erasure.verify import verify_erasure
+from memory.erasure.memory_eraser import MemoryEraser
+from memory.erasure.selection import ForgetSelectors, check_forget_query
 from memory.errors import ArgumentError, DuplicateKey, translating
 from memory.export_import import exporter, importer
 from memory.export_import.report import ExportReport, ImportMode, ImportReport
@@ -41,7 +38,7 @@ from memory.history.protocol import HistoryStorage
 from memory.history.sync_history import InMemoryHistory, ThreadedHistory
 from memory.list_query import ListFilters, ListOrder, ListQuery, collect_stats
 from memory.messages import Message
-from memory.models import Actor, Memory, Operation, Source, Trust
+from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from memory.pinned import PinnedMemories
 from memory.results import (
@@ -80,12 +77,12 @@ from memory.validation import (
     checked_int,
     checked_label,
     checked_labels,
-    checked_text,
     checked_text_list,
     checked_trust,
 )
 from memory.validation import checked_text_list as checked_texts
 from memory.write import corrections, crash_recovery, embedding_backfill, pipeline, reembed, turn_writer, undo
+from memory.write.access_control import Caller
 from memory.write.context import WriteContext
 from memory.write.embedding_backfill import BackfillReport
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
@@ -333,6 +330,7 @@ class Revising:
     enough *approved* it, ``NotTrusted``.
     """
 
+    _eraser: MemoryEraser
     _context: WriteContext
 
     async def correct(
@@ -506,7 +504,11 @@ class Revising:
         trusted more than *actor* raises ``NotTrusted``.
         """
         id = checked_label(operation, "operation")
-        return await asyncio.to_thread(self._undo, id, namespace, actor=actor, approved_by=approved_by)
+        if await asyncio.to_thread(self._eraser.has_soft_delete, id, namespace):
+            return await self._eraser.restore(id, Caller(namespace, actor, approved_by))
+        return await asyncio.to_thread(
+            undo.undo_operation, self._context, id, namespace, actor=actor, approved_by=approved_by
+        )
 
     async def history(self, id: str, *, namespace: str = "") -> MemoryHistory:
         """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
@@ -528,11 +530,6 @@ class Revising:
         versions = memory_versions(self._context, id, namespace)
         operations = self._context.operations.list(namespace, memory=id, limit=_NO_LIMIT)
         return MemoryHistory(tuple(versions), tuple(operations))
-
-    def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
-        if id in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
-            return restore_soft_delete(self._context, id, namespace, actor=actor, approved_by=approved_by)
-        return undo.undo_operation(self._context, id, namespace, actor=actor, approved_by=approved_by)
 
     async def _mark(
         self,
@@ -558,28 +555,16 @@ def _required_tags(tags: Sequence[str]) -> tuple[str, ...]:
     return given
 
 
-_DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)
-
-
 @translating
 class Erasing:
     """What ``LongTermMemory`` takes off the disk."""
 
-    _context: WriteContext
-    _next_due: datetime | None
-    _looked_at: datetime | None = None
+    _eraser: MemoryEraser
 
     async def forget(
         self,
         ids: Sequence[str] | None = None,
         *,
-        source: str | Source | None = None,
-        session: str | None = None,
-        document: str | None = None,
-        where: Filter | None = None,
-        scopes: Scopes | None = None,
-        tags: Sequence[str] = (),
-        older_than: datetime | timedelta | None = None,
         query: str | None = None,
         k: int = 10,
         namespace: str = "",
@@ -588,54 +573,36 @@ class Erasing:
         remove_backups: bool = False,
         actor: Actor = "user",
         approved_by: Actor | None = None,
+        **selectors: Unpack[ForgetSelectors],
     ) -> Receipt:
         """Remove memories for good; return a receipt of ids, counts and keyed hashes.
 
-        All that is named must hold: *ids*; a *source* (a session, a document or a ``Source``); a *session* or a
+        All selectors must hold: *ids*; a *source* (a session, a document or a ``Source``); a *session* or a
         *document*; *where*; every one of *scopes*; any of *tags*; *older_than* a time, or a length of time (said, or
         else recorded, before it; passages of documents only where their document is named). A stretch of
-        conversation takes its messages too, also those of which nothing was remembered. Naming nothing raises
-        ``ArgumentError``. *query* is for looking only: with *dry_run*, the receipt lists the *k* memories that
-        ``recall`` finds for it; forget those of its ids that are meant.
+        conversation takes its messages too, also those of which nothing was remembered. Without a selector,
+        ``ArgumentError`` is raised. *query* is for looking only: with *dry_run*, the receipt lists the *k* memories
+        that ``recall`` finds for it; forget those of its ids that are meant.
 
         With each memory go its versions, what was derived from it alone, the message it comes from, and every memory,
         passage and message that holds its words verbatim. *dry_run* lists all that and changes nothing. An unknown id
         raises ``NoSuchMemory``, one forgotten before is passed over.
 
-        *grace*: out of every answer at once, the bytes go when that time is over; ``restore_soft_delete`` brings it
-        back until then. *remove_backups* removes the backups of this file that are recorded in it. An *actor* that is
-        trusted less than one of the memories raises ``NotTrusted``, unless *approved_by* somebody who is not.
+        *grace* is a grace period: a soft delete, out of every answer at once, whose bytes go when the period is over;
+        ``restore_forgotten`` brings it back until then. *remove_backups* deletes the backups of this file that are
+        recorded in it. An *actor* that is trusted less than one of the memories raises ``NotTrusted``, unless
+        *approved_by* somebody who is not.
         """
-        store_namespace(namespace, CONVERSATION)
+        caller = Caller(namespace, actor, approved_by)
         if query is not None:
-            found = await self._ids_for(query, k, namespace, dry_run=dry_run)
-            ids = found if ids is None else [one for one in ids if one in found]
+            check_forget_query(query, k, dry_run=dry_run)
+            found = await self._found_for(query, k, namespace)
+            ids = found if ids is None else [id for id in ids if id in found]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)
-        chosen = checked_selection(
-            self._context,
-            ids=ids,
-            source=source,
-            session=session,
-            document=document,
-            where=where,
-            scopes=scopes,
-            tags=tags,
-            older_than=older_than,
+        return await self._eraser.forget(
+            ids, selectors, caller, dry_run=dry_run, grace=grace, remove_backups=remove_backups
         )
-        receipt = await asyncio.to_thread(
-            forget.forget_memories,
-            self._context,
-            chosen,
-            namespace,
-            dry_run=dry_run,
-            actor=actor,
-            approved_by=approved_by,
-            grace=grace,
-            remove_backups=remove_backups,
-        )
-        await self._see_what_is_due()
-        return receipt
 
     async def forget_namespace(
         self,
@@ -646,80 +613,41 @@ class Erasing:
         actor: Actor = "user",
         approved_by: Actor | None = None,
     ) -> Receipt:
-        """Remove everything of a namespace for good: all lanes, history, the log, caches; return a receipt.
+        """Remove everything of a namespace for good: all partitions, history, the log, caches; return a receipt.
 
         The ids stay as tombstones, so that an import or an ingest brings nothing of it back.
         """
-        store_namespace(namespace, CONVERSATION)
-        receipt = await asyncio.to_thread(
-            forget.forget_namespace,
-            self._context,
-            namespace,
-            dry_run=dry_run,
-            actor=actor,
-            approved_by=approved_by,
-            remove_backups=remove_backups,
-        )
-        await self._see_what_is_due()
-        return receipt
+        caller = Caller(namespace, actor, approved_by)
+        return await self._eraser.forget_namespace(caller, dry_run=dry_run, remove_backups=remove_backups)
 
     async def restore_forgotten(
         self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
     ) -> Operation:
-        """Take back a forgetting within its time of grace (``receipt.operation``); return what did so.
+        """Restore a soft delete within its grace period (``receipt.operation``); return the operation that did so.
 
-        ``ArgumentError`` says that the bytes are gone, or that something else has one of the ids by now; ``NotTrusted``
-        that it was forgotten by somebody who is trusted more than *actor*.
+        ``ArgumentError`` says that the bytes are gone, or that another memory has one of the ids by now; ``NotTrusted``
+        that an actor who is trusted more than *actor* forgot it.
         """
         checked_label(operation, "operation")
-        return await asyncio.to_thread(
-            restore_soft_delete, self._context, operation, namespace, actor=actor, approved_by=approved_by
-        )
+        return await self._eraser.restore(operation, Caller(namespace, actor, approved_by))
 
     async def verify_forgotten(self, receipt: Receipt, texts: Sequence[str] = ()) -> ErasureVerification:
-        """Look whether what *receipt* names is gone: from every table, from free pages and from the log.
+        """Verify that what *receipt* names is gone from every table, from free pages and from the write-ahead log.
 
         Given the *texts* again, a child process searches the bytes of the memory's files, and of the copies that the
-        receipt names, for them. What is found is named by place, never by its words.
+        receipt names, for them. A remnant is named by place, never by its words.
         """
         if not isinstance(receipt, Receipt):
             raise ArgumentError("receipt", receipt, "what forget returned is needed (read_receipt reads one)")
-        return await asyncio.to_thread(verify_erasure, self._context, receipt, checked_texts(texts, "texts"))
+        return await self._eraser.verify(receipt, checked_texts(texts, "texts"))
 
     def erase_due(self) -> int:
-        """Let the bytes go of every forgetting whose time of grace is over; return how many. Opening does it."""
-        self._looked_at = self._now()
-        done = erase_due_soft_deletes(self._context)
-        self._next_due = self._context.held.next_due()
-        return done
-
-    def _now(self) -> datetime:
-        return to_aware(self._context.clock(), self._context.zone)
-
-    def _something_is_due(self) -> bool:
-        """Whether something known here is due, or it is time to look for what another process put aside."""
-        now = self._now()
-        if self._next_due is not None and self._next_due <= now:
-            return True
-        return self._looked_at is None or not timedelta(0) <= now - self._looked_at < _DUE_CHECK_INTERVAL
-
-    async def _ids_for(self, query: str, k: int, namespace: str, *, dry_run: bool) -> list[str]:
-        if not checked_text(query, "query").strip():
-            raise ArgumentError("query", query, "a question that is not blank is needed")
-        checked_int(k, "k", 1)
-        if not dry_run:
-            expected = "with dry_run=True it lists what it finds; then forget those of the ids that are meant"
-            raise ArgumentError("query", query, expected)
-        return await self._found_for(query, k, namespace)
+        """Erase every soft delete whose grace period is over; return how many. Opening a memory does it."""
+        return self._eraser.erase_due()
 
     async def _found_for(self, query: str, k: int, namespace: str) -> list[str]:
         """Return the ids of what recall finds; the class that recalls says how."""
         raise NotImplementedError
-
-    async def _see_what_is_due(self) -> None:
-        """Let go of what is due. What was asked for is done and must not seem to have failed; this is tried again."""
-        with suppress(VectorStoreError):
-            await asyncio.to_thread(self.erase_due)
 
 
 @translating
@@ -974,13 +902,16 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
             erasers=[SummaryEraser(conversations.rows), CachedVectorEraser(self.embedding), IdempotencyKeyEraser(keys)],
         )
         self.erasers, self.carried = self._context.erasers, self._context.carried
-        self._next_due = self._context.held.next_due()
         self._pinned = PinnedMemories(store)
         self.segments = _open_index_cache(lasting)
         if self.segments is not None:
             self._context.erasers.append(RetrievalIndexEraser(self.segments))
         self._recaller = Retriever(
             store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings, segments=self.segments
+        )
+        context = self._context
+        self._eraser = MemoryEraser(
+            context.entries, operations, tombstones, context.held, context.erasers, clock=aware, zone=zone
         )
         self._caught_up: set[str] = set()
 
@@ -1063,8 +994,8 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
 
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
-        if self._something_is_due():
-            await self._see_what_is_due()
+        if self._eraser.is_due:
+            await self._eraser.erase_due_quietly()
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from memory.codec import from_entry
-from memory.erasure.external_copies import export_operations
+from memory.erasure.external_copies import ExternalCopies
 from memory.errors import ArgumentError, NotTrusted
 from memory.export_import.apply import apply_items, apply_memories, note_settled_passages, replace_history
 from memory.export_import.import_job import ImportJob, adopt_space, check_vector_model
@@ -37,7 +37,11 @@ def trust_ceiling(context: WriteContext, checked: CheckedExport, namespace: str,
     memory itself recorded that it wrote this very file, else that of a document."""
     if trust is not None:
         return trust
-    own = {change.new.get("hash") for one in export_operations(context, namespace) for change in one.changes}
+    own = {
+        change.new.get("hash")
+        for one in ExternalCopies(context.entries, context.operations).exports(namespace)
+        for change in one.changes
+    }
     return None if checked.manifest.hash in own else Trust.DOCUMENT
 
 
@@ -72,7 +76,10 @@ def clear_namespace(context: WriteContext, namespace: str, *, dry_run: bool) -> 
     removed = sum(store.count(namespace=lane) for lane in lanes)
     if dry_run:
         return removed
-    own, now = list(export_operations(context, namespace)), to_aware(context.clock(), context.zone)
+    own, now = (
+        list(ExternalCopies(context.entries, context.operations).exports(namespace)),
+        to_aware(context.clock(), context.zone),
+    )
     for lane in lanes:
         while page := list(islice(store.scan(namespace=lane), _PAGE)):
             ids = [entry.id for entry in page]

@@ -226,7 +226,7 @@ def test_taking_back_that_fails_on_its_way_leaves_everything_put_aside(memory, m
 def test_bytes_that_are_due_go_all_or_none(memory, monkeypatch):
     run(memory.forget(["both"], grace=WEEK))
     before = everything(memory)
-    object.__setattr__(memory._context, "clock", lambda: NOW + WEEK)
+    monkeypatch.setattr(memory._eraser, "_clock", lambda: NOW + WEEK)
     with monkeypatch.context() as patched:
         fails_after(patched, memory._context.held, "erase", 2)
         with pytest.raises(RuntimeError, match="cannot"):
