@@ -32,7 +32,6 @@ from memory.results import Outcome, Report
 from memory.tables.idempotency_keys import keyed_id
 from memory.tables.tombstones import history_partition, message_hashes
 from memory.timestamps import to_aware
-from memory.write.corrections import hide_versions
 from memory.write.embedding_service import EmbeddingResult
 from memory.write.policy_runner import PolicyResult, redacted_message, redaction_policies
 from memory.write.provenance import counts_since, replacement_change, retired_entry
@@ -178,7 +177,7 @@ def _correct_existing(course: ImportJob, one: _ImportDraft, entry: Entry) -> Non
             archive = store_namespace(course.namespace, ARCHIVE)
             context.store.upsert([retired_entry(entry, now, counts_to=counts_since(memory))], namespace=archive)
             change = replacement_change(entry, to_metadata(memory))
-            hide_versions(context, entry.id, change.new, course.namespace)
+            context.entries.hide_versions(entry.id, change.new, course.namespace)
         written = [_draft_entry(replace(one, memory=memory))]
         context.store.upsert(written, namespace=one.lane, expect={entry.id: entry.revision})
     course.changes.append(change)

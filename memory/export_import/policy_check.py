@@ -21,8 +21,7 @@ from memory.export_import.report import ExportItem
 from memory.models import Memory
 from memory.results import Outcome
 from memory.write.embedding_service import EmbeddingResult
-from memory.write.pipeline import WritePipeline
-from memory.write.policy_runner import PolicyResult, PolicyRules
+from memory.write.policy_runner import PolicyResult, PolicyRules, apply_policies_to_turn
 from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import VectorStore, open_store
 
@@ -67,13 +66,13 @@ class ExportPolicyCheck:
 
     async def of(self, batch: Sequence[NumberedItem]) -> dict[int, ItemDecision]:
         """Return what becomes of the memories of *batch*, by line; none for what passes as it is."""
-        context, rules = self.course.context, self.course.context.rules
+        rules = self.course.context.rules
         if not rules.policies:
             return {}
         asked = await asyncio.to_thread(self._asked, batch)
         silent = replace(rules, making=False)
         past = [one for one in asked if one.kind != ExportItem.MEMORY]
-        found = await self._apart([[one] for one in past], WritePipeline(context, self.course.namespace, silent))
+        found = await self._apart([[one] for one in past], silent)
         items = [one for one in asked if one.kind == ExportItem.MEMORY]
         turns = [list(turn) for _, turn in groupby(items, key=lambda one: one.turn)]
         found |= await (self._beside(batch, turns, silent) if rules.looking else self._apart(turns))
@@ -98,16 +97,16 @@ class ExportPolicyCheck:
         return asked
 
     async def _apart(
-        self, turns: Sequence[Sequence[_ReadMemory]], road: WritePipeline | None = None
+        self, turns: Sequence[Sequence[_ReadMemory]], same: PolicyRules | None = None
     ) -> dict[int, ItemDecision]:
         """Judge turns that are not held against anything; a few at once."""
         free = asyncio.Semaphore(_CONCURRENCY)
-        rules, course = self.course.context.rules, self.course
+        rules = self.course.context.rules
 
         async def one(turn: Sequence[_ReadMemory]) -> dict[int, ItemDecision]:
-            on = road or WritePipeline(course.context, course.namespace, replace(rules, making=self._to_make_of(turn)))
+            chosen = same or replace(rules, making=self._to_make_of(turn))
             async with free:
-                return _turn_decisions(turn, *await on.judged([one.memory for one in turn]))
+                return _turn_decisions(turn, *await apply_policies_to_turn([one.memory for one in turn], chosen))
 
         found: dict[int, ItemDecision] = {}
         for those in await asyncio.gather(*map(one, turns)):
@@ -123,9 +122,10 @@ class ExportPolicyCheck:
         """
         course, context = self.course, self.course.context
         hidden, later = frozenset(course.here.values()), course.dry_run or course.mode == "replace"
-        stored = SimilarMemoryLookup(
-            context, course.namespace, hidden=hidden, beside=self._scratch, own=course.mode != "replace"
+        stored = context.pipeline.lookup(
+            course.namespace, hidden=hidden, beside=self._scratch, own=course.mode != "replace"
         )
+        assert stored is not None
         brought = self._brought(batch)
         stored.ready.update(brought)
         linked = replace(stored, hidden=hidden | course.checked.owners) if course.checked.linked else stored
@@ -135,17 +135,14 @@ class ExportPolicyCheck:
         for turn in turns:
             rules = context.rules if self._to_make_of(turn) else silent
             looked = stored if course.checked.linked.isdisjoint(one.memory.id for one in turn) else linked
-            judged, made = await WritePipeline(context, course.namespace, rules, looked).judged(
-                [one.memory for one in turn]
-            )
+            judged, made = await apply_policies_to_turn([one.memory for one in turn], rules, looked)
             found |= _turn_decisions(turn, judged, made)
             for one in (*judged, *made):
                 if one.memory is not None:
                     self._made += 1
                     kept.append(replace(one.memory, id=one.memory.id or f"made {self._made}"))
                     stored.add(kept[-1])
-        road = WritePipeline(context, course.namespace, silent, stored)
-        await road.let_go([] if course.dry_run else [entry_text(one) for one in kept])
+        await stored.forget_unused([] if course.dry_run else [entry_text(one) for one in kept])
         if later:
             await asyncio.to_thread(self._note, kept, stored.ready)
             return found

@@ -6,46 +6,44 @@ It disappears when erasure and export_import are services; new code takes ``Entr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import tzinfo
 
 from memory.entry_store import EntryStore
-from memory.history.sync_history import HistoryRow, HistoryRows
+from memory.history.sync_history import HistoryRows
 from memory.models import Actor, MemoryChange
 from memory.tables.erasers import Eraser, ExportedPart
-from memory.tables.idempotency_keys import IdempotencyKeys, InMemoryIdempotencyKeys
+from memory.tables.idempotency_keys import IdempotencyKeys
 from memory.tables.operation_log import OperationLog
-from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDeletes
 from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
 from memory.write.embedding_service import EmbeddingService
-from memory.write.in_flight import WritesInFlight
+from memory.write.pipeline import WritePipeline
 from memory.write.policy_runner import PolicyRules
 from vectorstore import Database, Entry, LifecycleStore, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """One memory's parts, as its write path uses them; the methods run in a worker thread."""
+    """The services of one memory, as export and import use them; the methods run in a worker thread."""
 
     entries: EntryStore
     tombstones: Tombstones
     operations: OperationLog
     embedding: EmbeddingService
-    rules: PolicyRules
+    pipeline: WritePipeline
+    keys: IdempotencyKeys
+    erasers: list[Eraser]
+    carried: list[ExportedPart]
     clock: Clock
-    ids: Callable[[], str]
     zone: tzinfo | None
-    held: SoftDeletes = field(default_factory=InMemorySoftDeletes)
-    """What is forgotten and has a time of grace."""
-    keys: IdempotencyKeys = field(default_factory=InMemoryIdempotencyKeys)
-    """Keys of memories that have another id than the key would give them."""
-    erasers: list[Eraser] = field(default_factory=list)
-    """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""
-    carried: list[ExportedPart] = field(default_factory=list)
-    """Other parts whose things an export carries; each adds itself here."""
+
+    @property
+    def rules(self) -> PolicyRules:
+        """The write policies."""
+        return self.pipeline.rules
 
     @property
     def store(self) -> VectorStore:
@@ -58,19 +56,9 @@ class WriteContext:
         return self.entries.rows
 
     @property
-    def under_way(self) -> WritesInFlight:
-        """The writes that have begun and not ended."""
-        return self.embedding.under_way
-
-    @property
     def database(self) -> Database | None:
         """The database of the store; None where it has none."""
         return self.entries.database
-
-    @property
-    def lasting(self) -> LifecycleStore | None:
-        """The store if it has the lifecycle part."""
-        return self.entries.lifecycle_store
 
     @property
     def apart(self) -> bool:
@@ -84,10 +72,6 @@ class WriteContext:
     def transaction(self) -> AbstractContextManager[None]:
         """As ``EntryStore.transaction``."""
         return self.entries.transaction()
-
-    def settling(self) -> AbstractContextManager[list[HistoryRow]]:
-        """As ``EntryStore.settling``."""
-        return self.entries.settling()
 
     def lifecycle(self, operation: str) -> LifecycleStore:
         """As ``EntryStore.lifecycle``."""
@@ -119,14 +103,6 @@ class WriteContext:
         """As ``EntryStore.document_partitions``."""
         return self.entries.document_partitions(namespace)
 
-    def find(self, ids: Sequence[str], namespace: str) -> dict[str, tuple[str, Entry]]:
-        """As ``EntryStore.find``."""
-        return self.entries.find(ids, namespace)
-
     def versions(self, ids: Sequence[str], namespace: str) -> list[Entry]:
         """As ``EntryStore.versions``."""
         return self.entries.versions(ids, namespace)
-
-    def each_version(self, ids: Sequence[str], namespace: str) -> Iterator[Entry]:
-        """As ``EntryStore.each_version``."""
-        return self.entries.each_version(ids, namespace)

@@ -79,8 +79,7 @@ async def apply_policies(
             items = await _apply_turn_policy(policy, items, rules)
         else:
             items = [
-                item if item.settled is not None else await _apply_policy(policy, item, rules, stored)
-                for item in items
+                item if item.settled is not None else await _apply_policy(policy, item, rules, stored) for item in items
             ]
     return with_facts(items[: len(drafts)], items[len(drafts) :])
 
@@ -192,7 +191,7 @@ def _is_tool_answer(draft: Draft) -> bool:
 
 
 def _keep_beside_facts(decision: TurnDecision, drafts: Sequence[Draft]) -> list[PolicyDecision]:
-    """Return the decisions on *drafts*: what replaces a memory is kept where it was rejected for what was made of it."""
+    """Return the decisions on *drafts*: one that replaces a memory is kept where its facts were to stand for it."""
     used = {place for _, places in decision.made for place in places if drafts[place].in_place}
     kept = PolicyDecision(Action.ACCEPT, "kept beside its facts")
     return [
@@ -227,9 +226,7 @@ def _shared_scopes(memories: Sequence[Memory]) -> dict[str, str]:
     """Return the scopes that all *memories* are in."""
     first, *others = memories
     return {
-        name: value
-        for name, value in first.scopes.items()
-        if all(other.scopes.get(name) == value for other in others)
+        name: value for name, value in first.scopes.items() if all(other.scopes.get(name) == value for other in others)
     }
 
 
