@@ -17,10 +17,9 @@ import asyncio
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import TypeAlias, TypeVar, Unpack, get_args
+from typing import TypeAlias, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
@@ -37,23 +36,21 @@ from memory.history.sync_history import InMemoryHistory, ThreadedHistory
 from memory.list_query import ListFilters, ListOrder, ListQuery, collect_stats
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.pinned import PinnedMemories
 from memory.results import (
     ErasureVerification,
     MemoryHistory,
     MemoryPage,
     RecallResult,
-    RecallStage,
     Receipt,
     Report,
     Stats,
     WhyNot,
 )
-from memory.retrieval.hook_runner import ExpandedQuestion, expand_question, query_for_reranking, rerank_hits
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.index.index_cache_sqlite import SqliteIndexCache
-from memory.retrieval.query import NeighbourExpansion, Query, RecallOptions, check_question
+from memory.retrieval.index.index_cache import IndexCache
+from memory.retrieval.query import RecallOptions
 from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.scopes import Scopes, scope_filter
@@ -93,14 +90,10 @@ from memory.write.provenance import memory_versions
 from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
 from memory.write.turn_writer import TurnWriter
 from memory.write.undo import Undo
-from vectorstore import Filter, LifecycleStore, Metadata, SpaceChanged, VectorStore, VectorStoreError, lifecycle_of
-
-T = TypeVar("T")
-
+from vectorstore import Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
 
 _NO_LIMIT = 2**31
 _OptionalMemories: TypeAlias = list[Memory | None]
-_Notes: TypeAlias = list[str]
 
 
 @translating
@@ -120,7 +113,7 @@ class LongTermMemory:
     partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``, ``embedding``
     (``await embedding.vectors(texts)`` never fails a write), ``tombstones`` (``tombstones.key``: the secret of this
     file), ``operation_log``, ``soft_deletes``, ``keys``, ``clock``, ``zone``, ``policies``, ``recall_settings``;
-    ``segments`` (what recall derived, in the file; None where there is none); ``erasers`` and ``carried``, to which a
+    ``index_cache`` (the cached retrieval indexes; None on a store without a database); ``erasers`` and ``carried``, to which a
     part that keeps something of memories adds itself.
     """
 
@@ -162,22 +155,18 @@ class LongTermMemory:
         self.entries = EntryStore(store, conversations.rows)
         self.clock = clock
         self.zone = zone
-        self._hooks = None
-        self._hooks = self._hooks_for(hooks)
         rules = PolicyRules(tuple(policies), on_policy_failure)
         self.policies, self.on_policy_failure = rules.policies, rules.on_failure
         self.recall_settings = recall_settings or RecallSettings()
-        self._counter = counter
-        self._offline = offline
-        self.segments = _open_index_cache(lifecycle)
+        self.index_cache = _open_index_cache(lifecycle)
         self.carried: list[ExportedPart] = []
         self.erasers: list[Eraser] = [
             SummaryEraser(conversations.rows),
             CachedVectorEraser(self.embedding),
             IdempotencyKeyEraser(self.keys),
         ]
-        if self.segments is not None:
-            self.erasers.append(RetrievalIndexEraser(self.segments))
+        if self.index_cache is not None:
+            self.erasers.append(RetrievalIndexEraser(self.index_cache))
         pipeline = WritePipeline(
             self.entries,
             log,
@@ -214,8 +203,16 @@ class LongTermMemory:
             carried=self.carried,
         )
         self._pinned = PinnedMemories(store)
-        self._recaller = Retriever(
-            store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings, segments=self.segments
+        self._retriever = Retriever(
+            store,
+            self.embedding,
+            word_vectors=word_vectors,
+            settings=self.recall_settings,
+            hooks=hooks,
+            index_cache=self.index_cache,
+            clock=clock,
+            zone=zone,
+            counter=counter or default_counter(offline=offline).count,
         )
         self._caught_up: set[str] = set()
 
@@ -283,86 +280,21 @@ class LongTermMemory:
         self.erase_due()
         return self._recovery.recover()
 
-    async def recall(
-        self,
-        question: str,
-        k: int = 10,
-        *,
-        context: Sequence[str] = (),
-        namespace: str | Sequence[str] = "",
-        where: Filter | None = None,
-        tags: Sequence[str] = (),
-        scopes: Scopes | None = None,
-        as_of: datetime | None = None,
-        known_at: datetime | None = None,
-        token_budget: int | None = None,
-        counter: Callable[[str], int] | None = None,
-        explain: bool = False,
-        lanes: Sequence[str] = (CONVERSATION, DOCUMENTS),
-        collections: Sequence[str] | None = None,
-        around: NeighbourExpansion = 0,
-        hooks: RecallHooks | None = None,
-    ) -> RecallResult:
-        """Find what is remembered about *question*, best first.
+    async def recall(self, question: str, k: int = 10, **options: Unpack[RecallOptions]) -> RecallResult:
+        """Find what is remembered about *question*: the *k* best memories, best first, ties by id.
 
-        *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
-        together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
-        *tags*: any of them; *scopes*: all of them, as ``{"project": "atlas"}`` or with a list of values for any.
-        *as_of* asks for what held then, *known_at* for what was recorded by then. *around* gives each hit so
-        many turns of its session, or passages of its document, on each side, or of a conversation its whole "exchange",
-        inside the *token_budget*. *hooks* stand in
-        the place of those given when the memory was opened. Without an embedder, or when it fails, words alone decide.
-        ``Found.notes`` say what was done so.
+        *options*: see ``RecallOptions``; an unknown one raises ``TypeError``. Without an embedder, or when it fails,
+        the search is by words alone; ``RecallResult.notes`` say so, and what was done with the question.
         """
-        hooks = self._hooks_for(hooks)
-        query, notes = await self._asked(
-            question,
-            k,
-            context=context,
-            namespace=namespace,
-            where=where,
-            tags=tags,
-            scopes=scopes,
-            as_of=as_of,
-            known_at=known_at,
-            token_budget=token_budget,
-            counter=counter,
-            explain=explain,
-            lanes=lanes,
-            collections=collections,
-            around=around,
-            hooks=hooks,
-        )
-        found, query, problem = await self._found(query, hooks)
-        notes += [] if problem is None else [problem]
-        if query.around and found.hits:
-            found = await asyncio.to_thread(self._recaller.widened, query, found)
-        return replace(found, notes=(*found.notes, *notes)) if notes else found
+        return await self._retriever.recall(question, k, **options)
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
-        """Say why ``recall(question, k, **options)`` does not give the memory *id*, or at which place it does.
+        """Explain why ``recall(question, k, **options)`` does not find the memory *id*, or at which rank it does.
 
-        The answer names the first stage that stopped it and its places by words, by vector and in the ranking.
+        The answer names the first stage that stopped it, and its ranks by words, by vector and in the end.
         A store with data alone raises ``UnsupportedError``.
         """
-        (name,) = checked_labels([id], "id")
-        hooks = self._hooks_for(options.get("hooks"))
-        options["hooks"] = hooks
-        query, _ = await self._asked(question, k, **options)
-        answer, query, _ = await self._searched(lambda one: self._recaller.why_not(one, name), query)
-        if hooks is None or hooks.rerank is None or answer.rank is None:
-            return answer
-        found, _, _ = await self._found(query, hooks)
-        at = next((at for at, hit in enumerate(found, start=1) if hit.memory.id == name), None)
-        if at is not None:
-            return replace(
-                answer, stage=RecallStage.FOUND, reason=f"hit {at} of {len(found)}, as the reranker ordered them"
-            )
-        if answer.stage is RecallStage.FOUND:
-            return replace(
-                answer, stage=RecallStage.RANK, reason=f"ranked {answer.rank}; the reranker put others before it"
-            )
-        return answer
+        return await self._retriever.why_not(question, id, k, **options)
 
     async def list(
         self,
@@ -814,75 +746,6 @@ class LongTermMemory:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _found(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, str | None]:
-        deep = query_for_reranking(query, hooks)
-        found, searched, problem = await self._searched(self._recaller.recall, deep)
-        if hooks is not None and deep is not query:
-            found = await rerank_hits(query, found, hooks)
-        query = replace(query, vectors=searched.vectors)
-        return found, query, problem
-
-    async def _searched(self, search: Callable[[Query], T], query: Query) -> tuple[T, Query, str | None]:
-        """Search; once more where the file was switched to other vectors, with those, or a note that there are none.
-
-        The query that was answered comes back with the answer.
-        """
-        try:
-            return await asyncio.to_thread(search, query), query, None
-        except SpaceChanged:
-            await asyncio.to_thread(self.embedding.follow)
-            vectors, problem = await self.embedding.queries([*query.vectors])
-            query = replace(query, vectors=vectors)
-            return await asyncio.to_thread(search, query), query, problem
-
-    async def _asked(
-        self, question: str, k: int, *, explain: bool = False, **options: Unpack[RecallOptions]
-    ) -> tuple[Query, _Notes]:
-        """Return what is asked, with the vectors of its wordings; noted is what was done with the question."""
-        check_question(question)
-        namespace, counter = options.get("namespace", ""), options.get("counter")
-        collections, as_of, known_at = options.get("collections"), options.get("as_of"), options.get("known_at")
-        context, hooks = checked_text_list(options.get("context", ()), "context"), options.get("hooks")
-        query = Query(
-            text=question,
-            now=to_aware(self.clock(), self.zone),
-            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
-            lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
-            collections=None if collections is None else tuple(collections),
-            k=k,
-            where=scope_filter(options.get("scopes"), (), options.get("where")),
-            tags=checked_labels(options.get("tags", ()), "tags"),
-            as_of=None if as_of is None else to_aware(as_of, self.zone, argument="as_of"),
-            known_at=None if known_at is None else to_aware(known_at, self.zone, argument="known_at"),
-            token_budget=options.get("token_budget"),
-            counter=self._count if counter is None else counter,
-            explain=explain,
-            around=options.get("around", 0),
-        )
-        said = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        leant_on = self._recaller.leant_on(said.text, context)
-        query = replace(query, text=said.text, context=leant_on, wordings=said.wordings)
-        every = (query.asked, *(one.text for one in query.wordings))
-        wordings = await asyncio.to_thread(self._wordings, query, every)
-        vectors, problem = await self.embedding.queries(wordings)
-        notes = [f"asked together with what it leans on: {' / '.join(leant_on)}"] if leant_on else []
-        notes += [*said.notes, *([] if problem is None else [problem])]
-        return replace(query, vectors=vectors), notes
-
-    def _wordings(self, query: Query, every: Sequence[str]) -> tuple[str, ...]:
-        found = (self._recaller.wordings(one, namespaces=query.namespaces, lanes=query.lanes) for one in every)
-        return tuple(dict.fromkeys(text for wordings in found for text in wordings))
-
-    def _hooks_for(self, given: RecallHooks | None) -> RecallHooks | None:
-        if given is not None and not isinstance(given, RecallHooks):
-            raise ArgumentError("hooks", given, "a RecallHooks is needed")
-        return self._hooks if given is None else given
-
-    def _count(self, text: str) -> int:
-        if self._counter is None:
-            self._counter = default_counter(offline=self._offline).count
-        return self._counter(text)
-
     def _selection(self, filters: ListFilters, namespace: str) -> ListQuery:
         return ListQuery.of(filters, namespace, now=self._now(), zone=self.zone)
 
@@ -958,12 +821,12 @@ def _open_idempotency_keys(store: LifecycleStore | None, secret: bytes) -> Idemp
     return SqliteIdempotencyKeys(database, secret)
 
 
-def _open_index_cache(store: LifecycleStore | None) -> SqliteIndexCache | None:
-    """Return where what recall derives is kept: in the store's file where it has one."""
+def _open_index_cache(store: LifecycleStore | None) -> IndexCache | None:
+    """Return the cache of retrieval indexes in the store's database, None without one."""
     database = None if store is None else store.database
     if store is None or database is None:
         return None
-    return SqliteIndexCache(database, lambda since: store.changes(since, namespace=since.namespace))
+    return IndexCache(database, lambda since: store.changes(since, namespace=since.namespace))
 
 
 def _open_soft_deletes(store: LifecycleStore | None) -> SoftDeletes:

@@ -121,8 +121,8 @@ def _erase_chunks(collection: DocumentCollection, ids: Sequence[str]) -> int:
     if not ids:
         return 0
     count = collection.lifecycle("erase").erase(ids, namespace=collection.lane).removed
-    if collection.memory.segments is not None:
-        collection.memory.segments.let_go([collection.lane])
+    if collection.memory.index_cache is not None:
+        collection.memory.index_cache.erase_removed([collection.lane])
     return count
 
 

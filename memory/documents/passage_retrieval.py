@@ -40,7 +40,7 @@ async def retrieve_passages(
         token_budget=token_budget,
         counter=counter,
         explain=explain,
-        lanes=(DOCUMENTS,),
+        partitions=(DOCUMENTS,),
         collections=(collection.name,),
     )
     passages = passages_of(found)

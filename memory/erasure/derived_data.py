@@ -10,7 +10,7 @@ from memory.history.sync_history import HistoryRows
 from memory.messages import calls_by_message
 from memory.models import Memory
 from memory.partitions import prefix_of
-from memory.retrieval.index.index_cache_sqlite import SqliteIndexCache
+from memory.retrieval.index.index_cache import IndexCache
 from memory.tables.erasers import ErasedItems
 from memory.write.embedding_service import EmbeddingService
 from memory.write.turn_writer import memory_from_message
@@ -47,15 +47,15 @@ class RetrievalIndexEraser:
 
     name = "derived rows"
 
-    def __init__(self, segments: SqliteIndexCache) -> None:
-        self._segments = segments
+    def __init__(self, cache: IndexCache) -> None:
+        self._cache = cache
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``."""
         prefix = prefix_of(gone.namespace)
         if gone.everything:
-            return self._segments.clear(prefix)
-        return self._segments.let_go(self._segments.names(prefix))
+            return self._cache.clear(prefix)
+        return self._cache.erase_removed(self._cache.namespaces(prefix))
 
 
 class SummaryEraser:

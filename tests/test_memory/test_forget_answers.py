@@ -66,7 +66,7 @@ def of(awaitable):
 
 ID = "0" * 32
 ANSWERS = {
-    "recall": lambda m, _: run(m.recall("Which locker code has the zebra?", around=1)),
+    "recall": lambda m, _: run(m.recall("Which locker code has the zebra?", neighbours=1)),
     "recall of passages": lambda m, _: run(KnowledgeBase(m).retrieve("Which okapi?")),
     "recall as of a day": lambda m, _: run(m.recall("locker code", as_of=m.clock() - timedelta(days=1))),
     "recall as known then": lambda m, _: run(m.recall("locker code", known_at=m.clock() - timedelta(days=1))),

@@ -38,13 +38,13 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         id=id,
         revision=draw(st.integers(1, 2**40)),
         session=draw(st.sampled_from([None, "s1", "s\u00e9\0\ud800"])),
-        order=(draw(st.sampled_from([0.0, 2.5, float("inf")])), times[0], id) if placed else None,
+        position=(draw(st.sampled_from([0.0, 2.5, float("inf")])), times[0], id) if placed else None,
         speaker=draw(st.sampled_from(["", "Anna", "Bela"])),
         role=draw(st.sampled_from(["", "user", "assistant"])),
         day=draw(st.integers(-(2**31), 2**31 - 1)),
-        about=draw(st.integers(-(2**31), 2**31 - 1)),
-        cues=draw(st.integers(0, 127)),
-        asking=draw(st.integers(0, 2**63 - 1)),
+        mentioned_day=draw(st.integers(-(2**31), 2**31 - 1)),
+        text_features=draw(st.integers(0, 127)),
+        question_bits=draw(st.integers(0, 2**63 - 1)),
         terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORDS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
@@ -98,7 +98,7 @@ def told(columns: RecordBatch) -> set[str]:
 @given(many("abcdef"), st.data())
 def test_taking_rows_is_as_if_the_others_had_never_been(given_rows: list[IndexRecord], data: st.DataObject) -> None:
     left = data.draw(st.lists(st.sampled_from(range(len(given_rows))), unique=True)) if given_rows else []
-    taken = build_batch(given_rows, term_of).taken(np.array(left, dtype=np.int64))
+    taken = build_batch(given_rows, term_of).take(np.array(left, dtype=np.int64))
     alone = build_batch([given_rows[at] for at in left], term_of)
     assert plain(taken) == plain(alone)
     assert told(taken) == told(alone)
@@ -141,15 +141,15 @@ def test_the_last_segment_that_speaks_of_a_memory_decides(told_of: list, dropped
         gone = removed - {row.id for row in given_rows}
         segments.append(IndexSegment(build_batch(given_rows, term_of), frozenset(gone)))
         expected = {id: row for id, row in expected.items() if id not in gone}
-        expected |= {row["id"]: row for row in plain(segments[-1].columns)}
-    left = surviving_rows([(segment.columns.ids, segment.removed) for segment in segments])
-    every = [range(len(one.columns)) if rows is None else rows for one, rows in zip(segments, left, strict=True)]
+        expected |= {row["id"]: row for row in plain(segments[-1].batch)}
+    left = surviving_rows([(segment.batch.ids, segment.removed) for segment in segments])
+    every = [range(len(one.batch)) if rows is None else rows for one, rows in zip(segments, left, strict=True)]
     lasts = [(at, int(row)) for at, rows in enumerate(every) for row in rows]
-    assert sorted(segments[at].columns.ids[row] for at, row in lasts) == sorted(expected)
+    assert sorted(segments[at].batch.ids[row] for at, row in lasts) == sorted(expected)
     whole = merge_segments(segments)
-    assert {row["id"]: row for row in plain(whole.columns)} == expected
-    assert len(whole.columns) == len(expected)
+    assert {row["id"]: row for row in plain(whole.batch)} == expected
+    assert len(whole.batch) == len(expected)
     assert not whole.removed & expected.keys()
     rest = remove_ids(whole, dropped)
-    assert {row["id"] for row in plain(rest.columns)} == expected.keys() - dropped
+    assert {row["id"] for row in plain(rest.batch)} == expected.keys() - dropped
     assert not rest.removed & dropped

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from memory.retrieval.languages.base import NEUTRAL
-from memory.retrieval.languages.dates import NO_DAY, PartialDate, date_match, find_dates
+from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates
 from memory.retrieval.languages.english import ENGLISH
-from memory.retrieval.languages.relative_dates import DateSpan
 
 TODAY = date(2026, 3, 2)
 

@@ -13,18 +13,18 @@ from memory.models import Memory
 from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
 from memory.retrieval.index.record_batch import build_batch
 from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.term_vectors import COMMON_WORDS
 from memory.retrieval.index.turn_links import NO_ROW
+from memory.retrieval.index.vocabulary import COMMON_WORDS
 from memory.retrieval.languages.english import ENGLISH
 from memory.retrieval.query_analysis import analyze_question
-from memory.retrieval.scoring.features import scale_to_maximum
-from memory.retrieval.scoring.neighbour_window import (
+from memory.retrieval.scoring.features import (
+    AnalyzedQuestion,
     neighbour_window,
     row_positions,
+    scale_to_maximum,
     smooth_scores,
     smooth_word_matches,
 )
-from memory.retrieval.scoring.question import AnalyzedQuestion
 from memory.retrieval.scoring.soft_matching import (
     PASSAGE_WORDS,
     pair_match,
@@ -100,7 +100,7 @@ def indexed(memories: Sequence[Memory]) -> RetrievalIndex:
 
 
 def question(text: str, index: RetrievalIndex) -> AnalyzedQuestion:
-    return analyze_question(text, index, lexicon=ENGLISH, stem=stem, today=DAY.date())
+    return analyze_question(text, index, lexicon=ENGLISH, terms=stem, today=DAY.date())
 
 
 def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
@@ -109,8 +109,8 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
     asked = question("Which gardens and rivers did Anna see in 1 May 2024?", index)
     words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], len(ids))
     names = {int(at): name for at, name in zip(rows, ids, strict=True)} | {-1: ""}
-    sides = [[names[int(one)] for one in side] for side in (*neighbour_window(index.order, rows).sides,)]
-    sessions = index.session_terms.scores([index.stems.find(term) for term in sorted(WORDS)])
+    sides = [[names[int(one)] for one in side] for side in (*neighbour_window(index.links, rows).sides,)]
+    sessions = index.session_bm25.scores([index.vocabulary.find(term) for term in sorted(WORDS)])
     return [
         word_match(words, rows, index).tolist(),
         [getattr(text_match(words, rows, index), part).tolist() for part in ("sentence", "passage", "whole")],
@@ -119,9 +119,9 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
         sides,
         sessions[index.session.rows[rows]].tolist(),
         index.day.rows[rows].tolist(),
-        index.cues.rows[rows].tolist(),
-        index.asking.rows[rows].tolist(),
-        sorted(name for _, name in index.people.present()),
+        index.text_features.rows[rows].tolist(),
+        index.question_bits.rows[rows].tolist(),
+        sorted(name for _, name in index.participants.present()),
     ]
 
 
@@ -139,7 +139,7 @@ def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None
             put(noisy, Memory("winter engine, Ann?", id=memory.id, speaker="Zoe", session="s1", sequence=99))
         if rng.random() < 0.3:
             put(noisy, Memory("gone again.", id="extra", speaker="Bela", session="s2", sequence=3))
-            noisy.vectors.unit(np.arange(len(noisy.stems)))
+            noisy.vectors.unit(np.arange(len(noisy.vocabulary)))
         put(noisy, memory)
     noisy.remove("extra")
     noisy.remove("never there")
@@ -170,14 +170,20 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
     asked = question("apple river", index)
     words = weigh_terms(asked, RetrievalIndex(None), lambda terms: [1 for _ in terms], 2)
     words = replace(
-        words, numbers=np.array([index.stems.find(t) for t in asked.terms]), vectors=None, weights=np.array([1.0, 2.0])
+        words,
+        numbers=np.array([index.vocabulary.find(t) for t in asked.terms]),
+        vectors=None,
+        weights=np.array([1.0, 2.0]),
     )
     match = text_match(words, index.rows(["a", "b"]), index)
     assert match.sentence.tolist() == [3.0, 0.0]
     assert match.whole.tolist() == [3.0, 0.0]
     far = indexed([Memory("apple stone. river cloud", id="a")])
     words = replace(
-        words, numbers=np.array([far.stems.find(t) for t in asked.terms]), vectors=None, weights=np.array([1.0, 2.0])
+        words,
+        numbers=np.array([far.vocabulary.find(t) for t in asked.terms]),
+        vectors=None,
+        weights=np.array([1.0, 2.0]),
     )
     match = text_match(words, far.rows(["a"]), far)
     assert (match.sentence.tolist(), match.passage.tolist(), match.whole.tolist()) == ([2.0], [2.0], [3.0])
@@ -263,10 +269,10 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
 
 
 def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
-    assert row(Memory("apple. river?. cloud. stone?", id="a")).asking == 0b1010
+    assert row(Memory("apple. river?. cloud. stone?", id="a")).question_bits == 0b1010
     assert row(Memory("apple. river", id="a")).asking == 0
     index = indexed([Memory(". ".join(["apple?"] * (MAX_SENTENCES + 9)), id="a"), Memory("river?", id="b")])
-    assert index.asking.rows.tolist() == [2**MAX_SENTENCES - 1, 1]
+    assert index.question_bits.rows.tolist() == [2**MAX_SENTENCES - 1, 1]
     words = weigh_terms(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
     assert question_similarity(words, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 2)[
         0
@@ -311,7 +317,7 @@ def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_fu
     for memory in talk:
         put(index, memory)
     rows = index.rows(["q", "a", "r", "s"])
-    surroundings = neighbour_window(index.order, rows)
+    surroundings = neighbour_window(index.links, rows)
     place = row_positions(rows, len(index.ids))
     asked = question("garden river", index)
     words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 4)

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory.retrieval.index.term_vectors import COMMON_WORDS, GRID, TermVectors, round_to_grid
-from memory.retrieval.index.vocabulary import NO_TERM, Vocabulary
+from memory.retrieval.index.vocabulary import (
+    COMMON_WORDS,
+    GRID,
+    NO_TERM,
+    TermVectors,
+    Vocabulary,
+    round_to_grid,
+)
 
 
 class MadeUpVectors:
@@ -32,19 +38,19 @@ class Held:
     """Stems with their vectors, counted word by word."""
 
     def __init__(self) -> None:
-        self.stems = Vocabulary()
-        self.vectors = TermVectors(MadeUpVectors(), self.stems)
+        self.vocabulary = Vocabulary()
+        self.vectors = TermVectors(MadeUpVectors(), self.vocabulary)
 
     def count(self, words: Sequence[str], sign: int = 1) -> None:
         marks = [
-            2 * self.stems.surface(word.lower(), self.stems.number(term)) + word[:1].islower()
+            2 * self.vocabulary.form_number(word.lower(), self.vocabulary.number(term)) + word[:1].islower()
             for word in words
             if (term := stem(word.lower())) is not None
         ]
-        self.stems.count(np.array(marks, dtype=np.int32), sign)
+        self.vocabulary.count(np.array(marks, dtype=np.int32), sign)
 
     def of(self, *words: str) -> NDArray[np.int64]:
-        return np.array([self.stems.find(stem(word) or "") for word in words])
+        return np.array([self.vocabulary.find(stem(word) or "") for word in words])
 
 
 def centred(words: Sequence[str]) -> NDArray[np.float64]:
@@ -109,7 +115,7 @@ def test_the_order_of_writing_and_asking_moves_no_cosine_by_a_bit() -> None:
 def test_what_has_no_vector_is_near_nothing() -> None:
     held = Held()
     held.count(["apple", "x1"])
-    numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.stems.number("late")])
+    numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.vocabulary.number("late")])
     found = held.vectors.cosines(query("pear", "x2"), numbers)
     assert found[0].tolist() == [0.0, 0.0]
     assert found[:, 1].tolist() == [0.0, 0.0, 0.0, 0.0]
@@ -129,7 +135,7 @@ def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
     held = Held()
     held.count(["apple", "pear", "x1"])
     assert held.vectors.nearest(query("apple", "x9")) == ["apple", ""]
-    none = TermVectors(None, held.stems)
+    none = TermVectors(None, held.vocabulary)
     assert none.of_question(["a"], ["a"]) is None
     assert none.cosines(query("apple"), held.of("apple")).tolist() == [[0.0]]
 
@@ -137,7 +143,10 @@ def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
 def test_of_a_large_vocabulary_only_the_commonest_terms_are_looked_at() -> None:
     held = Held()
     held.count(["apple"] * 3 + ["pear"] * 2 + ["plum"] * 2 + ["fig"])
-    names = {count: sorted(map(held.stems.name, held.stems.commonest_terms(count).tolist())) for count in (1, 2, 3, 9)}
+    names = {
+        count: sorted(map(held.vocabulary.term, held.vocabulary.commonest_terms(count).tolist()))
+        for count in (1, 2, 3, 9)
+    }
     assert names == {1: ["apple"], 2: ["apple"], 3: ["apple", "pear", "plum"], 9: ["", "apple", "fig", "pear", "plum"]}
 
 
@@ -150,7 +159,7 @@ def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
             return super().words(words)
 
     held = Held()
-    held.vectors = TermVectors(Watched(), held.stems)
+    held.vectors = TermVectors(Watched(), held.vocabulary)
     held.count(["apple", "pear", "pears"])
     held.vectors.unit(held.of("apple"))
     del asked[:]
@@ -164,6 +173,6 @@ def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
 def test_small_letters_are_counted_apart() -> None:
     held = Held()
     held.count(["Mark", "mark", "mark", "the"])
-    assert held.stems.small("Mark") == 2
-    assert held.stems.small("the") == 0
-    assert held.stems.small("unseen") == 0
+    assert held.vocabulary.lower_case_count("Mark") == 2
+    assert held.vocabulary.lower_case_count("the") == 0
+    assert held.vocabulary.lower_case_count("unseen") == 0
