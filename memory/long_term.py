@@ -23,7 +23,7 @@ from typing import TypeAlias, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
-from memory.entry_store import EntryStore
+from memory.entry_store import EntryStore, database_for
 from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
 from memory.erasure.memory_eraser import MemoryEraser
 from memory.erasure.selection import ForgetSelectors, check_forget_query
@@ -32,7 +32,7 @@ from memory.export_import import exporter, importer
 from memory.export_import.report import ExportReport, ImportMode, ImportReport
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
-from memory.history.sync_history import InMemoryHistory, ThreadedHistory
+from memory.history.sqlite import SqliteHistory
 from memory.list_query import ListFilters, ListOrder, ListQuery, collect_stats
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
@@ -55,15 +55,10 @@ from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.scopes import Scopes, scope_filter
 from memory.tables.erasers import Eraser, ExportedPart
-from memory.tables.idempotency_keys import (
-    IdempotencyKeyEraser,
-    IdempotencyKeys,
-    InMemoryIdempotencyKeys,
-    TimeOrderedIds,
-)
-from memory.tables.operation_log import InMemoryOperationLog, OperationLog
-from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDeletes
-from memory.tables.tombstones import InMemoryTombstones, Tombstones
+from memory.tables.idempotency_keys import IdempotencyKeyEraser, IdempotencyKeys, TimeOrderedIds
+from memory.tables.operation_log import OperationLog
+from memory.tables.soft_deletes import SoftDeletes
+from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
 from memory.tokens.counter import default_counter
 from memory.validation import (
@@ -90,7 +85,7 @@ from memory.write.provenance import memory_versions
 from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
 from memory.write.turn_writer import TurnWriter
 from memory.write.undo import Undo
-from vectorstore import Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
+from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
 
 _NO_LIMIT = 2**31
 _OptionalMemories: TypeAlias = list[Memory | None]
@@ -108,19 +103,20 @@ class LongTermMemory:
     text, vector and validity stay, there is no new version, and all of *ids* are changed or none; they return None
     where nothing differed and nothing was done.
 
-    On a store in a file, history and tombstones live in the same file (and in its transactions); on another
-    they live in the process. Public attributes, for parts built on it: ``store``, ``entries`` (the store by
-    partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``, ``embedding``
-    (``await embedding.vectors(texts)`` never fails a write), ``tombstones`` (``tombstones.key``: the secret of this
-    file), ``operation_log``, ``soft_deletes``, ``keys``, ``clock``, ``zone``, ``policies``, ``recall_settings``;
-    ``index_cache`` (the cached retrieval indexes; None on a store without a database); ``erasers`` and ``carried``, to which a
-    part that keeps something of memories adds itself.
+    History, tombstones and the operation log are tables in the database of the store (and in its transactions); a store
+    that has none gets one in the process. Public attributes, for parts built on it: ``store``, ``database``,
+    ``entries`` (the store by partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``,
+    ``embedding`` (``await embedding.vectors(texts)`` never fails a write), ``tombstones`` (``tombstones.key``: the
+    secret of this file), ``operation_log``, ``soft_deletes``, ``keys``, ``clock``, ``zone``, ``policies``,
+    ``recall_settings``; ``index_cache`` (the cached retrieval indexes; None on a store without a file); ``erasers`` and
+    ``carried``, to which a part that keeps something of memories adds itself.
     """
 
     def __init__(  # each keyword replaces one part, and most callers use open_memory, which sets all of them
         self,
         store: VectorStore,
         *,
+        database: Database | None = None,
         embedder: Embedder | None = None,
         word_vectors: WordVectors | None = None,
         history: HistoryStorage | None = None,
@@ -136,29 +132,33 @@ class LongTermMemory:
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
-        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+        """*database* has the tables of a store that has none itself; None is one in the memory of the process.
 
+        *counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
         *hooks* are those of each recall that brings none. *on_policy_failure* says what becomes of a memory that a
         write policy fails on: "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway).
         """
         aware = aware_clock(clock, zone)
-        lifecycle = lifecycle_of(store)
-        conversations, tombstones, log = _open_history_and_logs(lifecycle, history, aware, operation_ids)
+        if history is not None and not isinstance(history, SqliteHistory):
+            raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
         self.store = store
+        self.database = database = database_for(store, database)
+        conversations = history or SqliteHistory(database, clock=aware)
+        tombstones, log = _open_tombstones(database), OperationLog(database, clock=aware, ids=operation_ids)
         self.word_vectors = word_vectors
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.operation_log = log
-        self.keys = _open_idempotency_keys(lifecycle, tombstones.key)
-        self.soft_deletes = _open_soft_deletes(lifecycle)
-        self.embedding = EmbeddingService(store, embedder, settings=embedding_settings)
+        self.keys = IdempotencyKeys(database, tombstones.key)
+        self.soft_deletes = SoftDeletes(database)
+        self.embedding = EmbeddingService(store, embedder, database=database, settings=embedding_settings)
         self.entries = EntryStore(store, conversations.rows)
         self.clock = clock
         self.zone = zone
         rules = PolicyRules(tuple(policies), on_policy_failure)
         self.policies, self.on_policy_failure = rules.policies, rules.on_failure
         self.recall_settings = recall_settings or RecallSettings()
-        self.index_cache = _open_index_cache(lifecycle)
+        self.index_cache = _open_index_cache(lifecycle_of(store))
         self.carried: list[ExportedPart] = []
         self.erasers: list[Eraser] = [
             SummaryEraser(conversations.rows),
@@ -791,49 +791,16 @@ def _required_tags(tags: Sequence[str]) -> tuple[str, ...]:
     return checked
 
 
-def _open_history_and_logs(
-    store: LifecycleStore | None,
-    history: HistoryStorage | None,
-    clock: Clock,
-    ids: Callable[[], str] | None,
-) -> tuple[ThreadedHistory, Tombstones, OperationLog]:
-    """Return history, tombstones and operations: in the store's file where it has one, else in the process."""
-    if history is not None and not isinstance(history, ThreadedHistory):
-        raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
-    database = None if store is None else store.database
-    if database is None:
-        log = InMemoryOperationLog(clock=clock, ids=ids)
-        return history or InMemoryHistory(clock=clock), InMemoryTombstones(), log
-    from memory.history.sqlite import SqliteHistory
-    from memory.tables.operation_log import SqliteOperationLog
-    from memory.tables.tombstones import SqliteTombstones
+def _open_tombstones(database: Database) -> Tombstones:
+    """Return the tombstones; in the memory of the process their key is zeros: ids of a snapshot must stay the same."""
+    from vectorstore.sqlite import InMemoryDatabase
 
-    kept = history or SqliteHistory(database, clock=clock)
-    return kept, SqliteTombstones(database), SqliteOperationLog(database, clock=clock, ids=ids)
-
-
-def _open_idempotency_keys(store: LifecycleStore | None, secret: bytes) -> IdempotencyKeys:
-    database = None if store is None else store.database
-    if database is None:
-        return InMemoryIdempotencyKeys(secret)
-    from memory.tables.idempotency_keys import SqliteIdempotencyKeys
-
-    return SqliteIdempotencyKeys(database, secret)
+    return Tombstones(database, token=bytes if isinstance(database, InMemoryDatabase) else os.urandom)
 
 
 def _open_index_cache(store: LifecycleStore | None) -> IndexCache | None:
     """Return the cache of retrieval indexes in the store's database, None without one."""
     database = None if store is None else store.database
-    if store is None or database is None:
+    if store is None or database is None or database.path is None:
         return None
     return IndexCache(database, lambda since: store.changes(since, namespace=since.namespace))
-
-
-def _open_soft_deletes(store: LifecycleStore | None) -> SoftDeletes:
-    """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
-    database = None if store is None else store.database
-    if database is None:
-        return InMemorySoftDeletes()
-    from memory.tables.soft_deletes import SqliteSoftDeletes
-
-    return SqliteSoftDeletes(database)

@@ -15,7 +15,7 @@ from memory.codec import from_entry
 from memory.entry_store import EntryStore
 from memory.erasure.backreferences import BACKREFERENCE_FIELDS, ids_in_field, referenced_ids
 from memory.erasure.verbatim_match import VerbatimTexts
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.messages import ToolCallBlock, calls_by_message
 from memory.models import Memory, MemoryChange
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace

@@ -28,7 +28,7 @@ from memory.erasure.selection import ForgetSelection, ForgetSelectors, Selection
 from memory.erasure.soft_deleter import SoftDeleter
 from memory.erasure.verify import ErasureVerifier
 from memory.errors import ArgumentError
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.messages import TRUST
 from memory.models import Memory, Operation, Trust
 from memory.partitions import CONVERSATION, store_namespace

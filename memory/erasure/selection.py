@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, NoSuchMemory
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.models import Source
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
 from memory.scopes import Scopes, scope_filter

@@ -15,7 +15,7 @@ from memory.erasure.backreferences import BACKREFERENCES, Backreferences
 from memory.erasure.cascade_plan import is_archive, owner_of
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.errors import ArgumentError
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.models import MemoryChange, Operation
 from memory.partitions import CONVERSATION, store_namespace
 from memory.tables.erasers import ErasedItems, Eraser, RestorableEraser

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from memory.entry_store import EntryStore
-from memory.history.sync_history import HistoryRows
+from memory.history.rows import HistoryRows
 from memory.models import Actor, MemoryChange
 from memory.tables.erasers import Eraser, ExportedPart
 from memory.tables.idempotency_keys import IdempotencyKeys

@@ -13,7 +13,8 @@ from typing import Final, TypeAlias
 
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError
-from memory.history.sync_history import HistoryRow, HistoryRows
+from memory.history.protocol import HistoryRow
+from memory.history.rows import HistoryRows
 from memory.messages import ToolCallBlock, calls_by_message
 from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace

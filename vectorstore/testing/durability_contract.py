@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
 import pytest
 
+from vectorstore.database import Connection, TableComponent
 from vectorstore.errors import (
     ArgumentError,
     RevisionConflict,
@@ -58,6 +60,13 @@ def write_everything(store: LifecycleStore) -> None:
     store.upsert([make_entry("e", text="morp")], namespace="other")
     store.delete(["a"], namespace="other")
     store.delete(where={"x": 9})
+
+
+def _m001_notes(connection: Connection) -> None:
+    connection.execute("CREATE TABLE contract_notes (key INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT")
+
+
+_NOTES: Final = TableComponent("contract_notes", (_m001_notes,), ("contract_notes",))
 
 
 class DurabilityContract(StoreContract):
@@ -140,6 +149,47 @@ class DurabilityContract(StoreContract):
             assert result_ids(store.scan()) == ["a", "b", "c", "outer"]
         assert result_ids(store.scan()) == ["a", "b", "c", "outer"]
         assert result_ids(store.search_text("morp")) == ["outer"]
+        assert store.verify() == []
+
+    @pytest.mark.parametrize("outermost", ["transaction", "write"])
+    def test_tables_beside_the_entries_commit_with_them_or_not_at_all(self, outermost: str) -> None:
+        store = fill_store(self.open_lifecycle())
+        database = store.database
+        if database is None:
+            pytest.skip("has no database")
+        database.attach(_NOTES)
+
+        def block() -> AbstractContextManager[object]:
+            return store.transaction() if outermost == "transaction" else database.write()
+
+        def write(name: str) -> None:
+            store.upsert([make_entry(name, [0, 1, 1], "morp")])
+            with database.write() as connection:
+                connection.execute("INSERT INTO contract_notes (text) VALUES (?)", (name,))
+
+        def written() -> tuple[list[str], list[str]]:
+            with database.read() as connection:
+                notes = [text for (text,) in connection.execute("SELECT text FROM contract_notes ORDER BY text")]
+            return result_ids(store.search_text("morp")), notes
+
+        with block():
+            write("first")
+        assert written() == (["first"], ["first"])
+        before = store_state(store)
+        with pytest.raises(TransactionAbandoned), block():  # noqa: PT012 - the block fails in the middle
+            write("second")
+            write_everything(store)
+            with block():
+                write("third")
+            raise TransactionAbandoned
+        assert written() == (["first"], ["first"])
+        assert store_state(store) == before
+        with block():
+            write("fourth")
+            with pytest.raises(TransactionAbandoned), block():  # noqa: PT012 - the block fails in the middle
+                write("fifth")
+                raise TransactionAbandoned
+        assert written() == (["first", "fourth"], ["first", "fourth"])
         assert store.verify() == []
 
     def test_a_space_is_recorded_once(self) -> None:

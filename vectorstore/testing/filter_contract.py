@@ -236,7 +236,7 @@ BAD_FILTERS: tuple[tuple[str, Any], ...] = (
 def case_entries(case: FilterCase) -> list[Entry]:
     """Return the metadata of a case as entries: "yes0"… match, "no0"… do not."""
     pairs = [("yes", data) for data in case.matching] + [("no", data) for data in case.others]
-    return [Entry(f"{side}{i:02}", [1, i, 0], "zorb", metadata=data) for i, (side, data) in enumerate(pairs)]  # type: ignore[arg-type]
+    return [Entry(f"{side}{i:02}", [1, i, 0], "zorb", metadata=data) for i, (side, data) in enumerate(pairs)]
 
 
 class FilterContract(StoreContract):

@@ -72,7 +72,7 @@ class ReopenContract(StoreContract):
         for name in ("", "other", "é"):
             store.upsert(
                 (
-                    Entry(f"e{i}", None if i % 4 == 0 else [i, 1, 0], f"zorb {'quil ' * i}", "vexa", {"n": i})  # type: ignore[arg-type]
+                    Entry(f"e{i}", None if i % 4 == 0 else [i, 1, 0], f"zorb {'quil ' * i}", "vexa", {"n": i})
                     for i in range(20)
                 ),
                 namespace=name,
