@@ -7,18 +7,20 @@ archive (``memory.partitions``). The methods block: they run in a worker thread.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final
+from typing import Any, Final
 
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.history.sync_history import HistoryRow, HistoryRows
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, prefix_of, store_namespace
-from vectorstore import Database, Entry, LifecycleStore, Space, UnsupportedError, VectorStore, lifecycle_of
+from vectorstore import Database, Entry, LifecycleStore, Metadata, Space, UnsupportedError, VectorStore, lifecycle_of
 
 _PAGE_SIZE: Final = 256
 _MAX_SKIPPED: Final = 256
 """So many versions of other memories are read past before the archive is entered anew: a page of it."""
+_FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
+"""What hides a memory hides its earlier versions too."""
 
 
 class EntryStore:
@@ -149,9 +151,27 @@ class EntryStore:
             else:
                 return
 
+    def hide_versions(self, id: str, fields: Mapping[str, Any], namespace: str) -> None:
+        """Let those of *fields* that hide a memory, or show it again, hold for its archived versions too."""
+        hiding = {name: fields[name] for name in _FIELDS_OF_ALL_VERSIONS if name in fields}
+        if not hiding:
+            return
+        changed = {}
+        for version in self.versions([id], namespace):
+            new = {name: value for name, value in hiding.items() if version.metadata.get(name) != value}
+            if new:
+                changed[version.id] = patched_metadata(version.metadata, new)
+        if changed:
+            self.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
+
     def _live_partitions(self, namespace: str) -> Iterator[str]:
         yield store_namespace(namespace, CONVERSATION)
         yield from self.document_partitions(namespace)  # asked for only when the conversation lacks something
+
+
+def patched_metadata(metadata: Metadata, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *metadata* with *fields*; None takes a field away."""
+    return {name: value for name, value in {**metadata, **fields}.items() if name not in fields or value is not None}
 
 
 def follow_recorded_space(store: VectorStore, lifecycle: LifecycleStore | None) -> Space | None:

@@ -7,7 +7,7 @@ conversation windows (``memory.history.windows``) and not the reading of documen
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
     <Outcome.STORED: 'stored'>
-    >>> run_sync(memory.retrieval("Where did I move?"))[0].memory.text
+    >>> run_sync(memory.recall("Where did I move?"))[0].memory.text
     'I moved to Lisbon in May.'
 """
 

@@ -16,12 +16,10 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final, Protocol
 
-import apsw
-
 from memory.partitions import CONVERSATION, parse_store_namespace
 from memory.tables.erasers import ErasedItems
 from memory.timestamps import Clock, system_clock
-from vectorstore import Database, Finding
+from vectorstore import Connection, Database, Finding
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no letter that reads as another
 _DIGIT_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]
@@ -226,14 +224,15 @@ class SqliteIdempotencyKeys(_KeyNames):
         if ids is not None and not self.of(namespace, ids):
             return 0
         with self._database.write() as connection:
-            before = connection.total_changes()
+            delete = "DELETE FROM keys WHERE namespace = ?"
             if ids is None:
-                connection.execute("DELETE FROM keys WHERE namespace = ?", (namespace,))
+                connection.execute(delete, (namespace,))
+                gone = connection.changes()
             else:
-                connection.executemany(
-                    "DELETE FROM keys WHERE namespace = ? AND id = ?", [(namespace, one) for one in ids]
-                )
-            gone = connection.total_changes() - before
+                gone = 0
+                for id in ids:
+                    connection.execute(f"{delete} AND id = ?", (namespace, id))
+                    gone += connection.changes()
             if gone:
                 self._database.mark_erasure(connection)
         return gone
@@ -245,25 +244,25 @@ class IdempotencyKeyTables:
     name = "keys"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the table, in order."""
         return (m001_idempotency_keys,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Nothing in it can be told to be wrong."""
         return []
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Nothing here is derived."""
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every row."""
         rows = list(source.execute("SELECT namespace, name, id FROM keys"))
         target.executemany("INSERT OR REPLACE INTO keys (namespace, name, id) VALUES (?, ?, ?)", rows)
         return len(rows)
 
 
-def m001_idempotency_keys(connection: apsw.Connection) -> None:
+def m001_idempotency_keys(connection: Connection) -> None:
     """Make the table."""
     connection.execute(
         "CREATE TABLE keys (namespace TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL,"

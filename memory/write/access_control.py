@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from memory.embedders.protocol import is_remote
 from memory.errors import NotTrusted
+from memory.http.requests import is_remote
 from memory.models import Actor, Memory, Operation, Trust, choice
 from memory.partitions import CONVERSATION, store_namespace
 from memory.validation import checked_actor

@@ -21,8 +21,9 @@ from memory.embedders.fingerprint import PROBES
 from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.ollama import OllamaEmbedder
-from memory.embedders.protocol import Embeddings, Truncation, is_remote
+from memory.embedders.protocol import Embeddings, Truncation
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
+from memory.http.requests import is_remote
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.models import Memory
@@ -713,7 +714,7 @@ def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) ->
 @pytest.mark.parametrize("patient", [False, True])
 def test_what_comes_while_a_memory_is_closed_waits_and_says_why(patient: bool) -> None:
     embedding = EmbeddingService(open_store("numpy:"), Model())
-    embedding.under_way.hurry()
+    embedding.in_flight.hurry()
     assert (
         run(embedding.vectors(["one"], patient=patient)).deferred == "the embedder failed: the memory is being closed"
     )
