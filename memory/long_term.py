@@ -31,7 +31,8 @@ from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser
 from memory.erasure.memory_eraser import MemoryEraser
 from memory.erasure.selection import ForgetSelectors, check_forget_query
 from memory.errors import ArgumentError, DuplicateKey, translating
-from memory.export_import import exporter, importer
+from memory.export_import.exporter import Exporter, ExportSelection
+from memory.export_import.importer import Importer
 from memory.export_import.report import ExportReport, ImportMode, ImportReport
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
@@ -72,7 +73,6 @@ from memory.tables.tombstones import InMemoryTombstones, Tombstones
 from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
 from memory.tokens.counter import default_counter
 from memory.validation import (
-    checked_actor,
     checked_importance,
     checked_int,
     checked_label,
@@ -654,7 +654,8 @@ class Erasing:
 class Moving:
     """What ``LongTermMemory`` writes out and takes in."""
 
-    _context: WriteContext
+    _exporter: Exporter
+    _importer: Importer
 
     async def export(
         self,
@@ -675,17 +676,12 @@ class Moving:
         limit it to some memories with what belongs to them. That it was made is recorded, and named by every later
         ``forget``. *on_progress* gets the number of items written so far.
         """
-        store_namespace(namespace, CONVERSATION)
         return await asyncio.to_thread(
-            exporter.export_namespace,
-            self._context,
+            self._exporter.export,
             path,
-            namespace,
+            Caller(namespace, actor),
+            ExportSelection(where, scopes, tags),
             vectors=vectors,
-            where=where,
-            scopes=scopes,
-            tags=tags,
-            actor=actor,
             on_progress=on_progress,
         )
 
@@ -712,18 +708,15 @@ class Moving:
         left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
         that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
-        store_namespace(namespace, CONVERSATION)
-        checked_actor(actor, "actor")
+        caller = Caller(namespace, actor)
         if mode not in get_args(ImportMode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(ImportMode))} is needed")
-        return await importer.import_file(
-            self._context,
+        return await self._importer.import_file(
             Path(os.fsdecode(path)),
-            namespace,
+            caller,
             mode=mode,
             trust=None if trust is None else checked_trust(trust, "trust"),
             dry_run=dry_run,
-            actor=actor,
             on_progress=on_progress,
         )
 
@@ -882,12 +875,6 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         self.recall_settings = recall_settings or RecallSettings()
         self._counter = counter
         self._offline = offline
-        # The services that take the place of the context are made here, each with what it uses:
-        #   entries = EntryStore(store, conversations.rows)
-        #   MemoryWriter(entries, log, keys, tombstones, embedding, rules, clock=, ids=, zone=)
-        #   MemoryEraser(entries, log, keys, tombstones, soft_deletes, embedding, erasers, clock=, zone=)
-        #   ExportImport(entries, log, keys, tombstones, embedding, rules, writer, erasers, carried, clock=, zone=)
-        # ``entries.rows`` is the history, ``log.record`` stamps id and time, ``Caller`` is who acts in which namespace.
         self._context = WriteContext(
             entries=EntryStore(store, conversations.rows),
             tombstones=tombstones,
@@ -912,6 +899,18 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         context = self._context
         self._eraser = MemoryEraser(
             context.entries, operations, tombstones, context.held, context.erasers, clock=aware, zone=zone
+        )
+        self._exporter = Exporter(context.entries, operations, tombstones, self.embedding, context.carried)
+        self._importer = Importer(
+            context.entries,
+            operations,
+            keys,
+            tombstones,
+            self.embedding,
+            rules,
+            context.erasers,
+            context.carried,
+            clock=aware,
         )
         self._caught_up: set[str] = set()
 

@@ -198,9 +198,7 @@ class MemoryImporter:
         if not draft.draft.facts:
             return ()
         ids = {other.line: other.memory.id for other in batch}
-        return tuple(
-            self._write_fact(job, fact, [ids[line] for line in fact.origins]) for fact in draft.draft.facts
-        )
+        return tuple(self._write_fact(job, fact, [ids[line] for line in fact.origins]) for fact in draft.draft.facts)
 
     def _write_fact(self, job: ImportJob, fact: Draft, sources: Sequence[str]) -> Report:
         if fact.settled is not None:
