@@ -8,7 +8,6 @@ line to the last: the old content is gone when all of the file is there, and not
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Final
 from memory.codec import from_entry
 from memory.entry_store import EntryStore
 from memory.erasure.external_copies import ExternalCopies
-from memory.erasure.namespace_eraser import NamespaceEraser
 from memory.errors import ArgumentError, NotTrusted
 from memory.export_import.history_importer import HistoryImporter
 from memory.export_import.import_job import ImportJob, OnImportProgress
@@ -28,7 +26,7 @@ from memory.export_import.report import ImportMode, ImportReport
 from memory.export_import.vector_adoption import VectorAdoption
 from memory.models import Trust
 from memory.partitions import CONVERSATION, store_namespace
-from memory.tables.erasers import Eraser, ExportedPart
+from memory.tables.erasers import ErasedItems, Eraser, ExportedPart, run_erasers
 from memory.tables.idempotency_keys import IdempotencyKeys
 from memory.tables.operation_log import OperationLog, namespace_replaced
 from memory.tables.tombstones import Tombstones
@@ -64,12 +62,12 @@ class Importer:
         self._tombstones = tombstones
         self._embedding = embedding
         self._rules = rules
+        self._erasers = erasers
         self._parts = parts
         self._clock = clock
         self._memories = MemoryImporter(entries, keys, tombstones, clock=clock)
         self._history = HistoryImporter(entries, operations, tombstones, rules.policies, parts)
         self._vectors = VectorAdoption(entries, embedding)
-        self._namespaces = NamespaceEraser(entries, erasers)
         self._copies = ExternalCopies(entries, operations)
 
     async def import_file(
@@ -204,9 +202,12 @@ class Importer:
         if job.dry_run:
             return removed
         exports, now = self._copies.exports(namespace), self._clock()
-        for _ in self._namespaces.erase_entries(namespace, now, Counter()):
-            pass
-        self._namespaces.erase_rest(namespace, now)
+        for partition, page in self._entries.pages_to_erase(namespace):
+            ids = [entry.id for entry in page]
+            items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
+            run_erasers(self._erasers, items)  # while the passages are there, so that no document gets a tombstone
+            self._entries.lifecycle("import").erase(ids, namespace=partition)
+        run_erasers(self._erasers, ErasedItems(namespace, now, {}, frozenset(), everything=True))
         if not job.replaces_history_apart:
             self._entries.rows.erase_namespace(namespace)
         self._operations.clear(namespace)

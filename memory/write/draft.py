@@ -56,9 +56,7 @@ class Draft:
     """The space of the vector."""
 
     @classmethod
-    def new(
-        cls, memory: Memory, *, origin: int = 0, turn: int | None = None, message: Message | None = None
-    ) -> Draft:
+    def new(cls, memory: Memory, *, origin: int = 0, turn: int | None = None, message: Message | None = None) -> Draft:
         """Return the draft of a *memory* that was checked; without a *turn* it came alone."""
         return cls(memory, memory, (origin,), origin if turn is None else turn, message)
 

@@ -184,7 +184,8 @@ _log = logging.getLogger(__name__)
 class EmbeddingService:
     """An embedder (or none) for one store; sets the store's space on first use. Any task may call.
 
-    *problem* is why the last try to embed failed, None where it did not. *in_flight* knows the writes that have begun and not ended.
+    *problem* is why the last try to embed failed, None where it did not. *in_flight* knows the writes that have begun
+    and not ended.
     """
 
     def __init__(

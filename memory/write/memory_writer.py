@@ -34,7 +34,7 @@ class MemoryWriter:
     async def remember(self, item: object, namespace: str) -> Report:
         """Keep one item; a key that names another text raises ``DuplicateKey``."""
         with self._in_flight.write():
-            drafts = self._pipeline.validate([item], argument=lambda _: "item")
+            drafts = self._pipeline.validate({"item": item})
             (stored,) = await self._commit(await self._prepare(drafts, namespace), namespace)
         if stored.conflict is not None:
             raise stored.conflict
@@ -64,7 +64,7 @@ class MemoryWriter:
                 start, count = count, count + len(batch)
                 with ExitStack() as writing:
                     writing.enter_context(self._in_flight.write())
-                    drafts = self._pipeline.validate(batch, argument=lambda place, start=start: f"items[{start + place}]")
+                    drafts = self._pipeline.validate({f"items[{start + i}]": item for i, item in enumerate(batch)})
                     if any(referenced_ids(draft.memory) for draft in drafts):
                         await background.finish()
                     drafts = await self._prepare(drafts, namespace)
@@ -102,8 +102,9 @@ class MemoryWriter:
             return False
         named = {draft.memory.id for draft in drafts if draft.named}
         keys = [draft.memory.key for draft in drafts if draft.memory.key is not None]
-        keyed = await asyncio.to_thread(lambda: {self._keys.id_of_key(namespace, key) for key in keys}) if keys else set()
-        return not referenced.isdisjoint(named | keyed)
+        if keys:  # which ids they have is looked up
+            named |= await asyncio.to_thread(lambda: {self._keys.id_of_key(namespace, key) for key in keys})
+        return not referenced.isdisjoint(named)
 
 
 class _BackgroundCommit:

@@ -84,11 +84,11 @@ class WritePipeline:
         store = self._entries.store if own else None
         return SimilarMemoryLookup(namespace, store, self._embedding, self._clock, hidden, beside, embeds)
 
-    def validate(self, items: Sequence[object], *, argument: Callable[[int], str]) -> list[Draft]:
-        """Return a draft of each item (a text or a Memory), which came alone; a bad one raises by its *argument*."""
+    def validate(self, items: Mapping[str, object]) -> list[Draft]:
+        """Return a draft of each item (a text or a Memory) that came alone; a bad one raises under its name."""
         return [
-            Draft.new(checked_memory(item, zone=self._zone, argument=argument(place)), origin=place)
-            for place, item in enumerate(items)
+            Draft.new(checked_memory(item, zone=self._zone, argument=name), origin=place)
+            for place, (name, item) in enumerate(items.items())
         ]
 
     async def authorize(

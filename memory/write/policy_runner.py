@@ -79,8 +79,7 @@ async def apply_policies(
             items = await _apply_turn_policy(policy, items, rules)
         else:
             items = [
-                item if item.settled is not None else await _apply_policy(policy, item, rules, stored)
-                for item in items
+                item if item.settled is not None else await _apply_policy(policy, item, rules, stored) for item in items
             ]
     return with_facts(items[: len(drafts)], items[len(drafts) :])
 
@@ -192,7 +191,7 @@ def _is_tool_answer(draft: Draft) -> bool:
 
 
 def _keep_beside_facts(decision: TurnDecision, drafts: Sequence[Draft]) -> list[PolicyDecision]:
-    """Return the decisions on *drafts*: what replaces a memory is kept where it was rejected for what was made of it."""
+    """Return the decisions on *drafts*: one that replaces a memory is kept where its facts were to stand for it."""
     used = {place for _, places in decision.made for place in places if drafts[place].in_place}
     kept = PolicyDecision(Action.ACCEPT, "kept beside its facts")
     return [
@@ -227,9 +226,7 @@ def _shared_scopes(memories: Sequence[Memory]) -> dict[str, str]:
     """Return the scopes that all *memories* are in."""
     first, *others = memories
     return {
-        name: value
-        for name, value in first.scopes.items()
-        if all(other.scopes.get(name) == value for other in others)
+        name: value for name, value in first.scopes.items() if all(other.scopes.get(name) == value for other in others)
     }
 
 
@@ -250,35 +247,6 @@ def _bounded_memory(new: Memory, first: Memory) -> Memory:
 
 def _policy_name(policy: object) -> str:
     return type(policy).__name__
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyResult:
-    """What the policies made of a memory, as imports read it; *memory* is None when it is not to be stored."""
-
-    memory: Memory | None
-    outcome: Outcome
-    reason: str = ""
-    spans: int = 0
-    of: str | None = None
-    places: tuple[int, ...] = ()
-
-
-async def apply_policies_to_turn(
-    memories: Sequence[Memory], rules: PolicyRules, stored: MemoryLookup | None = None
-) -> tuple[list[PolicyResult], list[PolicyResult]]:
-    """As ``apply_policies``, for imports, which are not made of drafts yet."""
-    drafts = [Draft.new(memory, origin=place, turn=0) for place, memory in enumerate(memories)]
-    judged = await apply_policies(drafts, rules, stored)
-    facts = [fact for draft in judged for fact in draft.facts]
-    return [_policy_result(draft) for draft in judged], [_policy_result(fact) for fact in facts]
-
-
-def _policy_result(draft: Draft) -> PolicyResult:
-    places: Any = draft.origins
-    if draft.settled is not None:
-        return PolicyResult(None, draft.settled.outcome, draft.settled.reason, draft.spans, draft.of, places)
-    return PolicyResult(draft.memory, draft.outcome, draft.reason, draft.spans, draft.of, places)
 
 
 _KEPT_FIELDS = frozenset({"type", "role", "media_type", "data", "signature", "redacted", "id", "call_id", "at"})

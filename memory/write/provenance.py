@@ -16,7 +16,7 @@ from memory.codec import from_entry, to_entry
 from memory.entry_store import EntryStore
 from memory.errors import NoSuchMemory, NotTrusted
 from memory.models import Memory, MemoryChange, Trust
-from memory.partitions import CONVERSATION, archived_id, store_namespace
+from memory.partitions import archived_id
 from memory.results import Outcome, Report
 from memory.write.access_control import actor_trust, check_may_change
 from memory.write.draft import Draft

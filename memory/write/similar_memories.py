@@ -206,8 +206,8 @@ class SimilarMemoryLookup:
         groups: defaultdict[ComparisonKey, list[Memory]] = defaultdict(list)
         for memory in memories:
             groups[comparison_key(memory)].append(memory)
-        for store in (self.store, self.beside):
-            for key, group in groups.items() if store is not None else ():
+        for store in filter(None, (self.store, self.beside)):
+            for key, group in groups.items():
                 for lookup, similar in self._like(store, key, group, k + _EXTRA_CANDIDATES).items():
                     found[lookup] += similar
         return found

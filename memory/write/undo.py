@@ -245,9 +245,7 @@ class _InverseOperation:
         return done
 
     def _version(self, change: MemoryChange) -> Entry:
-        found = (
-            None if change.before is None else self.entries.archived(change.id, change.before, self.namespace)
-        )
+        found = None if change.before is None else self.entries.archived(change.id, change.before, self.namespace)
         if found is None:
             raise CannotUndo(self.operation.id, f"the earlier version of memory {change.id} was erased")
         return found

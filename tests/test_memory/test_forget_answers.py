@@ -153,7 +153,7 @@ def test_the_bytes_of_what_another_process_put_aside_go_with_a_write_here(memory
 
 def test_a_write_looks_for_what_others_put_aside_once_a_minute_or_when_the_clock_went_back(memory, clock, monkeypatch):
     looked = []
-    held_there = memory._context.held
+    held_there = memory.soft_deletes
     due = held_there.due
     monkeypatch.setattr(held_there, "due", lambda at: looked.append(at) or due(at))
     for seconds in (59, 0, 1, 59, -100, 0):
@@ -174,7 +174,7 @@ def test_bytes_that_cannot_go_now_fail_neither_a_write_nor_a_forgetting_and_go_l
         raise BusyError("somebody else is writing")
 
     with monkeypatch.context() as patched:
-        patched.setattr(memory._context.held, "erase", busy)
+        patched.setattr(memory.soft_deletes, "erase", busy)
         assert run(memory.remember("a new thing")).stored
         assert run(memory.forget([other])).memories == (other,)
         assert held(tmp_path)
