@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
 from typing import Any, Final
 
 from memory.errors import ArgumentError, NoSuchMemory
@@ -18,6 +19,7 @@ from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, pre
 from vectorstore import Database, Entry, LifecycleStore, Metadata, Space, UnsupportedError, VectorStore, lifecycle_of
 
 _PAGE_SIZE: Final = 256
+ERASED_PAGE_SIZE: Final = 1000
 _MAX_SKIPPED: Final = 256
 """So many versions of other memories are read past before the archive is entered anew: a page of it."""
 _FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
@@ -119,6 +121,12 @@ class EntryStore:
         for start in range(0, len(ids), _PAGE_SIZE):
             page = self.store.get(ids[start : start + _PAGE_SIZE], namespace=partition)
             yield [entry for entry in page if entry is not None]
+
+    def pages_to_erase(self, namespace: str) -> Iterator[tuple[str, list[Entry]]]:
+        """Yield each page of a user's namespace with its partition; the caller erases a page before it asks for more."""
+        for partition in self.partitions(namespace):
+            while page := list(islice(self.store.scan(namespace=partition), ERASED_PAGE_SIZE)):
+                yield partition, page
 
     def archived(self, id: str, revision: int, namespace: str) -> Entry | None:
         """Return the version of a memory that had *revision*; None where the archive does not have it."""

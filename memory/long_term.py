@@ -28,7 +28,8 @@ from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser
 from memory.erasure.memory_eraser import MemoryEraser
 from memory.erasure.selection import ForgetSelectors, check_forget_query
 from memory.errors import ArgumentError, translating
-from memory.export_import import exporter, importer
+from memory.export_import.exporter import Exporter, ExportSelection
+from memory.export_import.importer import Importer
 from memory.export_import.report import ExportReport, ImportMode, ImportReport
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
@@ -62,7 +63,6 @@ from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
 from memory.tokens.counter import default_counter
 from memory.validation import (
-    checked_actor,
     checked_importance,
     checked_int,
     checked_label,
@@ -72,7 +72,6 @@ from memory.validation import (
 )
 from memory.write.access_control import Caller
 from memory.write.attributes import Attributes
-from memory.write.context import WriteContext
 from memory.write.corrections import Corrections
 from memory.write.crash_recovery import CrashRecovery
 from memory.write.embedding_backfill import BACKFILL_BATCH, BackfillReport, EmbeddingBackfill
@@ -190,17 +189,17 @@ class LongTermMemory:
         self._eraser = MemoryEraser(
             self.entries, log, tombstones, self.soft_deletes, self.erasers, clock=aware, zone=zone
         )
-        self._context = WriteContext(
-            entries=self.entries,
-            tombstones=tombstones,
-            operations=log,
-            embedding=self.embedding,
-            pipeline=pipeline,
+        self._exporter = Exporter(self.entries, log, tombstones, self.embedding, self.carried)
+        self._importer = Importer(
+            self.entries,
+            log,
+            self.keys,
+            tombstones,
+            self.embedding,
+            rules,
+            self.erasers,
+            self.carried,
             clock=aware,
-            zone=zone,
-            keys=self.keys,
-            erasers=self.erasers,
-            carried=self.carried,
         )
         self._pinned = PinnedMemories(store)
         self._retriever = Retriever(
@@ -633,17 +632,12 @@ class LongTermMemory:
         limit it to some memories with what belongs to them. That it was made is recorded, and named by every later
         ``forget``. *on_progress* gets the number of items written so far.
         """
-        store_namespace(namespace, CONVERSATION)
         return await asyncio.to_thread(
-            exporter.export_namespace,
-            self._context,
+            self._exporter.export,
             path,
-            namespace,
+            Caller(namespace, actor),
+            ExportSelection(where, scopes, tags),
             vectors=vectors,
-            where=where,
-            scopes=scopes,
-            tags=tags,
-            actor=actor,
             on_progress=on_progress,
         )
 
@@ -670,18 +664,15 @@ class LongTermMemory:
         left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
         that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
-        store_namespace(namespace, CONVERSATION)
-        checked_actor(actor, "actor")
+        caller = Caller(namespace, actor)
         if mode not in get_args(ImportMode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(ImportMode))} is needed")
-        return await importer.import_file(
-            self._context,
+        return await self._importer.import_file(
             Path(os.fsdecode(path)),
-            namespace,
+            caller,
             mode=mode,
             trust=None if trust is None else checked_trust(trust, "trust"),
             dry_run=dry_run,
-            actor=actor,
             on_progress=on_progress,
         )
 

@@ -18,11 +18,10 @@ from itertools import chain, islice
 from typing import Final
 
 from memory.codec import from_entry
-from memory.entry_store import EntryStore
+from memory.entry_store import ERASED_PAGE_SIZE, EntryStore
 from memory.erasure.backreferences import BACKREFERENCES, Backreferences
 from memory.erasure.cascade_plan import CascadePlan, CascadePlanner, is_archive
 from memory.erasure.external_copies import ExternalCopies
-from memory.erasure.namespace_eraser import PAGE_SIZE, NamespaceEraser
 from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
 from memory.erasure.selection import ForgetSelection, ForgetSelectors, SelectionResolver
 from memory.erasure.soft_deleter import SoftDeleter
@@ -72,7 +71,6 @@ class MemoryEraser:
         self._planner = CascadePlanner(entries, operations)
         self._backreferences = Backreferences(entries)
         self._soft_deleter = SoftDeleter(entries, operations, tombstones, soft_deletes, erasers)
-        self._namespaces = NamespaceEraser(entries, erasers)
         self._copies = ExternalCopies(entries, operations)
         self._verifier = ErasureVerifier(entries, self._soft_deleter, tombstones)
         self._next_due = self._soft_deleter.next_due()
@@ -241,19 +239,23 @@ class MemoryEraser:
         with store.transaction():
             if not caller.may_change(Memory("", trust=Trust.USER)):  # an owner also forgets damaged soft deletes
                 self._check_may_forget_namespace(caller)
-            for partition, page in self._namespaces.erase_entries(namespace, now, removed):
+            for partition, page in self._entries.pages_to_erase(namespace):
                 ids = [entry.id for entry in page]
                 found.setdefault(partition, []).extend(ids)
                 hashes.update(self._hashes(salt, page))
+                store.erase(ids, namespace=partition)
                 if not is_archive(partition):
                     self._tombstones.add(partition, ids, now)
+                items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
+                removed.update(run_erasers(self._erasers, items))
             rows = self._entries.rows.kept(namespace=namespace)
-            while messages_page := list(islice(rows, PAGE_SIZE)):
+            while messages_page := list(islice(rows, ERASED_PAGE_SIZE)):
                 items = ErasedItems(namespace, now, {}, frozenset(), messages_page)
                 self._bury_messages(items)
                 removed.update(run_erasers(self._erasers, items))
             messages = self._entries.rows.erase_namespace(namespace)
-            removed.update(self._namespaces.erase_rest(namespace, now))
+            rest = ErasedItems(namespace, now, {}, frozenset(), everything=True)
+            removed.update(run_erasers(self._erasers, rest))
             removed["operations"] = self._operations.clear(namespace)
             removed["held"] = self._soft_deleter.erase_namespace(namespace)
         if remove_backups and (messages or found):

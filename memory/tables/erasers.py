@@ -82,7 +82,7 @@ class RestorableEraser(Protocol):
     """An eraser whose data comes back when a soft delete is restored within its grace period."""
 
     def put_away(self, gone: ErasedItems) -> str | None:
-        """Return as text the data that ``erase`` is about to remove and nothing else could make again; None for none."""
+        """Return as text the data that ``erase`` removes and that nothing else could make again; None for none."""
         ...
 
     def put_back(self, namespace: str, kept: str) -> None:

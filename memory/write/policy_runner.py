@@ -249,35 +249,6 @@ def _policy_name(policy: object) -> str:
     return type(policy).__name__
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyResult:
-    """What the policies made of a memory, as imports read it; *memory* is None when it is not to be stored."""
-
-    memory: Memory | None
-    outcome: Outcome
-    reason: str = ""
-    spans: int = 0
-    of: str | None = None
-    places: tuple[int, ...] = ()
-
-
-async def apply_policies_to_turn(
-    memories: Sequence[Memory], rules: PolicyRules, stored: MemoryLookup | None = None
-) -> tuple[list[PolicyResult], list[PolicyResult]]:
-    """As ``apply_policies``, for imports, which are not made of drafts yet."""
-    drafts = [Draft.new(memory, origin=place, turn=0) for place, memory in enumerate(memories)]
-    judged = await apply_policies(drafts, rules, stored)
-    facts = [fact for draft in judged for fact in draft.facts]
-    return [_policy_result(draft) for draft in judged], [_policy_result(fact) for fact in facts]
-
-
-def _policy_result(draft: Draft) -> PolicyResult:
-    places: Any = draft.origins
-    if draft.settled is not None:
-        return PolicyResult(None, draft.settled.outcome, draft.settled.reason, draft.spans, draft.of, places)
-    return PolicyResult(draft.memory, draft.outcome, draft.reason, draft.spans, draft.of, places)
-
-
 _KEPT_FIELDS = frozenset({"type", "role", "media_type", "data", "signature", "redacted", "id", "call_id", "at"})
 """Fields that are not anybody's words: names of kinds, ids, bytes, and what a provider must get back unchanged."""
 
