@@ -123,7 +123,7 @@ class EntryStore:
             yield [entry for entry in page if entry is not None]
 
     def pages_to_erase(self, namespace: str) -> Iterator[tuple[str, list[Entry]]]:
-        """Yield each page of a user's namespace with its partition; the caller erases a page before it asks for more."""
+        """Yield the pages of a namespace with their partitions; the caller erases each before it asks for more."""
         for partition in self.partitions(namespace):
             while page := list(islice(self.store.scan(namespace=partition), ERASED_PAGE_SIZE)):
                 yield partition, page
