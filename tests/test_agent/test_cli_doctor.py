@@ -12,6 +12,7 @@ import pytest
 from agent.assistant.cli.app import run_command_line
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
+from vectorstore import TableComponent
 from vectorstore.sqlite import migrations
 from vectorstore.types import Finding
 
@@ -69,7 +70,12 @@ def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     def m002_noisier(connection) -> None:
         connection.execute("UPDATE operations SET kind = kind || '!'")
 
-    monkeypatch.setattr(OperationLogTables, "migrations", (m001_operation_log, m002_noisier))
+    def newer_tables(self: OperationLogTables) -> None:
+        TableComponent.__init__(
+            self, "operations", (m001_operation_log, m002_noisier), ("operations", "operation_changes")
+        )
+
+    monkeypatch.setattr(OperationLogTables, "__init__", newer_tables)
 
 
 def test_a_file_too_large_to_be_verified_at_once_is_verified_and_its_copy_removed(
