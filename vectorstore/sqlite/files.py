@@ -20,7 +20,7 @@ import apsw
 
 from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
-from vectorstore.persisted_names import APPLICATION_ID, PART_PREFIXES
+from vectorstore.persisted_names import APPLICATION_ID
 from vectorstore.sqlite.component import check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import (
     Access,
@@ -78,7 +78,7 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
 
 def private_path(path: Path, random: bytes) -> Path:
     """Return the private name, made of eight *random* bytes, under which what comes to *path* is filled."""
-    return path.with_name(f"{PART_PREFIXES[0]}{random.hex()}.part")
+    return path.with_name(f".tellback-{random.hex()}.part")
 
 
 def make_private_folders(folder: Path) -> None:
