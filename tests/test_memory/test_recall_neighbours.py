@@ -17,7 +17,8 @@ from memory.models import Memory, Source, Trust
 from memory.results import Hit, RecallResult
 from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from memory.runtime import run_sync as run
-from vectorstore.internals import GrowableArray, open_store
+from vectorstore import open_store
+from vectorstore.internals import GrowableArray
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
