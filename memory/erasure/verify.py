@@ -67,7 +67,7 @@ class ErasureVerifier:
         notes = self._foreign_text_notes(receipt, texts)
         remnants = self._find_soft_deleted(receipt)
         database = self._entries.database
-        if database is None:
+        if database is None or database.path is None:
             rows, found = self._find_in_store(receipt)
             return ErasureVerification((*remnants, *found), rows, notes=(*notes, "the memory is in no file"))
         if database.read_only or not database.empty_log():
