@@ -32,7 +32,7 @@ class ErasedItems:
 
 
 class Eraser(Protocol):
-    """A part that keeps something of memories. It writes inside the forgetting's own transaction."""
+    """Part that keeps something of memories. It erases inside the transaction of the forgetting."""
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class Eraser(Protocol):
 
 
 class ExportedPart(Protocol):
-    """A part whose things an export carries, a line each, and an import takes in again."""
+    """Part whose things an export carries, a line each, and an import restores."""
 
     @property
     def line(self) -> str:
