@@ -32,7 +32,7 @@ from memory.tables.embedder_probes import EmbedderProbes
 from memory.write.embedding_backfill import BackfillReport
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.in_flight import WritesInFlight
-from tests.passing_time import DEADLINE, outlasting
+from tests.support.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 
 LANE = store_namespace("", CONVERSATION)
