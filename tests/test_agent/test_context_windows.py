@@ -277,7 +277,7 @@ async def test_the_assistant_sums_up_with_its_model_and_keeps_no_trace_where_tha
         assistant = open_assistant(settings)
         await assistant.agent.run("first", session="s")
         result = await assistant.agent.run("second", session="s")
-        stored = await assistant.place.memory.conversations.load("s")
+        stored = await assistant.opened.memory.conversations.load("s")
         await assistant.close()
     assert result.text == "done"
     assert [one.message.role for one in stored] == ["user", "assistant", "user", "assistant"]
