@@ -55,8 +55,8 @@ class DocumentPreparer:
             data, modified = read_file(found.location, source, limit=self.size_limit)
             digest = content_hash(data, found.loader.name)
             chunker = self.chunker_for(found.loader.media_type)
-            if before is not None and self._same(before, digest, chunker) and not self.again:
-                return self._unchanged(before, location)
+            if before is not None and self._is_unchanged(before, digest, chunker) and not self.again:
+                return self._unchanged_line(before, location)
             loaded = found.loader.load(data, source)
         except (LoadError, MissingExtra) as error:
             return IngestLine(source, IngestAction.FAILED, _strip_source(str(error), source))
@@ -112,10 +112,10 @@ class DocumentPreparer:
     def _digest(self, plain: str) -> str:
         return document_mark(self._key, "content", plain)
 
-    def _same(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
+    def _is_unchanged(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
         return record.digest == self._digest(digest) and record.recipe == chunker.fingerprint
 
-    def _unchanged(self, record: DocumentRecord, location: str) -> IngestLine:
+    def _unchanged_line(self, record: DocumentRecord, location: str) -> IngestLine:
         if record.location == location:
             return IngestLine(record.source, IngestAction.UNCHANGED)
         self.collection.manifest.put(replace(record, location=location))
