@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from agent.approval import ApprovalDecision, ApprovalRequest
 from agent.context_items import ContextItem
@@ -117,5 +118,5 @@ class MemoryStored(Event):
 class RunEnded(Event):
     """The one terminal event: *result* in any case, *error* where ``run`` would raise."""
 
-    result: RunResult
+    result: RunResult[Any]
     error: RunError | None = None

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Generic, Literal
 
 from pydantic import BaseModel
+from typing_extensions import TypeVar
 
 from agent.context_items import AnswerCitation, ContextItem
 from memory import Message, Omitted, Report, ToolCallBlock, ToolResultBlock, Trust
+
+OutputT = TypeVar("OutputT", bound="BaseModel | None", default=None)
+"""Type of a run's output; None where no type of answer was asked for."""
 
 
 class StopReason(StrEnum):
@@ -110,10 +114,11 @@ class ToolCallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run gives, whether it is returned or carried by the error that is raised.
+class RunResult(Generic[OutputT]):
+    """Result of a run, whether it is returned or carried by the error that is raised.
 
-    *text* is the answer, or what there was of it, *output* the same as the type that was wanted. *messages* are what
+    *text* is the answer, or what there was of it; *output* is the same as the wanted type (None: there is no answer
+    of this type, or none was wanted). *messages* are what
     this turn adds to the conversation, the prompt first. *memories* were shown to the model, *left_out* were found
     and not shown, or only in part; *dropped* messages of history had no room. *stored* has a line for each message
     kept. *abstain* says why what was found may not answer ("nothing": it is about something else, "other": it is
@@ -131,7 +136,7 @@ class RunResult:
     usage: Usage = field(default_factory=Usage)
     calls: int = 0
     cost: float | None = None
-    output: BaseModel | None = None
+    output: OutputT | None = None
     memories: tuple[ContextItem, ...] = ()
     citations: tuple[AnswerCitation, ...] = ()
     left_out: tuple[Omitted, ...] = ()

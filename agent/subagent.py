@@ -53,11 +53,11 @@ class AgentTool:
         self._agent, self._deepest, self._store = agent, deepest, store
         # The schema and the check of the arguments are those of a function with this one parameter.
         self._called = FunctionTool(self._ask, name=shown, description=description, timeout=timeout)
-        self._facets = ToolAnnotations(needs_approval=needs_approval, skip_synthesis=skip_synthesis)
+        self._annotations = ToolAnnotations(needs_approval=needs_approval, skip_synthesis=skip_synthesis)
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and parameters, as the model sees them."""
         return self._called.spec
 
     @property
@@ -66,9 +66,9 @@ class AgentTool:
         return self._called.timeout
 
     @property
-    def facets(self) -> ToolAnnotations:
+    def annotations(self) -> ToolAnnotations:
         """What it says of itself."""
-        return self._facets
+        return self._annotations
 
     def needing_approval(self) -> list[str]:
         """Return the tools of the agent inside that need somebody's yes."""

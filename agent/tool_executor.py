@@ -121,7 +121,7 @@ class ToolExecutor:
 
         What they write is trusted as far as what the run had read before them; their results are read after it.
         """
-        context = replace(context, trust=Trust.least((Trust.ASSISTANT, context.scope.reading.least)))
+        context = replace(context, trust=Trust.least((Trust.ASSISTANT, context.scope.trust.least)))
         chain = wrap_tool_handler(self._before, _with_semaphore(self._around, asyncio.Semaphore(self._parallel)))
         tasks = [asyncio.create_task(self._run(call, context, chain)) for call in calls]
         try:
@@ -133,7 +133,7 @@ class ToolExecutor:
         ended = [task.result() for task in tasks]
         runs = tuple(run for run, _ in ended)
         known = [tool for call in calls if (tool := self._tools.get(call.name)) is not None]
-        context.scope.reading.read(*(annotations_of(tool).trust for tool in known))
+        context.scope.trust.record(*(annotations_of(tool).trust for tool in known))
         return ToolBatchResult(runs, next((stop for _, stop in ended if stop), None), self._answers(runs))
 
     async def _run(

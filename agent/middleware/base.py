@@ -26,7 +26,7 @@ class ToolInvocation:
     given_up: Callable[[], bool] = _never_expired
 
     @property
-    def facets(self) -> ToolAnnotations:
+    def annotations(self) -> ToolAnnotations:
         """What the tool says of itself."""
         return annotations_of(self.tool)
 

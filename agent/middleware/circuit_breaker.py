@@ -109,4 +109,4 @@ class CircuitBreaker:
                 circuit.since, circuit.probing, circuit.age = self._timer(), False, age + 1
         if opens:
             context = invocation.context
-            await context.scope.watch.tell("circuit_opened", invocation.call.name, step=context.step)
+            await context.scope.hooks.dispatch("circuit_opened", invocation.call.name, step=context.step)

@@ -130,7 +130,11 @@ class Retry:
             except StopRun:
                 raise
             except Exception as error:  # a stranger's code may raise anything; *passes* knows what passes
-                if attempt >= self._backoff.attempts or not invocation.facets.idempotent or not self._passes(error):
+                if (
+                    attempt >= self._backoff.attempts
+                    or not invocation.annotations.idempotent
+                    or not self._passes(error)
+                ):
                     raise
                 wait = self._delay(attempt, getattr(error, "retry_after", None))
                 deadline = invocation.context.deadline

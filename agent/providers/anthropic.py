@@ -244,7 +244,7 @@ class AnthropicEventReader:
         if not self._done or self._reason is None:
             raise self._endpoint.broken("the reply broke off before its end", transient=True)
         reason = _ANTHROPIC_STOP_REASONS.get(self._reason, StopReason.STOP)
-        return StopPiece(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._has_calls else reason)
+        return StopPiece(StopReason.TOOL_CALLS if reason == StopReason.STOP and self._has_calls else reason)
 
     def _index(self, value: dict[str, Any]) -> int:
         index = value.get("index")

@@ -5,8 +5,10 @@ tools and never quotes the present turn. Questions are told from statements by r
 costs little: a question taken for a statement is stored and acknowledged, a statement taken for a question is stored
 and answered with what is known about it.
 
-    >>> from agent import ContextItem, Message, Request, run_sync
+    >>> from agent import Request
+    >>> from agent.context_items import ContextItem
     >>> from agent.providers.accumulator import collect_response
+    >>> from memory import Message, run_sync
     >>> item = ContextItem(1, "m1", "I moved to Lisbon in May.", speaker="Ana")
     >>> request = Request((Message.user("Where do I live?"),), context=(item,))
     >>> print(run_sync(collect_response(QuotingProvider(), request)).text)

@@ -164,7 +164,7 @@ class OllamaLineReader:
         if not self._done:
             raise self._endpoint.broken("the reply broke off before its end", transient=True)
         reason = _OLLAMA_STOP_REASONS.get(self._reason or "", StopReason.STOP)
-        return StopPiece(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._calls else reason)
+        return StopPiece(StopReason.TOOL_CALLS if reason == StopReason.STOP and self._calls else reason)
 
     def _call(self, call: dict[str, Any]) -> ToolCallPiece:
         """Calls come whole, one after the other; an index that the server gives is not unique, so ours count."""

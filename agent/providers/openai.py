@@ -243,7 +243,7 @@ class OpenAIChunkReader:
         if self._refused:
             return StopPiece(StopReason.REFUSAL)
         reason = _OPENAI_STOP_REASONS.get(self._reason or "", StopReason.STOP)
-        if reason is StopReason.STOP and self._last_index >= 0:
+        if reason == StopReason.STOP and self._last_index >= 0:
             reason = StopReason.TOOL_CALLS  # some servers say "stop" after tool calls
         return StopPiece(reason)
 

@@ -82,7 +82,7 @@ class ProviderContract:
         calls = tuple(call(name, text="ä\n" * 20, nested={"list": [1, None, True]}) for name in ("one", "two", "three"))
         response = self._completed(Reply(calls=calls))
         assert response.message.tool_calls == calls
-        assert response.stop is StopReason.TOOL_CALLS
+        assert response.stop == StopReason.TOOL_CALLS
 
     def test_a_call_without_arguments_has_none(self) -> None:
         assert self._completed(Reply(calls=(call("now"),))).message.tool_calls[0].arguments == {}

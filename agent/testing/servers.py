@@ -187,7 +187,7 @@ def completion_chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
     yield _completion_chunk({"role": "assistant", "content": ""})
     for piece in text_pieces(reply.thinking, reply.piece):
         yield _completion_chunk({"reasoning_content": piece})
-    field = "refusal" if reply.stop is StopReason.REFUSAL else "content"
+    field = "refusal" if reply.stop == StopReason.REFUSAL else "content"
     for piece in reply.pieces:
         yield _completion_chunk({field: piece})
     for index, asked in enumerate(reply.calls):
@@ -326,7 +326,7 @@ def chat_lines(reply: Reply) -> Iterator[dict[str, Any]]:
     if reply.error is not None:
         yield {"error": str(reply.error)}
         return
-    reason = "length" if reply.reason is StopReason.MAX_TOKENS else "stop"
+    reason = "length" if reply.reason == StopReason.MAX_TOKENS else "stop"
     counts = {"prompt_eval_count": reply.usage.input, "eval_count": reply.usage.output}
     yield {**_chat_line({"content": ""}), "done": True, "done_reason": reason, "total_duration": 1, **counts}
 

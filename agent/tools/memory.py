@@ -122,7 +122,7 @@ class _MemoryTools:
             report = await self._memory.remember(note, namespace=self._namespace)
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
-        if report.outcome is Outcome.REJECTED:
+        if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"not stored: {report.reason}")
         return f"Stored as {report.id}."
 
@@ -191,10 +191,10 @@ def _actor_of_call(context: ToolContext) -> ModelActor:
 def _is_written_by_model(memory: Memory) -> bool:
     """Whether a model wrote it; passages of documents are nobody's to change here."""
     is_passage = memory.source is not None and memory.source.document is not None
-    return memory.actor in _MODEL_ACTORS and memory.trust is not Trust.USER and not is_passage
+    return memory.actor in _MODEL_ACTORS and memory.trust != Trust.USER and not is_passage
 
 
 def _render_hits(hits: Sequence[Hit], heading: str, context: ToolContext) -> str:
-    context.scope.reading.read(*(hit.memory.trust for hit in hits))
+    context.scope.trust.record(*(hit.memory.trust for hit in hits))
     items = [item_from_hit(hit, place) for place, hit in enumerate(hits, start=1)]
     return render_items([replace(item, score=0.0) for item in items], heading)

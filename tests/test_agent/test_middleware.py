@@ -36,10 +36,10 @@ pytestmark = pytest.mark.anyio
 class Scripted:
     """A tool whose outcomes are written beforehand; *entered* counts its calls."""
 
-    def __init__(self, *outcomes: object, name: str = "work", timeout: float | None = None, **facets) -> None:
+    def __init__(self, *outcomes: object, name: str = "work", timeout: float | None = None, **annotations) -> None:
         self.outcomes, self.entered, self.moved = list(outcomes), 0, asyncio.Condition()
-        self._tool = tool(name=name, timeout=timeout, **facets)(self._work)
-        self.spec, self.timeout, self.facets = self._tool.spec, timeout, self._tool.facets
+        self._tool = tool(name=name, timeout=timeout, **annotations)(self._work)
+        self.spec, self.timeout, self.annotations = self._tool.spec, timeout, self._tool.annotations
 
     async def call(self, arguments, context):
         return await self._tool.call(arguments, context)
@@ -343,7 +343,7 @@ async def test_a_tool_that_keeps_failing_is_left_alone_and_tried_again_after_its
     clock, opened = Clock(), []
     breaker = CircuitBreaker(2, rest=10, timer=clock)
     work = Scripted(OSError("1"), OSError("2"), OSError("3"), "fine")
-    scope = RunScope(watch=HookDispatcher([Hooks(circuit_opened=lambda moment: opened.append(moment.value))]))
+    scope = RunScope(hooks=HookDispatcher([Hooks(circuit_opened=lambda moment: opened.append(moment.value))]))
     policy = ToolPolicy(breaker=breaker)
 
     async def once() -> str:
@@ -643,7 +643,7 @@ async def test_a_tool_that_answers_with_something_else_has_failed() -> None:
 # Facets and bad options
 
 
-def test_a_tool_has_the_facets_it_was_made_with() -> None:
+def test_a_tool_has_the_annotations_it_was_made_with() -> None:
     assert annotations_of(Scripted(needs_approval=True, skip_synthesis=True, idempotent=True)) == ToolAnnotations(
         True, None, True, True
     )

@@ -89,7 +89,7 @@ async def _load_with_quotes(place: OpenedMemory, session: str, limit: int | None
     ids = list(dict.fromkeys(id for one in stored for id in quoted_message(one.message).ids))
     found = await place.memory.get(ids, namespace=place.namespace) if ids else []
     texts = {one.id: one.text for one in found if one is not None}
-    return [replace(one, message=quoted_message(one.message).worded(texts)) for one in stored]
+    return [replace(one, message=quoted_message(one.message).with_text(texts)) for one in stored]
 
 
 def _block_lines(message: Message) -> Iterator[str]:
