@@ -3,7 +3,7 @@
 >>> from memory import open_memory, run_sync
 >>> memory = open_memory("assistant.db")
 >>> report = run_sync(memory.remember("I moved to Lisbon."))
->>> run_sync(memory.retrieval("Where do I live?"))[0].memory.text
+>>> run_sync(memory.recall("Where do I live?"))[0].memory.text
 'I moved to Lisbon.'
 
 Longer than other files, since every public name stands here twice: for type checkers and in ``__all__``.
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         Truncation,
         WordVectors,
         embed_detailed,
-        is_remote,
     )
     from memory.erasure.receipt import read_receipt, receipt_text
     from memory.errors import (
@@ -91,7 +90,7 @@ if TYPE_CHECKING:
         WindowPolicy,
         window_of,
     )
-    from memory.http.requests import is_loopback
+    from memory.http.requests import is_loopback, is_remote
     from memory.long_term import LongTermMemory
     from memory.messages import (
         QUOTES,
@@ -347,7 +346,7 @@ _NAMES: Final = {
     "memory.embedders.ollama": "OllamaEmbedder",
     "memory.embedders.openai_compatible": "OpenAICompatibleEmbedder",
     "memory.embedders.protocol": (
-        "DetailedEmbedder Embedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed is_remote"
+        "DetailedEmbedder Embedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed"
     ),
     "memory.erasure.receipt": "read_receipt receipt_text",
     "memory.errors": (
@@ -367,7 +366,7 @@ _NAMES: Final = {
     "memory.history.windows": (
         "ChainedWindow ConversationWindowPolicy FixedWindow FullWindow TokenWindow Window WindowPolicy window_of"
     ),
-    "memory.http.requests": "is_loopback",
+    "memory.http.requests": "is_loopback is_remote",
     "memory.long_term": "LongTermMemory",
     "memory.messages": (
         "Block DocumentBlock ImageBlock Message QUOTES RECALLED Role TRUST TextBlock ThinkingBlock ToolCallBlock "

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from vectorstore.analyzer import Analyzer
+    from vectorstore.database import Component, Connection, Database, Dialect, Migration, TableComponent
     from vectorstore.errors import (
         ArgumentError,
         BusyError,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from vectorstore.index.growable_array import GrowableArray
     from vectorstore.open import open_store, salvage_store
     from vectorstore.ordered_scan import OrderedStore, ScanPosition, scan_by, scan_position
-    from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
+    from vectorstore.protocol import LifecycleStore, VectorStore, View
     from vectorstore.recall_eval import RecallReport, measure_recall
     from vectorstore.types import (
         Changes,
@@ -70,9 +71,12 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "BusyError",
     "Changes",
     "Compaction",
+    "Component",
+    "Connection",
     "Cursor",
     "DamageError",
     "Database",
+    "Dialect",
     "DimensionError",
     "Entry",
     "Erasure",
@@ -86,6 +90,7 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "Match",
     "Metadata",
     "Metric",
+    "Migration",
     "MissingExtra",
     "NewerFile",
     "NotAStore",
@@ -105,6 +110,7 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
     "StorageUnwritable",
     "StoreClosed",
     "StoreEvent",
+    "TableComponent",
     "UnsupportedError",
     "Vector",
     "VectorLike",
@@ -125,6 +131,7 @@ __all__ = [  # noqa: RUF022 - in plain order, capitals too
 
 _NAMES: Final = {
     "vectorstore.analyzer": "Analyzer",
+    "vectorstore.database": "Component Connection Database Dialect Migration TableComponent",
     "vectorstore.errors": (
         "ArgumentError BusyError DamageError DimensionError FilterError ForkedError MissingExtra NewerFile "
         "NotAStore RevisionConflict SettingMismatch SpaceChanged SpaceMismatch SpaceNotReady StorageFull "
@@ -134,7 +141,7 @@ _NAMES: Final = {
     "vectorstore.index.growable_array": "GrowableArray",
     "vectorstore.open": "open_store salvage_store",
     "vectorstore.ordered_scan": "OrderedStore ScanPosition scan_by scan_position",
-    "vectorstore.protocol": "Database LifecycleStore VectorStore View",
+    "vectorstore.protocol": "LifecycleStore VectorStore View",
     "vectorstore.recall_eval": "RecallReport measure_recall",
     "vectorstore.types": (
         "Changes Compaction Cursor Entry Erasure Filter Finding Match Metadata Metric ProgressCallback SearchMode "

@@ -501,7 +501,11 @@ def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_pa
         keyed_id(b"secret", "", "first"),
         keyed_id(b"secret", "min", "efirst"),
     )
-    keys = InMemoryIdempotencyKeys() if kind == "numpy" else SqliteIdempotencyKeys(SqliteDatabase(tmp_path / "m.db"))
+    keys = (
+        InMemoryIdempotencyKeys()
+        if kind == "numpy"
+        else SqliteIdempotencyKeys(SqliteDatabase(tmp_path / "m.db"), b"secret")
+    )
     for namespace in ("mine", "other"):
         keys.put(namespace, f"of {namespace}", "m1")
         keys.put(namespace, "of both", namespace)

@@ -12,8 +12,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 
-import apsw
-
 from memory.retrieval.index.index_cache import (
     DamagedSegment,
     IndexSegment,
@@ -24,7 +22,7 @@ from memory.retrieval.index.index_cache import (
     surviving_rows,
 )
 from memory.retrieval.index.record_batch import RecordBatch
-from vectorstore import Changes, Cursor, Database, Finding, VectorStoreError
+from vectorstore import Changes, Connection, Cursor, Database, Finding, VectorStoreError
 
 _MAX_SEGMENT_ROWS = 4096
 """Rows of a segment: what is read and written to take one memory out of it."""
@@ -107,7 +105,7 @@ class SqliteIndexCache:
         with self._database.read() as connection:
             return [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
 
-    def _clean(self, connection: apsw.Connection, name: str, position: int) -> int:
+    def _clean(self, connection: Connection, name: str, position: int) -> int:
         changes = self._changes(Cursor(name, position))
         if not changes.complete:
             return _delete_namespace(connection, name)
@@ -130,27 +128,27 @@ class IndexCacheTables:
     name = "recall"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the tables, in order."""
         return (m001_index_cache,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Look whether each segment is whole."""
         return [
             Finding(self.name, "what recall derived is not whole", name) for name in _damaged_namespaces(connection)
         ]
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Drop it; recall derives it again."""
         for name in _cached_namespaces(connection):
             _delete_namespace(connection, name)
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy nothing: it is derived."""
         return 0
 
 
-def m001_index_cache(connection: apsw.Connection) -> None:
+def m001_index_cache(connection: Connection) -> None:
     """Make the tables."""
     connection.execute(
         "CREATE TABLE recall_states ("
@@ -164,7 +162,7 @@ def m001_index_cache(connection: apsw.Connection) -> None:
     )
 
 
-def _append_segment(connection: apsw.Connection, namespace: str, segment: IndexSegment) -> None:
+def _append_segment(connection: Connection, namespace: str, segment: IndexSegment) -> None:
     """Put *segment* behind those that are there, joined with smaller ones before it while that pays."""
     parts, size, last = [segment], len(segment.columns), 0
     for number, count in _segment_sizes(connection, namespace):
@@ -204,7 +202,7 @@ def _group_segments(segments: Sequence[IndexSegment]) -> Iterator[IndexSegment]:
         yield merge_segments(group)
 
 
-def _write_segment(connection: apsw.Connection, namespace: str, number: int, segment: IndexSegment) -> None:
+def _write_segment(connection: Connection, namespace: str, number: int, segment: IndexSegment) -> None:
     columns = segment.columns
     parts = (json.dumps(columns.ids), json.dumps(sorted(segment.removed)), encode_batch(columns))
     connection.execute(
@@ -213,20 +211,20 @@ def _write_segment(connection: apsw.Connection, namespace: str, number: int, seg
     )
 
 
-def _read_state(connection: apsw.Connection, namespace: str) -> tuple[str, int] | None:
+def _read_state(connection: Connection, namespace: str) -> tuple[str, int] | None:
     row = connection.execute("SELECT basis, position FROM recall_states WHERE namespace = ?", (namespace,)).fetchone()
     return None if row is None else (str(row[0]), int(row[1]))
 
 
-def _write_state(connection: apsw.Connection, namespace: str, basis: str, position: int) -> None:
+def _write_state(connection: Connection, namespace: str, basis: str, position: int) -> None:
     connection.execute("INSERT OR REPLACE INTO recall_states VALUES (?, ?, ?)", (namespace, basis, position))
 
 
-def _cached_namespaces(connection: apsw.Connection) -> list[str]:
+def _cached_namespaces(connection: Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT namespace FROM recall_states ORDER BY namespace")]
 
 
-def _segment_sizes(connection: apsw.Connection, namespace: str) -> list[tuple[int, int]]:
+def _segment_sizes(connection: Connection, namespace: str) -> list[tuple[int, int]]:
     """Return number and size of each segment, the last one first."""
     rows: Iterable[tuple[int, int]] = connection.execute(
         "SELECT number, size FROM recall_segments WHERE namespace = ? ORDER BY number DESC", (namespace,)
@@ -234,7 +232,7 @@ def _segment_sizes(connection: apsw.Connection, namespace: str) -> list[tuple[in
     return list(rows)
 
 
-def _segment_ids(connection: apsw.Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
+def _segment_ids(connection: Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
     """Return the number, the ids and the ids that went of each segment, in order."""
     rows = connection.execute(
         "SELECT number, ids, removed FROM recall_segments WHERE namespace = ? ORDER BY number", (namespace,)
@@ -242,7 +240,7 @@ def _segment_ids(connection: apsw.Connection, namespace: str) -> list[tuple[int,
     return [(number, _parse_ids(ids), frozenset(_parse_ids(removed))) for number, ids, removed in rows]
 
 
-def _read_segment(connection: apsw.Connection, namespace: str, number: int) -> IndexSegment:
+def _read_segment(connection: Connection, namespace: str, number: int) -> IndexSegment:
     row = connection.execute(
         "SELECT ids, removed, columns, checksum FROM recall_segments WHERE namespace = ? AND number = ?",
         (namespace, number),
@@ -272,7 +270,7 @@ def _parse_ids(json_list: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _delete_namespace(connection: apsw.Connection, namespace: str) -> int:
+def _delete_namespace(connection: Connection, namespace: str) -> int:
     """Remove all of a namespace; return how many rows that were."""
     sizes = [size for _, size in _segment_sizes(connection, namespace)]
     connection.execute("DELETE FROM recall_segments WHERE namespace = ?", (namespace,))
@@ -280,7 +278,7 @@ def _delete_namespace(connection: apsw.Connection, namespace: str) -> int:
     return sum(sizes)
 
 
-def _damaged_namespaces(connection: apsw.Connection) -> list[str]:
+def _damaged_namespaces(connection: Connection) -> list[str]:
     """Return the namespaces of which a segment cannot be read."""
     found = []
     for name in _cached_namespaces(connection):
