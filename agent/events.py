@@ -14,7 +14,7 @@ from memory import Omitted, Report, ToolCallBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Base of all: which agent, in which round (*step*, from 1; 0 outside the loop), seconds since the run began."""
+    """Base of all events: the agent, the round (*step*, from 1; 0 outside the loop), seconds since the run began."""
 
     agent: str = ""
     step: int = 0
@@ -53,7 +53,7 @@ class ThinkingDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded(Event):
-    """The model has spoken; *usage* is that of this round."""
+    """The reply is complete; *usage* is that of this round."""
 
     usage: Usage
 
@@ -67,7 +67,7 @@ class ToolStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequested(Event):
-    """A call waits for a yes: ``event.request.approve()`` or ``.reject(reason)`` answers it."""
+    """A call waits for approval: ``event.request.approve()`` or ``.reject(reason)`` answers it."""
 
     request: ApprovalRequest
 
@@ -94,7 +94,7 @@ class EmptyReplyRetried(Event):
 
 @dataclass(frozen=True, slots=True)
 class SubAgentEvent(Event):
-    """Something happened in an agent that was called as a tool; *call_id* is the call."""
+    """Event of an agent that was called as a tool; *call_id* is the call."""
 
     call_id: str
     inner: Event
@@ -102,7 +102,7 @@ class SubAgentEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class WarningIssued(Event):
-    """Something was done differently than asked, and the run goes on."""
+    """Warning that the run goes on differently than asked."""
 
     text: str
 
@@ -116,7 +116,7 @@ class MemoryStored(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Event):
-    """The one terminal event: *result* in any case, *error* where ``run`` would raise."""
+    """Terminal event, exactly one: *result* in any case, *error* where ``run`` would raise."""
 
     result: RunResult[Any]
     error: RunError | None = None

@@ -17,7 +17,7 @@ OutputT = TypeVar("OutputT", bound="BaseModel | None", default=None)
 
 
 class StopReason(StrEnum):
-    """Why a model stopped speaking."""
+    """Reason why a model's reply ended."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -27,7 +27,7 @@ class StopReason(StrEnum):
 
 
 class Ending(StrEnum):
-    """How a run ended. The first five are answers; with the others ``run`` raises."""
+    """Ending of a run. The first five are answers; with the others ``run`` raises."""
 
     FINAL = "final"
     LAST_ROUND = "last_round"
@@ -43,7 +43,7 @@ class Ending(StrEnum):
     LIMIT = "limit"
     """The run used up its calls, its tokens or its cost."""
     INVALID_OUTPUT = "invalid_output"
-    """The answer does not fit the type that was wanted, repaired or not."""
+    """The answer does not fit the wanted type, repairs included."""
     CONTEXT_OVERFLOW = "context_overflow"
     """The request is longer than the model's window, made shorter or not."""
     STOPPED = "stopped"
@@ -104,8 +104,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRecord:
-    """One call of a tool: what was asked, what it answered, how long it took, and *began*, the seconds from the
-    beginning of the run to that of the call."""
+    """Record of a tool call: the call, its result, its duration in seconds, and *began*, the seconds from the beginning
+    of the run to that of the call."""
 
     call: ToolCallBlock
     result: ToolResultBlock

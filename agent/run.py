@@ -17,7 +17,7 @@ from agent.context.assembly import AssembledContext, ContextSources, assemble_co
 from agent.context.history_reader import NO_SEQUENCE
 from agent.context.memory_reader import GatheredContext
 from agent.context_items import ContextItem, citations_in
-from agent.errors import ArgumentError, error_for_result
+from agent.errors import error_for_result
 from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, WarningIssued
 from agent.hooks import HookDispatcher
 from agent.loop import LoopEnded, LoopOutcome
@@ -28,7 +28,7 @@ from agent.tools.base import RunScope, ToolContext, annotations_of
 from agent.trust import TrustTracker, message_trust, parse_trust
 from agent.turn_store import PendingTurn, messages_to_store
 from agent.usage import UsageLedger
-from memory import Message, Report, Trust
+from memory import ArgumentError, Message, Report, Trust
 
 _OVERFLOW_DIVISOR = 2
 """A request that is too long for the model is made again with this part of its tokens."""

@@ -38,7 +38,7 @@ async def main() -> None:
         tool_ended=lambda event: print("told:", event.value.result.text),
         circuit_opened=lambda event: print("the circuit of", event.value, "opened"),
     )
-    policy = ToolPolicy(breaker=CircuitBreaker(2, rest=60), retry=Retry(2, first=0.01), middleware=[shouting])
+    policy = ToolPolicy(breaker=CircuitBreaker(2, reset_timeout=60), retry=Retry(2, first=0.01), middleware=[shouting])
     script = (ask("Lisbon"), ask("Porto"), ask("Faro"), Reply("I cannot tell the weather now."))
     agent = Agent(ScriptedProvider(*script), tools=[weather], policy=policy, hooks=[hooks])
     print((await agent.run("What is the weather in three cities?")).text)

@@ -32,7 +32,7 @@ class AuthorizationMiddleware:
         self._authorise = authorise
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says."""
+        """Raise ``ToolCallRefused`` where the call is not allowed, else call the tool."""
         for authorise in (self._authorise, invocation.annotations.authorise):
             if authorise is None:
                 continue
@@ -70,7 +70,7 @@ class ApprovalMiddleware:
         self._policy, self._approver, self._timeout = policy, approver, timeout
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says."""
+        """Raise ``ToolCallRefused`` where the call is not approved, else call the tool."""
         flagged = invocation.annotations.wants_approval(invocation.context.trust)
         if self._policy(invocation.call, flagged):
             decision = await self._ask(invocation)

@@ -56,7 +56,7 @@ class ChainedTool:
         return self._annotations
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """As the protocol says."""
+        """Call the tools in turn, and return the output of the last one."""
         output = await self._tools[0].call(arguments, context)
         for earlier, tool, parameter in zip(self._tools, self._tools[1:], self._parameters, strict=False):
             context = replace(context, trust=Trust.least((context.trust, annotations_of(earlier).trust)))

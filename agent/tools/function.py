@@ -77,7 +77,7 @@ class FunctionTool:
         return self._annotations
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """As the protocol says."""
+        """Check the arguments and call the function."""
         checked = self._parameters.checked(arguments, context)
         if self._is_async:
             value = await self._function(**checked)

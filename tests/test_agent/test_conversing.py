@@ -97,7 +97,7 @@ async def test_places_are_those_of_the_session_and_a_summary_has_none(memory) ->
     read = await HistoryReader(memory, None, summing(1)).read("s")
     assert read.sequences == (NO_SEQUENCE, 7, 8)
     assert [one.text for one in read.messages[1:]] == ["Question 3", "Answer 3"]
-    assert read.last_of_the_user(3) == ["Question 3"]
+    assert read.last_user_texts(3) == ["Question 3"]
     assert (await HistoryReader(memory, None, None, limit=3).read("s")).sequences == (6, 7, 8)
     assert (await HistoryReader(None, None, None).read("s")).messages == ()
 

@@ -187,7 +187,7 @@ async def test_a_circuit_stays_open_from_one_run_to_the_next() -> None:
         entered.append(1)
         raise OSError("down")
 
-    policy = ToolPolicy(breaker=CircuitBreaker(1, rest=600))
+    policy = ToolPolicy(breaker=CircuitBreaker(1, reset_timeout=600))
     replies = [Reply(calls=(call("fails"),)), Reply("Hm.")] * 2
     with ScriptedProvider(*replies) as provider:
         agent = Agent(provider, tools=[fails], policy=policy)

@@ -450,5 +450,5 @@ def test_names_given_twice_and_agents_without_a_name_are_refused() -> None:
         AgentTool(Agent(ScriptedProvider()), description="")
     with pytest.raises(ArgumentError, match="agent"):
         AgentTool(ScriptedProvider(), description="")
-    with pytest.raises(ArgumentError, match="deepest"):
-        AgentTool(helper(), description="", deepest=0)
+    with pytest.raises(ArgumentError, match="max_depth"):
+        AgentTool(helper(), description="", max_depth=0)

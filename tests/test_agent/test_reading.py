@@ -66,7 +66,7 @@ async def notes(memory: LongTermMemory) -> list[tuple[str, str]]:
 
 def test_the_least_of_what_was_read_is_told_up_to_the_caller() -> None:
     above = TrustTracker()
-    below = TrustTracker(Trust.ASSISTANT, above=above)
+    below = TrustTracker(Trust.ASSISTANT, parent=above)
     assert (above.least, below.least) == (Trust.USER, Trust.ASSISTANT)
     below.read(Trust.DOCUMENT, Trust.TOOL)
     below.read(Trust.USER)
