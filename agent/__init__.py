@@ -51,18 +51,16 @@ _EXPORTS: Final = {
     "agent.tools.pagination": "ResultPagination",
     "agent.usage": "Prices RunLimits",
 }
-"""Public names, by the module that holds them; ``__init__.pyi`` has the same for type checkers."""
-
-_MODULES: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
-
-__all__ = sorted(_MODULES)
+"""The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
+_MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+__all__ = tuple(sorted(_MODULE_OF))
 
 
 def __getattr__(name: str) -> object:
-    """Import the module of *name* when it is first asked for: the command line needs few, and starts faster so."""
-    if name not in _MODULES:
+    """Import a public name when it is first used, so that a program loads only the parts that it needs."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULES[name]), name)
+    value: object = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -32,7 +32,8 @@ from agent.tool_executor import ToolPolicy
 from agent.tools.base import Tool, ToolContext, Toolset
 from agent.trust import with_trust
 from agent.turn_store import TurnStore
-from memory import Block, Clock, Message, is_remote, run_sync
+from memory import Message, run_sync
+from memory.internals import Block, Clock, is_remote
 
 if TYPE_CHECKING:
     from memory import HistoryStorage

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from memory import Memory, Message, Passages, RecallResult, Report
+from memory import Memory, Message, RecallResult, Report
+from memory.internals import Passages
 
 if TYPE_CHECKING:
     from memory import HistoryStorage

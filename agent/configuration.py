@@ -25,7 +25,8 @@ from agent.tool_executor import ToolExecutor, ToolPolicy
 from agent.tools.base import Tool, Toolset, annotations_of
 from agent.turn_store import TurnStore
 from agent.usage import Prices, RunLimits
-from memory import Clock, EstimatingCounter, TokenCounter, WindowPolicy, system_clock
+from memory import EstimatingCounter, TokenCounter, WindowPolicy
+from memory.internals import Clock, system_clock
 
 
 def new_session_id() -> str:

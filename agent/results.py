@@ -10,7 +10,8 @@ from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from agent.context_items import AnswerCitation, ContextItem
-from memory import Message, Omitted, Report, ToolCallBlock, ToolResultBlock, Trust
+from memory import Message, Report, ToolCallBlock, ToolResultBlock, Trust
+from memory.internals import Omitted
 
 OutputT = TypeVar("OutputT", bound="BaseModel | None", default=None)
 """Type of a run's output; None where no type of answer was asked for."""

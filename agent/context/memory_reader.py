@@ -14,13 +14,8 @@ from agent.agent_memory import AgentMemory, PassageRetriever
 from agent.context.history_reader import HistoryReader, SessionHistory
 from agent.context_items import ContextItem, item_from_hit, item_from_passage
 from agent.usage import UsageLedger
-from memory import (
-    Hit,
-    Memory,
-    Omitted,
-    Passages,
-    RecallResult,
-)
+from memory import Hit, Memory, RecallResult
+from memory.internals import Omitted, Passages
 
 if TYPE_CHECKING:
     from vectorstore import Analyzer

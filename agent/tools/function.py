@@ -25,7 +25,8 @@ from agent.errors import ArgumentError
 from agent.providers.base import ToolSpec
 from agent.tools.base import AnnotationOptions, ToolAnnotations, ToolContext, ToolOutput
 from agent.tools.schema import FunctionParameters
-from memory import ImageBlock, TextBlock, run_in_thread
+from memory import ImageBlock, TextBlock
+from memory.internals import run_in_thread
 
 _EMPTY_OUTPUT = "done"
 

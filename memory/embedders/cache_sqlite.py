@@ -41,7 +41,7 @@ class SqliteEmbeddingCache:
         if type(max_bytes) is not int or max_bytes < 1:
             raise ArgumentError("max_bytes", max_bytes, "a number of bytes of at least 1 is needed")
         if not isinstance(database, Database):
-            expected = "a vectorstore.sqlite.Database is needed; SqliteEmbeddingCache.at(path) makes a file of its own"
+            expected = "a SqliteDatabase is needed; SqliteEmbeddingCache.at(path) makes a file of its own"
             raise ArgumentError("database", database, expected)
         self._database = database
         self._max_bytes = max_bytes

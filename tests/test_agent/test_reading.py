@@ -292,7 +292,7 @@ async def test_with_ask_a_run_without_anybody_to_ask_goes_on_and_changes_nothing
     assert [one.text for one in await memory.get(["n"])] == ["A note."]
 
 
-@pytest.mark.parametrize("options", [{"trust": "tool"}, {"approval_below": "assistant"}])
+@pytest.mark.parametrize("options", [{"trust": "stranger"}, {"approval_below": "nobody"}])
 def test_annotations_that_mean_nothing_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
         ToolAnnotations(**options)

@@ -322,5 +322,5 @@ def _change_stamp(connection: apsw.Connection) -> _ChangeStamp:
 def _advice_without_room(component: Component) -> str:
     return (
         f"Nothing was changed; before its older {component.name!r} is migrated, a copy is made beside it: make room, "
-        "or let it go without one (Database(path).migrate_without_copy(), tellback doctor --without-copy)"
+        "or let it go without one (SqliteDatabase(path).migrate_without_copy(), tellback doctor --without-copy)"
     )
