@@ -68,8 +68,8 @@ def test_the_least_of_what_was_read_is_told_up_to_the_caller() -> None:
     above = TrustTracker()
     below = TrustTracker(Trust.ASSISTANT, parent=above)
     assert (above.least, below.least) == (Trust.USER, Trust.ASSISTANT)
-    below.read(Trust.DOCUMENT, Trust.TOOL)
-    below.read(Trust.USER)
+    below.record(Trust.DOCUMENT, Trust.TOOL)
+    below.record(Trust.USER)
     assert (above.least, below.least) == (Trust.DOCUMENT, Trust.DOCUMENT)
     assert Trust.least([]) is Trust.USER
     assert Trust.TOOL.rank > Trust.ASSISTANT.rank
