@@ -191,15 +191,17 @@ class Agent:
         """Answer *prompt* event by event; the last one is ``RunEnded``, whatever happens.
 
         A bad argument raises at once; cancellation passes through, and nothing of the turn is kept then. Where no
-        approver is set, whoever reads the stream answers its ``ApprovalRequested``. *within* is the tool call that
+        approver is set, the reader of the stream answers its ``ApprovalRequested``. *within* is the tool call that
         this run serves: its deadline, counts and approver hold here too, its session and its conversation do not.
         """
         streams = within is None
         return self._start_run(prompt, session, store, deadline, result_type, within=within, streams=streams).events()
 
     async def aclose(self) -> None:
-        """Write what still waits, close connectors and provider. Closing twice is harmless, and tries once more to
-        write what could not be written."""
+        """Write the unsaved turns, close connectors and provider.
+
+        Closing twice is harmless, and tries once more to write turns that could not be written.
+        """
         components = self._components
         if self._closed:
             await components.turns.flush()
@@ -252,7 +254,7 @@ class Agent:
         return AgentRun(components, state, expected=expected, within=within, streams=streams, lineage=(self,))
 
     def _check_capabilities(self, *messages: Message) -> None:
-        """Raise ``Unsupported`` for what the provider says it cannot do, before anything is sent."""
+        """Raise ``Unsupported`` for features that the provider lacks, before anything is sent."""
         components = self._components
         capabilities = capabilities_of(components.provider)
         if capabilities is not None:

@@ -1,4 +1,4 @@
-"""Protocols of what an agent reads and writes: a memory with its conversations, and documents. No implementation."""
+"""Protocols of the memory and the documents that an agent reads and writes. No implementation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AgentMemory(Protocol):
     ) -> RecallResult:
         """Return the *k* memories and passages that bear most on *question*, best first.
 
-        *context* is what the user said before, oldest first; *where* filters by metadata.
+        *context* are the user's texts before it, oldest first; *where* filters by metadata.
         """
         ...
 

@@ -14,7 +14,7 @@ AgentError
 ├── RequestRefused        raised by middleware on purpose: its text is the answer
 ├── ApprovalUnavailable   a run needs approval, and nobody can be asked
 ├── StopRun               raised by a tool on purpose: the run ends
-└── RunError              a run ended without an answer: result (what there was), see ``Ending``
+└── RunError              a run ended without an answer: the incomplete result, see ``Ending``
     ├── IterationCap      the model still called tools in the last round (the turn is stored)
     ├── LimitReached      the run used up its calls, tokens or cost (the turn is stored)
     ├── InvalidOutput     the answer does not fit the type that was wanted (the turn is stored)
@@ -83,7 +83,7 @@ class AgentClosed(AgentError):
 
 
 class ProviderError(AgentError):
-    """A model's endpoint failed, or answered what cannot be understood; *status* is HTTP's, where there was one.
+    """A model's endpoint failed, or its answer cannot be parsed; *status* is HTTP's, where there was one.
 
     *transient* says whether the same request may fare better later (None: as the status says), *retry_after* is
     the wait in seconds that the server asked for.
@@ -111,7 +111,7 @@ class ContextOverflow(ProviderError):
 
 
 class ToolFailed(AgentError):
-    """Raise it in a tool to tell the model, in your words, why the call failed and what would work.
+    """Raised in a tool to tell the model why the call failed and how it would work.
 
     *transient*: the same call may work later, after *retry_after* seconds where that is known.
     """
@@ -139,7 +139,7 @@ class RateLimited(ToolFailed):
 
 
 class RequestRefused(AgentError):
-    """Raise it in middleware around a model's call to refuse: its text is the answer, and the ending says so."""
+    """Raised in middleware around a model's call to refuse: its text is the answer, and the ending says so."""
 
 
 class ApprovalUnavailable(AgentError):
@@ -147,11 +147,11 @@ class ApprovalUnavailable(AgentError):
 
 
 class StopRun(AgentError):
-    """Raise it in a tool to end the whole run; the model is not told."""
+    """Raised in a tool to end the whole run; the model is not told."""
 
 
 class RunError(AgentError):
-    """A run ended without an answer; *result* holds what there was."""
+    """A run ended without an answer; *result* is its incomplete result."""
 
     def __init__(self, problem: str, result: RunResult[Any]) -> None:
         self.problem = problem

@@ -24,8 +24,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecalled(Event):
-    """Memory was read: what is shown to the model, what was found and left out (or shown only in part), how many
-    messages of history were *dropped*, and *notes* on how it was found and why those were."""
+    """Memory was read: the *items* shown to the model, those *left_out* or shown only in part, the number of *dropped*
+    messages of history, and *notes* on the search and the dropped messages."""
 
     items: tuple[ContextItem, ...]
     left_out: tuple[Omitted, ...] = ()

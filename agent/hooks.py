@@ -39,7 +39,7 @@ class Hooks:
     *run_started*: the prompt; *run_ended*: the result; *iteration*: the request without middleware; *model_called*:
     the request as it is sent; *model_answered*: the response; *thinking*: a thinking block; *tool_called*: the call;
     *tool_ended*: the tool run; *circuit_opened*: the tool's name; *memory_loaded*: the history's messages;
-    *memory_retrieved*: the items found; *context_built*: what is sent and left out; *memory_appended*: the messages
+    *memory_retrieved*: the items found; *context_built*: the assembled context; *memory_appended*: the messages
     to be kept; *memory_stored*: the reports; *failed*: the error.
     """
 

@@ -58,8 +58,11 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class LoopOutcome:
-    """Outcome of the loop: *messages* are those it added, *text* the answer or what there was of it, *output* the
-    answer as the wanted type, *problem* and *cause* the reason why there is none, *kept* what history is to keep."""
+    """Outcome of the loop: *messages* are those it added, *text* the answer or the part of it that arrived.
+
+    *output* is the answer as the wanted type, *problem* and *cause* the reason why there is none, *kept* the answer's
+    replacement in history.
+    """
 
     ending: Ending
     text: str = ""
@@ -299,7 +302,7 @@ class _LoopRun:
         return self._expected is not None and any(self._expected.is_answer_call(call) for call in calls)
 
     def _check_output(self, response: Response, without_tools: bool) -> None:
-        """End with the wanted answer, or show the model what is wrong with it and go on."""
+        """End with the wanted answer, or show the model its faults and go on."""
         expected, calls = self._expected, response.message.tool_calls
         assert expected is not None
         if response.stop in _REFUSAL_REASONS:

@@ -59,7 +59,7 @@ class Ending(StrEnum):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the turn is kept: all answers, and what was reached where a limit ended it."""
+        """Whether the turn is kept: answers are, and the partial results of a limit."""
         return self in _ANSWER_ENDINGS or self in _PARTIAL_ENDINGS
 
 
@@ -118,14 +118,15 @@ class ToolCallRecord:
 class RunResult(Generic[OutputT]):
     """Result of a run, whether it is returned or carried by the error that is raised.
 
-    *text* is the answer, or what there was of it; *output* is the same as the wanted type (None: there is no answer
-    of this type, or none was wanted). *messages* are what
-    this turn adds to the conversation, the prompt first. *memories* were shown to the model, *left_out* were found
-    and not shown, or only in part; *dropped* messages of history had no room. *stored* has a line for each message
-    kept. *abstain* says why what was found may not answer ("nothing": it is about something else, "other": it is
-    about someone else). *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run
-    with its sub-agents. *fingerprint* is that of the agent's configuration. *warnings* say what was done differently
-    than asked, *notes* how memory was searched. *trust* is the least trusted word that the run has read.
+    - *text* is the answer, or as much of it as there was; *output* the answer as the wanted type (None: there is no
+      answer of this type, or none was wanted). *messages* are those that this turn adds to the conversation, the
+      prompt first. *stored* has a report for each message that was kept.
+    - *memories* were shown to the model, *left_out* were found and not shown, or only in part; *dropped* messages of
+      history had no room. *citations* point into *memories*. *abstain* is the reason to doubt them ("nothing": they
+      are about something else, "other": about someone else).
+    - *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run with its sub-agents.
+    - *warnings* name deviations from the request, *notes* how memory was searched. *fingerprint* is that of the
+      agent's configuration, *trust* that of the least trusted word that the run has read.
     """
 
     ending: Ending

@@ -48,7 +48,7 @@ class ExpectedOutput:
         return self.mode == "tool" and call.name == FINAL_ANSWER_TOOL
 
     def parse(self, text: str) -> BaseModel | str:
-        """Return the answer in *text*, or in words what is wrong with it."""
+        """Return the answer in *text*, or its faults in words."""
         try:
             value = json.loads(_without_code_fence(text))
         except (ValueError, RecursionError) as error:
@@ -56,7 +56,7 @@ class ExpectedOutput:
         return self.validate(value)
 
     def validate(self, value: Any) -> BaseModel | str:
-        """Return *value* as the answer, or in words what is wrong with it."""
+        """Return *value* as the answer, or its faults in words."""
         try:
             return self.model.model_validate_json(json.dumps(value), strict=True)
         except ValidationError as error:

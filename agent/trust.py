@@ -11,7 +11,7 @@ from memory.internals import TRUST
 
 
 class TrustTracker:
-    """Least trusted words that a run has read so far; what a sub-agent reads counts for its caller (*parent*), too."""
+    """Trust of the least trusted words that a run has read; reads of a sub-agent count for its caller, *parent*."""
 
     def __init__(self, trust: Trust = Trust.USER, *, parent: TrustTracker | None = None) -> None:
         self._least, self._parent = trust, parent

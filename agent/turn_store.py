@@ -1,4 +1,4 @@
-"""Storage of turns: what is kept of a run's messages, and writing it to memory or to a history alone.
+"""Storage of turns: the messages of a run that are kept, written to memory or to a history alone.
 
 Thinking is not kept, quotes are kept as references, and a turn is written whole or not at all. A turn whose writing
 fails is held and written with the next one. Reading is ``context.history_reader``.
@@ -103,9 +103,9 @@ def messages_to_store(
 ) -> tuple[Message, ...]:
     """Return the messages to store of a turn (*messages*, the prompt first): without *trace* only prompt and answer.
 
-    Thinking goes. An answer that says itself what to keep (*kept*) is kept as that, with references to what it quotes.
-    What the model said is marked as trusted no more than *trust*, the least of what it had read; results of tools that
-    show what is remembered (*recalling*, by name) are marked as that.
+    Thinking goes. An answer with a replacement (*kept*) is stored as that, with references to the memories it quotes.
+    The model's messages are marked as trusted no more than *trust*, the least that it had read; results of the tools
+    named in *recalling* are marked as memories that were recalled.
     """
     prompt, *answered = (message.without_thinking() for message in messages)
     stored = [prompt, *(_with_recalled_calls(with_trust(message, trust), recalling) for message in answered)]
@@ -159,7 +159,7 @@ class QuotedMessage:
 
 
 def quoted_message(message: Message) -> QuotedMessage:
-    """Return *message* with the references to what it quotes."""
+    """Return *message* with its references to quoted memories."""
     references = message.metadata.get(QUOTES)
     if message.blocks or not isinstance(references, list):
         return QuotedMessage(message)

@@ -13,7 +13,7 @@ _TOKENS_PER_PRICE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of a million tokens, in whatever currency. Reading from and writing to a cache cost as input unless
+    """Prices of a million tokens, in any currency. Reading from and writing to a cache cost as input unless
     they are given."""
 
     input: float

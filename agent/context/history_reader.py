@@ -54,10 +54,10 @@ def history_bound(window: WindowPolicy | None, budget: int | None, counter: Toke
 
 @dataclass(frozen=True, slots=True)
 class HistoryReader:
-    """Reads sessions of *memory*, or of a *history* alone: what *policy* reads, or else the newest messages.
+    """Reads sessions of *memory*, or of a *history* alone: the messages that *policy* reads, or else the newest ones.
 
-    These are *limit* of them, and more for as long as *bound* (None: no more), which chooses from them later, would
-    leave none of them out. System messages are always read.
+    The newest *limit* messages are read, and more as long as *bound* (None: no more), which chooses from them later,
+    would leave none of them out. System messages are always read.
     """
 
     memory: AgentMemory | None

@@ -76,7 +76,7 @@ def summarizer(provider: Provider, *, words: int = 300) -> Summarizer:
 
 
 def _transcript_parts(messages: Sequence[Message]) -> Iterator[str]:
-    """Yield the messages as text, in parts that are not too long; what is longer than a part is cut."""
+    """Yield the messages as text, in parts of limited length; a longer message is cut."""
     part: list[str] = []
     room = _PART_LENGTH
     for message in messages:

@@ -26,7 +26,7 @@ from agent.tools.base import AuthorizationDecision, Authorizer, ToolOutput
 
 
 class AuthorizationMiddleware:
-    """Refuses what *authorise* or the tool's own authoriser refuses; the model is told the reason."""
+    """Refuses calls that *authorise* or the tool's own authoriser refuses; the model is told the reason."""
 
     def __init__(self, authorise: Authorizer | None = None) -> None:
         self._authorise = authorise

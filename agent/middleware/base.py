@@ -42,7 +42,7 @@ class ToolMiddleware(Protocol):
     """
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """Return what the model is to read."""
+        """Return the output for the model."""
         ...
 
 

@@ -177,7 +177,7 @@ def open_stream(provider: Provider, request: Request) -> AbstractAsyncContextMan
 async def collect_response(
     provider: Provider, request: Request, accumulator: ResponseAccumulator | None = None
 ) -> Response:
-    """Return the whole reply to *request*; where it fails, *accumulator* has what there was of it."""
+    """Return the whole reply to *request*; where it fails, *accumulator* has the part that arrived."""
     accumulator = ResponseAccumulator() if accumulator is None else accumulator
     async with open_stream(provider, request) as deltas:
         async for delta in deltas:

@@ -54,7 +54,7 @@ MIN_THINKING_BUDGET = 1024
 def anthropic_payload(request: Request, model: str, *, max_tokens: int, cache: bool) -> dict[str, Any]:
     """Return the body of the request; *max_tokens*, which the format demands, is used where none is set.
 
-    *cache* marks the last block, so that the next request is charged less for what it repeats.
+    *cache* marks the last block, so that the repeated part of the next request is charged less.
     """
     body: dict[str, Any] = {"model": model, "messages": _message_params(request), "stream": True}
     if system := request.system_words:
@@ -290,7 +290,7 @@ class AnthropicEventReader:
 
 
 def anthropic_usage(usage: dict[str, Any]) -> Usage:
-    """Return the counts of a ``usage`` object: its input leaves out what was read from or written to the cache."""
+    """Return the counts of a ``usage`` object: its input does not count tokens read from or written to the cache."""
     read, written = (
         count_or_zero(usage.get("cache_read_input_tokens")),
         count_or_zero(usage.get("cache_creation_input_tokens")),

@@ -33,7 +33,7 @@ class ModelSettings:
 
     *thinking* switches reasoning off, leaves it to the model ("adaptive") or gives it a budget in tokens; *effort* is
     the provider's word for how much to reason; *response_schema* a JSON schema that the answer must fit; *extra*
-    goes into the request as it is, for what one server alone knows.
+    goes into the request as it is, for fields of one server alone.
     """
 
     temperature: float | None = None
@@ -98,7 +98,7 @@ class ToolSpec:
 class Request:
     """Everything that a reply is made from.
 
-    *messages* end with what is to be answered and already show what was recalled, as text. The same as data:
+    *messages* end with the prompt and already show the recalled items, as text. The same as data:
     *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may
     not answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored,
     *searched* how many memories and passages there were to find (None: not known), *analyzer* what makes words

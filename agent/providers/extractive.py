@@ -1,9 +1,9 @@
-"""Extractive answers without a model: a question is answered by quotes of what was recalled, a statement is noted.
+"""Extractive answers without a model: a question is answered by quotes of recalled items, a statement is noted.
 
 The provider reads recalled items as data (``Request.context``) and adds no words of its own about them. It calls no
 tools and never quotes the present turn. Questions are recognized by rules for a few languages; a wrong guess
 costs little: a question taken for a statement is stored and acknowledged, a statement taken for a question is stored
-and answered with what is known about it.
+and answered with quotes about it.
 
     >>> from agent import Request
     >>> from agent.context_items import ContextItem
@@ -75,11 +75,11 @@ TermFunction: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class QuotingProvider:
-    """A provider for working alone: no key, no download, no server.
+    """Provider that answers by quotes: no key, no download, no server.
 
     At most *quotes* memories or passages are quoted, each with at most *limit* characters; those that scored less
-    than *share* of the best one are left out, and those below four fifths of it that share no telling word with the
-    question. Words are compared as ``Request.analyzer`` does, else as English.
+    than *share* of the best one are left out, and those below four fifths of it that share no term with the question.
+    Words are compared as ``Request.analyzer`` does, else as English.
     """
 
     remote = False

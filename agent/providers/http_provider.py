@@ -33,7 +33,7 @@ _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 class ProviderEndpoint:
     """An address with its headers, asked through one HTTP client; closing leaves a client that was given open.
 
-    *name* stands in errors; *key* is hidden in them; *hints* say in words what a status means there.
+    *name* stands in errors; *key* is hidden in them; *hints* explain statuses in words.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ProviderEndpoint:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Turn what the HTTP client raises into ``ProviderError``."""
+        """Translate errors of the HTTP client into ``ProviderError``."""
         try:
             yield
         except HttpError as error:
@@ -159,7 +159,7 @@ def checked_base_url(base_url: str) -> str:
 
 
 def redacted_url(url: str) -> str:
-    """Return *url* without what may carry a key."""
+    """Return *url* without the parts that may carry a key."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""

@@ -56,7 +56,7 @@ _VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
 def openai_payload(request: Request, model: str, *, limit_field: str, reasoning_field: str | None) -> dict[str, Any]:
-    """Return the body of the request; *limit_field* is what the server calls the limit of output tokens."""
+    """Return the body of the request; *limit_field* is the server's name for the limit of output tokens."""
     body: dict[str, Any] = {
         "model": model,
         "messages": _join_user_messages(_chat_messages(request, reasoning_field)),

@@ -40,7 +40,7 @@ _ADD_TOOL = ToolSpec("add", "Add two numbers.", {"type": "object", "properties":
 class ProviderContract:
     """The contract of ``Provider``. Give ``serving``; override no test.
 
-    *reasons* and *counts* are what the format can say at all: why a reply stops, and which tokens are counted.
+    *reasons* and *counts* are those that the format has: reasons why a reply stops, and kinds of tokens counted.
     """
 
     reasons: tuple[StopReason, ...] = (

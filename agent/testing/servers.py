@@ -93,7 +93,7 @@ class ScriptedServer:
         self._thread.join()
 
     def answer(self, request: RecordedRequest) -> RawReply:
-        """Note a request and return what to answer."""
+        """Record a request and return its reply."""
         with self._lock:
             self.requests.append(request)
             if request.path.partition("?")[0].endswith(self.listing):

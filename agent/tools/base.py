@@ -28,7 +28,7 @@ def _ignore_event(event: Event) -> None:
 class RunScope:
     """Run that a tool call is part of: *ledger* counts usage, *hooks* observe, *emit* puts an event into the stream.
 
-    *approver* answers requests (None: whoever reads the stream, where *streams*), *lineage* are the agents above,
+    *approver* answers requests (None: the reader of the stream, where *streams*), *lineage* are the agents above,
     outermost first, *timer* gives the seconds since the run began, *trust* tracks whose words were read, *mark* is
     that of the recalled memories, which no result of a tool may show.
     """
@@ -90,11 +90,11 @@ class Tool(Protocol):
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that one call may take; None: what the agent allows."""
+        """Time limit of one call in seconds; None: the agent's."""
         ...
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """Run the tool, and return what the model is to read."""
+        """Run the tool, and return the output for the model."""
         ...
 
 

@@ -103,7 +103,7 @@ class FunctionParameters:
     """The parameters of *function*: their ``schema``, and ``checked`` arguments for calling it.
 
     A parameter annotated ``ToolContext`` is filled in with the call's and not shown to the model. Types are strict:
-    a number written as text is refused, what JSON has no type for (dates, enums) is read from text.
+    a number written as text is refused; types that JSON lacks (dates, enums) are read from text.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -119,7 +119,7 @@ class FunctionParameters:
         self.schema: dict[str, Any] = schema
 
     def checked(self, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Return the arguments to call with; raise ``ToolFailed``, saying what is wrong and what would be right."""
+        """Return the arguments to call with; raise ``ToolFailed``, which says what would be right."""
         try:
             model = self._model.model_validate_json(json.dumps(arguments), strict=True)
         except ValidationError as error:
