@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,8 @@ class Entry:
     """One stored thing.
 
     *text* is what is returned; *context* (a date, a speaker, a title) is indexed with it and is not part of it.
-    *vector* may be missing: with a reason in *no_vector* it stays so, without one it is pending.
+    *vector* is given as any sequence or array of numbers and kept as float32. It may be missing: with a reason in
+    *no_vector* it stays so, without one it is pending. What is no vector is kept as it is, for the store to refuse.
     *revision* is given by the store and ignored on writing; 0 means never stored.
     """
 
@@ -86,6 +87,23 @@ class Entry:
     metadata: Metadata = field(default_factory=lambda: _EMPTY_METADATA)
     revision: int = 0
     no_vector: str | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            id: str,
+            vector: VectorLike | None = None,
+            text: str = "",
+            context: str = "",
+            metadata: Metadata = ...,
+            revision: int = 0,
+            no_vector: str | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if self.vector is not None and getattr(self.vector, "dtype", None) != np.float32:
+            object.__setattr__(self, "vector", _as_float32(self.vector))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
@@ -100,6 +118,21 @@ class Entry:
 
     def _plain(self) -> tuple[object, ...]:
         return (self.id, self.text, self.context, dict(self.metadata), self.revision, self.no_vector)
+
+
+def _as_float32(value: Any) -> Any:
+    """Return a list or array of numbers that are finite in float32 as a float32 array, anything else as it is."""
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return value
+    try:
+        numbers = np.asarray(value)
+    except ValueError:  # lists of several lengths
+        return value
+    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
+        return value
+    with np.errstate(over="ignore"):
+        vector = numbers.astype(np.float32)
+    return vector if np.isfinite(vector).all() else value
 
 
 @dataclass(frozen=True, slots=True)

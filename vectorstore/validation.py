@@ -75,10 +75,10 @@ def check_ids(values: object, argument: str = "ids") -> list[str]:
     """Return ids from any iterable of them; a single text is refused, since it would be taken letter by letter."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ArgumentError(argument, values, "a list of ids is needed")
-    given = list(values)
-    if _all_plain_names(given):
-        return given
-    return [check_name(value, f"{argument}[{i}]", empty=False) for i, value in enumerate(given)]
+    ids = list(values)
+    if _all_plain_names(ids):
+        return ids
+    return [check_name(value, f"{argument}[{i}]", empty=False) for i, value in enumerate(ids)]
 
 
 def _all_plain_names(values: list[object]) -> TypeGuard[list[str]]:
@@ -148,8 +148,8 @@ def check_entries(batch: Sequence[object], start: int, space: Space | None) -> l
 
     The vectors may be rows of one matrix, for who writes them down and does not keep them.
     """
-    given = [getattr(entry, "vector", None) for entry in batch]
-    ready = None if space is None else stack_plain_vectors(given, space.dimension)
+    vectors = [getattr(entry, "vector", None) for entry in batch]
+    ready = None if space is None else stack_plain_vectors(vectors, space.dimension)
     return [
         check_entry(entry, f"entries[{start + i}]", space, None if ready is None else ready[i])
         for i, entry in enumerate(batch)

@@ -6,6 +6,7 @@ Its keys are the fields of the settings. Secrets are never shown: not in a repr,
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from agent.assistant.endpoints import http_address, ollama_address
 from agent.errors import AgentError
+from vectorstore.persisted_names import FORMER_FOLDER
 
 
 class ConfigurationError(AgentError):
@@ -73,7 +75,7 @@ class AssistantSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    memory: Path = Field(default_factory=lambda: platformdirs.user_data_path("tellback") / "memory.db")
+    memory: Path = Field(default_factory=lambda: _default_memory("tellback"))
     namespace: str = ""
     offline: bool = False
     language: str | None = None
@@ -217,6 +219,13 @@ class Configuration:
     origins: Mapping[str, str]
     path: Path
 
+    @property
+    def former_memory(self) -> Path | None:
+        """The memory file of the time before the project was called Tellback, while none has been begun since."""
+        former = _default_memory(FORMER_FOLDER)
+        chosen = "memory" in self.origins or os.path.lexists(self.settings.memory)
+        return None if chosen or not former.is_file() else former
+
 
 def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Configuration:
     """Put the settings together; *flags* that are None were not given.
@@ -239,6 +248,10 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     except ValidationError as error:
         raise ConfigurationError(_validation_message(error, values, origins)) from None
     return Configuration(settings, origins, path)
+
+
+def _default_memory(folder: str) -> Path:
+    return platformdirs.user_data_path(folder) / "memory.db"
 
 
 def _validation_message(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:

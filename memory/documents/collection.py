@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory.documents.document_ids import document_mark
-from memory.documents.manifest import DocumentManifest, recover_manifest
-from memory.documents.manifest_component import attach_documents
+from memory.documents.manifest import DocumentManifest, attach_documents
 from memory.long_term import LongTermMemory
 from memory.models import Memory
 from memory.partitions import DOCUMENTS, store_namespace
-from vectorstore import LifecycleStore, UnsupportedError, VectorStore, lifecycle_of
+from vectorstore import LifecycleStore, UnsupportedError, lifecycle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +52,11 @@ class DocumentCollection:
 def open_collection(memory: LongTermMemory, name: str, namespace: str) -> DocumentCollection:
     """Return the collection called *name* of the user's *namespace*; a new one is empty.
 
-    Its records are in the memory's file, or, where the store has none, read back from its chunks.
+    Its records are in the memory's database; in the memory of the process they are read back from the chunks.
     """
     lane = store_namespace(namespace, DOCUMENTS, name)
     attach_documents(memory)
-    return DocumentCollection(memory, namespace, name, lane, _open_manifest(memory.store, lane))
-
-
-def _open_manifest(store: VectorStore, lane: str) -> DocumentManifest:
-    lasting = lifecycle_of(store)
-    database = None if lasting is None else lasting.database
-    if database is None:
-        return recover_manifest(store, lane)
-    from memory.documents.manifest import SqliteManifest
-
-    return SqliteManifest(database, lane)
+    manifest = DocumentManifest(memory.database, lane)
+    if memory.database.path is None:
+        manifest.recover(memory.store)
+    return DocumentCollection(memory, namespace, name, lane, manifest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -16,13 +16,13 @@ from memory.chunking.protocol import Chunker
 from memory.documents.collection import DocumentCollection
 from memory.documents.discovery import DocumentFile, SkippedPath, check_paths, discover_files
 from memory.documents.document import Document, content_hash
-from memory.documents.document_ids import chunk_ids, document_mark, is_file_gone, resolve_source
+from memory.documents.document_ids import chunk_ids, document_mark
 from memory.documents.document_writer import EmbeddedPlan, erase_document, plan_draft, write_plans
 from memory.documents.ingest_plan import DocumentDraft, chunk_memories
 from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnIngestProgress
 from memory.documents.loaders.base import SIZE_LIMIT, read_file
 from memory.documents.loaders.registry import LoaderRegistry
-from memory.documents.manifest import DocumentRecord
+from memory.documents.manifest import DocumentManifest, DocumentRecord
 from memory.errors import LoadError
 from memory.runtime import run_sync
 from memory.timestamps import to_aware
@@ -245,3 +245,46 @@ class _IngestRun:
             self._done += counted
             if self._on_progress is not None:
                 self._on_progress(IngestProgress(self._done, self._total, line))
+
+
+def resolve_source(
+    found: DocumentFile, manifest: DocumentManifest, claimed: Mapping[str, str]
+) -> tuple[str, DocumentRecord | None]:
+    """Return the source of the document at *found*, and its record if it has one.
+
+    A source is the path below the ingested folder. If another file has that name already, parent folders are put
+    before it until it is unique; a file that was moved takes over the name of the one that is gone.
+
+    *claimed* maps names given in this run to their locations; they are not given twice.
+    """
+    location = str(found.location)
+    record = manifest.at(location)
+    if record is not None:
+        return record.source, record
+    for name in _candidate_names(found):
+        if claimed.get(name, location) != location:
+            continue
+        record = manifest.get(name)
+        if record is None or not record.location or is_file_gone(record.location):
+            return name, record
+    return location, manifest.get(location)
+
+
+def is_file_gone(location: str) -> bool:
+    """Whether the file that was read at *location* certainly does not exist any more."""
+    try:
+        Path(location).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # it cannot be told: a folder that may not be entered, a disk that fails
+        return False
+    return False
+
+
+def _candidate_names(found: DocumentFile) -> Iterator[str]:
+    name = found.name
+    yield name
+    for folder in (found.root, *found.root.parents):
+        if folder.name:
+            name = f"{folder.name}/{name}"
+            yield name

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 
 
 @dataclass(frozen=True, slots=True)

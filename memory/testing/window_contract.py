@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory.history.protocol import Conversation
-from memory.history.sync_history import InMemoryHistory
+from memory.history.sqlite import InMemoryHistory
 from memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, message_groups
 

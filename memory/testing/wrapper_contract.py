@@ -22,7 +22,8 @@ from typing import Any, ClassVar
 import pytest
 
 from memory.embedders.hashing import HashingEmbedder
-from memory.history.sync_history import HistoryRows, ThreadedHistory
+from memory.history.rows import HistoryRows
+from memory.history.sqlite import SqliteHistory
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.partitions import CONVERSATION, store_namespace
@@ -147,7 +148,7 @@ def _state(memory: LongTermMemory) -> dict[str, Any]:
 
 
 def _rows(memory: LongTermMemory) -> HistoryRows:
-    assert isinstance(memory.conversations, ThreadedHistory)
+    assert isinstance(memory.conversations, SqliteHistory)
     return memory.conversations.rows
 
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.documents.citations import best_quote, cite, plain_terms
+from memory.documents.citations import best_quote, cite, plain_terms, split_sentences
 from memory.documents.document import Passage, passages_of
-from memory.documents.sentence_splitter import split_sentences
 from memory.models import Memory, Source
 from memory.results import Hit, RecallResult
 

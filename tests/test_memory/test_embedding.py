@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from memory.documents.knowledge_base import KnowledgeBase
-from memory.embedders.cache import CachedEmbedder
-from memory.embedders.cache_sqlite import SqliteEmbeddingCache
+from memory.embedders.cache import CachedEmbedder, SqliteEmbeddingCache
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.fingerprint import PROBES
 from memory.embedders.function import FunctionEmbedder
@@ -29,7 +28,7 @@ from memory.messages import Message
 from memory.models import Memory
 from memory.open import open_memory
 from memory.partitions import CONVERSATION, store_namespace
-from memory.tables.embedder_probes import SqliteEmbedderProbes
+from memory.tables.embedder_probes import EmbedderProbes
 from memory.write.embedding_backfill import BackfillReport
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.in_flight import WritesInFlight
@@ -198,7 +197,7 @@ def test_a_file_from_before_there_were_probes_takes_the_first_that_come(tmp_path
     run(memory.close())
     again = opened(tmp_path, Model())
     run(again.remember("two"))
-    assert SqliteEmbedderProbes(again.store.database).get("model/1").shape == (len(PROBES), 64)  # type: ignore[attr-defined,union-attr]
+    assert EmbedderProbes(again.store.database).get("model/1").shape == (len(PROBES), 64)  # type: ignore[attr-defined,union-attr]
     assert again.store.verify() == []  # type: ignore[attr-defined]
     run(again.close())
 

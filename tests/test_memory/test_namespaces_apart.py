@@ -47,13 +47,12 @@ from memory import (
 )
 from memory.embedders.fingerprint import embedder_space
 from memory.export_import.report import ImportMode
-from memory.history.sync_history import ThreadedHistory
 from memory.internals import Conversation, Summary, window_of
-from memory.tables.idempotency_keys import InMemoryIdempotencyKeys, SqliteIdempotencyKeys, keyed_id
-from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDelete, SqliteSoftDeletes
-from memory.tables.tombstones import InMemoryTombstones, SqliteTombstones
-from vectorstore import VectorStoreError, open_store
-from vectorstore.sqlite import SqliteDatabase
+from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
+from memory.tables.soft_deletes import SoftDelete, SoftDeletes
+from memory.tables.tombstones import Tombstones
+from vectorstore import Database, VectorStoreError, open_store
+from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WORDS = ["garden", "piano", "bridge", "harbour", "lantern", "market"]
@@ -440,7 +439,7 @@ def calls_of(face: Mapping[str, object]) -> set[str]:
         if inspect.isfunction(one):
             found |= {name} if _meets_memories(one) else set()
         elif inspect.isclass(one) and not getattr(one, "_is_protocol", False):
-            history = "history" if issubclass(one, ThreadedHistory) else name
+            history = "history" if issubclass(one, SqliteHistory) else name
             methods = {n: m for n, m in inspect.getmembers(one, inspect.isroutine) if not n.startswith("_")}
             every = one is LongTermMemory or history == "history" or _meets_memories(one)
             found |= {f"{history}.{n}" for n, method in methods.items() if every or _meets_memories(method)}
@@ -493,6 +492,10 @@ def test_a_new_call_that_is_in_no_script_is_noticed(tmp_path: Path) -> None:
     assert uncovered(face, tmp_path) == {"Shelf.books", "Board.notes", "Reader.read", "tidy", "weigh"}
 
 
+def database_of(kind: str, path: Path) -> Database:
+    return InMemoryDatabase() if kind == "numpy" else SqliteDatabase(path / "m.db")
+
+
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
 def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_path: Path, kind: str) -> None:
     """The names are hashes that differ by namespace anyway, so that no call would show it."""
@@ -500,11 +503,7 @@ def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_pa
         keyed_id(b"secret", "", "first"),
         keyed_id(b"secret", "min", "efirst"),
     )
-    keys = (
-        InMemoryIdempotencyKeys()
-        if kind == "numpy"
-        else SqliteIdempotencyKeys(SqliteDatabase(tmp_path / "m.db"), b"secret")
-    )
+    keys = IdempotencyKeys(database_of(kind, tmp_path), b"secret")
     for namespace in ("mine", "other"):
         keys.put(namespace, f"of {namespace}", "m1")
         keys.put(namespace, "of both", namespace)
@@ -516,9 +515,8 @@ def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_pa
 
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
 def test_what_is_taken_back_of_one_namespace_stays_forgotten_in_another(tmp_path: Path, kind: str) -> None:
-    database = None if kind == "numpy" else SqliteDatabase(tmp_path / "m.db")
-    tombstones = InMemoryTombstones() if database is None else SqliteTombstones(database)
-    held = InMemorySoftDeletes() if database is None else SqliteSoftDeletes(database)
+    database = database_of(kind, tmp_path)
+    tombstones, held = Tombstones(database), SoftDeletes(database)
     for namespace in ("mine", "other"):
         tombstones.add(namespace, ["m1"], NOW)
         tombstones.add_words(namespace, ["The kite flies."], NOW)

@@ -11,9 +11,9 @@ import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
 from memory.models import MemoryChange, Operation
-from memory.tables.operation_log import InMemoryOperationLog, OperationLog, SqliteOperationLog
+from memory.tables.operation_log import OperationLog
 from vectorstore import open_store
-from vectorstore.sqlite import SqliteDatabase
+from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -21,10 +21,10 @@ NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 @pytest.fixture(params=["memory", "file"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OperationLog]:
     if request.param == "memory":
-        yield InMemoryOperationLog()
+        yield OperationLog(InMemoryDatabase())
         return
     database = SqliteDatabase(tmp_path / "log.db")
-    yield SqliteOperationLog(database)
+    yield OperationLog(database)
     database.close()
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
-from vectorstore import GrowableArray
+from vectorstore.internals import GrowableArray
 
 TURNS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 3), st.booleans()), min_size=1, max_size=25

@@ -14,8 +14,8 @@ import apsw
 import pytest
 
 from memory.errors import ArgumentError
-from memory.history.sqlite import SqliteHistory
-from memory.history.sync_history import HistoryRow, InMemoryHistory
+from memory.history.protocol import HistoryRow
+from memory.history.sqlite import InMemoryHistory, SqliteHistory
 from memory.messages import DocumentBlock, Message, ToolCallBlock
 from memory.testing.history_contract import HistoryStorageContract
 from vectorstore import DamageError

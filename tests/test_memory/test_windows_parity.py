@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from memory.history.protocol import Summary
+from memory.history.protocol import HistoryRow, Summary
 from memory.history.retention import Retention
-from memory.history.sqlite import SqliteHistory
-from memory.history.sync_history import HistoryRow, InMemoryHistory
+from memory.history.sqlite import InMemoryHistory, SqliteHistory
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
 from vectorstore.sqlite import SqliteDatabase
 

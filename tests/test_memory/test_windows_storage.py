@@ -21,8 +21,7 @@ from memory.errors import ArgumentError
 from memory.history.protocol import Summary
 from memory.history.retention import Retention, first_retained, idle_cutoff
 from memory.history.schema import HistoryTables, m001_history_tables
-from memory.history.sqlite import SqliteHistory
-from memory.history.sync_history import InMemoryHistory
+from memory.history.sqlite import InMemoryHistory, SqliteHistory
 from memory.messages import Message
 from memory.testing.retention_contract import RetentionContract
 from memory.testing.summary_contract import SummaryStorageContract
@@ -188,9 +187,9 @@ def test_salvage_saves_summaries_and_bounds(tmp_path: Path) -> None:
 class Earlier(HistoryTables):
     """The tables as they were at first."""
 
-    @property
-    def migrations(self) -> Any:
-        return (m001_history_tables,)
+    def __init__(self) -> None:
+        super().__init__()
+        self.migrations = (m001_history_tables,)
 
 
 def earlier_file(path: Path) -> None:

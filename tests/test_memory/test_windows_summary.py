@@ -13,9 +13,8 @@ import pytest
 
 from memory.errors import ArgumentError
 from memory.history.short_term import ShortTermMemory
-from memory.history.sqlite import SqliteHistory
+from memory.history.sqlite import InMemoryHistory, SqliteHistory
 from memory.history.summary_window import SummaryWindow
-from memory.history.sync_history import InMemoryHistory
 from memory.history.windows import (
     ChainedWindow,
     ConversationWindowPolicy,

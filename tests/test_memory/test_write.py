@@ -13,11 +13,11 @@ from memory.erasure.verbatim_match import holds_verbatim
 from memory.errors import ArgumentError, EmbedderMismatch
 from memory.models import Memory, Source, Trust
 from memory.tables.idempotency_keys import TimeOrderedIds, keyed_id
-from memory.tables.tombstones import InMemoryTombstones, SqliteTombstones
+from memory.tables.tombstones import Tombstones
 from memory.validation import checked_memory
 from memory.write.embedding_service import NO_EMBEDDER, NOTHING_TO_EMBED, EmbeddingService
 from vectorstore import Space, open_store
-from vectorstore.sqlite import SqliteDatabase
+from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -160,10 +160,10 @@ def test_a_key_names_the_same_memory_wherever_the_file_is_open():
 @pytest.fixture(params=["memory", "sqlite"])
 def tombstones(request, tmp_path):
     if request.param == "memory":
-        yield InMemoryTombstones()
+        yield Tombstones(InMemoryDatabase())
     else:
         database = SqliteDatabase(tmp_path / "m.db")
-        yield SqliteTombstones(database)
+        yield Tombstones(database)
         database.close()
 
 
@@ -185,12 +185,12 @@ def test_forgotten_words_are_known_by_when_not_by_what(tombstones):
 
 def test_the_key_of_a_file_stays_and_is_its_own(tmp_path):
     first = SqliteDatabase(tmp_path / "a.db")
-    key = SqliteTombstones(first).key
+    key = Tombstones(first).key
     first.close()
     again, other = SqliteDatabase(tmp_path / "a.db"), SqliteDatabase(tmp_path / "b.db")
-    assert SqliteTombstones(again).key == key
+    assert Tombstones(again).key == key
     assert len(key) == 32
-    assert SqliteTombstones(other).key != key
+    assert Tombstones(other).key != key
     assert again.verify() == []
     again.close()
     other.close()
@@ -198,14 +198,14 @@ def test_the_key_of_a_file_stays_and_is_its_own(tmp_path):
 
 def test_no_words_are_in_the_tables_of_tombstones(tmp_path):
     database = SqliteDatabase(tmp_path / "m.db")
-    SqliteTombstones(database).add_words("n", ["canary words 4417"], NOW)
+    Tombstones(database).add_words("n", ["canary words 4417"], NOW)
     database.close()
     assert b"canary" not in (tmp_path / "m.db").read_bytes()
 
 
 def test_a_key_that_is_damaged_or_gone_is_found(tmp_path):
     database = SqliteDatabase(tmp_path / "m.db")
-    SqliteTombstones(database).add_words("n", ["words"], NOW)
+    Tombstones(database).add_words("n", ["words"], NOW)
     with database.write() as connection:
         connection.execute("UPDATE memory_facts SET value = x'00'")
     assert [finding.what for finding in database.verify()] == ["the key of the file is not whole"]
@@ -217,13 +217,13 @@ def test_a_key_that_is_damaged_or_gone_is_found(tmp_path):
 
 def test_tombstones_are_salvaged(tmp_path):
     database = SqliteDatabase(tmp_path / "m.db")
-    tombstones = SqliteTombstones(database)
+    tombstones = Tombstones(database)
     tombstones.add("/conversation", ["a"], NOW)
     tombstones.add_words("n", ["words"], NOW)
     database.salvage(tmp_path / "saved.db")
     database.close()
     saved = SqliteDatabase(tmp_path / "saved.db")
-    kept = SqliteTombstones(saved)
+    kept = Tombstones(saved)
     assert kept.which("/conversation", ["a"]) == {"a"}
     assert kept.words_at("n", "words") == NOW
     saved.close()

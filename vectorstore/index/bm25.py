@@ -59,10 +59,10 @@ class Postings:
 
     def of(self, number: int) -> slice:
         """Where the slots and counts of a term stand."""
-        at = int(np.searchsorted(self.numbers, number))
-        if at == len(self.numbers) or self.numbers[at] != number:
+        index = int(np.searchsorted(self.numbers, number))
+        if index == len(self.numbers) or self.numbers[index] != number:
             return slice(0, 0)
-        return slice(int(self.offsets[at]), int(self.offsets[at + 1]))
+        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
 
 
 def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> Postings:
@@ -79,7 +79,7 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
     counts[-1:] = size - starts[-1:]
     counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))  # few terms stand in one text 256 times
     del starts
-    held = pairs.astype(np.int32)  # the lower half, which is the slot
+    posting_slots = pairs.astype(np.int32)  # the lower half, which is the slot
     pairs >>= _SLOT_BITS
     offsets = _run_starts(pairs)
     return Postings(
@@ -87,7 +87,7 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
         size=size,
         numbers=pairs[offsets].astype(np.int32),
         offsets=np.append(offsets, len(pairs)),
-        slots=held,
+        slots=posting_slots,
         counts=counts,
     )
 
@@ -191,7 +191,7 @@ class TermIndex:
     def scores(self, terms: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return (rows, BM25) of all entries that share a term with *terms*."""
         self._index()
-        slots, counts, idfs = self._postings(self._asked(terms))
+        slots, counts, idfs = self._postings(self._term_weights(terms))
         if not len(slots):
             return np.empty(0, dtype=np.int32), np.empty(0)
         shares = self._shares(idfs, counts, self._sequences.lengths[slots])
@@ -209,33 +209,33 @@ class TermIndex:
         """Return BM25 of *rows*, to the last bit as ``scores`` gives it; 0 where nothing matches."""
         self._index()
         scores = np.zeros(len(rows))
-        asked = self._asked(terms)
+        weights = self._term_weights(terms)
         slots = self._slot.rows[rows]
-        there = np.flatnonzero(slots != _NO_SLOT)
-        if not asked or not len(there):
+        present = np.flatnonzero(slots != _NO_SLOT)
+        if not weights or not len(present):
             return scores
-        slots, places = np.unique(slots[there], return_inverse=True)
+        slots, places = np.unique(slots[present], return_inverse=True)
         owners, numbers = self._sequences.joined(slots)
         lengths = self._sequences.lengths[slots]
         sums = np.zeros(len(slots))
-        for number, weight in asked:
+        for number, weight in weights:
             counts = np.bincount(owners[numbers == number], minlength=len(slots))
             hit = np.flatnonzero(counts)
             sums[hit] += self._shares(weight, counts[hit], lengths[hit])
-        scores[there] = sums[places]
+        scores[present] = sums[places]
         return scores
 
     # Inside.
 
-    def _asked(self, terms: Sequence[str]) -> list[tuple[int, float]]:
+    def _term_weights(self, terms: Sequence[str]) -> list[tuple[int, float]]:
         """The number and weight of each distinct term that is in use, in order of text."""
-        total, asked = len(self._slot), []
+        total, weights = len(self._slot), []
         for term in sorted(set(terms)):
             number = self._number_of.get(term, 0)
             frequency = self._frequency(number)
             if frequency:
-                asked.append((number, idf(total, frequency)))
-        return asked
+                weights.append((number, idf(total, frequency)))
+        return weights
 
     def _shares(
         self,
@@ -249,11 +249,11 @@ class TermIndex:
         return shares
 
     def _postings(
-        self, asked: list[tuple[int, float]]
+        self, weights: list[tuple[int, float]]
     ) -> tuple[NDArray[np.intp], NDArray[np.integer], NDArray[np.float64]]:
-        """The slots, counts and weights of all *asked* terms, one term after the other."""
+        """The slots, counts and weights of the terms of *weights*, one term after the other."""
         slots, counts, sizes = [], [], []
-        for number, _ in asked:
+        for number, _ in weights:
             size = 0
             for run in self._runs:
                 part = run.of(number)
@@ -263,7 +263,7 @@ class TermIndex:
             sizes.append(size)
         if not slots:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int32), np.empty(0)
-        idfs = np.repeat(np.array([idf for _, idf in asked]), sizes)
+        idfs = np.repeat(np.array([idf for _, idf in weights]), sizes)
         return np.concatenate(slots).astype(np.intp), np.concatenate(counts), idfs
 
     def _once(self, slots: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -146,8 +146,8 @@ class Column:
             nested = (n for n in self._nested if condition_holds("$in", leaf.value, True, self._values[n]))
             return self._having([*plain, *nested])
         if leaf.operator == "$exists":
-            there = ~self._having({_MISSING, *self._equal(None)})
-            return there if leaf.value else ~there
+            present = ~self._having({_MISSING, *self._equal(None)})
+            return present if leaf.value else ~present
         if leaf.operator in _ORDER_OPERATORS:
             return self._ordering.answers(leaf.operator, leaf.value)[self._numbers.rows]
         answers = [condition_holds(leaf.operator, leaf.value, True, value) for value in self._values]
@@ -161,17 +161,17 @@ class Column:
         number = self._number_of.get(_equality_key(value))
         return [] if number is None else [number]
 
-    def _having(self, wanted: Iterable[int]) -> NDArray[np.bool_]:
-        """Which rows have one of the numbers *wanted*."""
-        numbers, held = set(wanted), self._numbers.rows
+    def _having(self, codes: Iterable[int]) -> NDArray[np.bool_]:
+        """Which rows have one of the numbers *codes*."""
+        numbers, stored = set(codes), self._numbers.rows
         if len(numbers) <= _COMPARED_SINGLY:
-            mask = np.zeros(len(held), dtype=np.bool_)
+            mask = np.zeros(len(stored), dtype=np.bool_)
             for number in numbers:
-                mask |= held == number
+                mask |= stored == number
             return mask
         answers = np.zeros(len(self._values), dtype=np.bool_)
         answers[list(numbers)] = True
-        return answers[held]
+        return answers[stored]
 
     def _number(self, value: Any) -> int:
         key = _equality_key(value)

@@ -43,11 +43,11 @@ def copy_entry(entry: Entry) -> Entry:
     )
 
 
-def in_embedding_state(entry: Entry, wanted: bool | None) -> bool:
+def in_embedding_state(entry: Entry, embedded: bool | None) -> bool:
     """Whether an entry is among those that ``scan`` asks for: True with a vector, False pending, None all."""
-    if wanted is None:
+    if embedded is None:
         return True
-    return entry.vector is not None if wanted else entry.vector is None and entry.no_vector is None
+    return entry.vector is not None if embedded else entry.vector is None and entry.no_vector is None
 
 
 def _deep_copy(value: Any) -> Any:
@@ -71,7 +71,7 @@ class MemoryNamespace:
         space: Space | None,
         analyzer: Analyzer,
         fields: tuple[str, ...],
-        journal: list[Callable[[], None]],
+        journal: list[Callable[[], object]],
     ) -> None:
         self._name = name
         self._analyzer = analyzer
@@ -119,27 +119,27 @@ class MemoryNamespace:
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
         """Replace the metadata (JSON text) of entries; return how many there were."""
         self.expect(expect)
-        there = [id for id in metadata if id in self._entries]
-        for id in there:
+        present = [id for id in metadata if id in self._entries]
+        for id in present:
             data, revision = json.loads(metadata[id]), self._log.revision + 1
             self._place(replace(self._entries[id], metadata=data, revision=revision))
-        return len(there)
+        return len(present)
 
     def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
         """Give entries their vectors; return how many there were."""
         self.expect(expect)
-        there = [self._entries[id] for id in vectors if id in self._entries]
-        for held in there:
-            self._place(replace(held, vector=vectors[held.id], no_vector=None))
-        return len(there)
+        present = [self._entries[id] for id in vectors if id in self._entries]
+        for entry in present:
+            self._place(replace(entry, vector=vectors[entry.id], no_vector=None))
+        return len(present)
 
-    def fill(self, given: Mapping[str, VectorOrReason], expect: Mapping[str, int]) -> int:
+    def fill(self, vectors: Mapping[str, VectorOrReason], expect: Mapping[str, int]) -> int:
         """Give entries a vector of the second space, or a reason for none; return how many there were."""
         self.expect(expect)
-        there = [id for id in given if id in self._entries]
-        for id in there:
-            self._next.give(id, given[id])
-        return len(there)
+        present = [id for id in vectors if id in self._entries]
+        for id in present:
+            self._next.give(id, vectors[id])
+        return len(present)
 
     def drop_next(self) -> None:
         """Forget all that was filled."""
@@ -167,21 +167,21 @@ class MemoryNamespace:
 
     def remove(self, ids: Iterable[str]) -> int:
         """Remove entries; return how many there were."""
-        there = [id for id in ids if id in self._entries]
-        for id in there:
+        present = [id for id in ids if id in self._entries]
+        for id in present:
             self._log.add(id)
             self._undo_to(id, self._entries[id])
             self._drop(id)
             self._next.forget(id)
-        return len(there)
+        return len(present)
 
     def expect(self, expect: Mapping[str, int]) -> None:
         """Raise where an entry is not at the revision that is expected."""
-        for id, wanted in expect.items():
+        for id, expected in expect.items():
             entry = self._entries.get(id)
             actual = 0 if entry is None else entry.revision
-            if actual != wanted:
-                raise RevisionConflict(id, self._name, wanted, actual)
+            if actual != expected:
+                raise RevisionConflict(id, self._name, expected, actual)
 
     def settle(self) -> None:
         """Shorten the log, after a commit."""
@@ -191,13 +191,13 @@ class MemoryNamespace:
 
     def entry(self, id: str) -> Entry | None:
         """Return a copy of the entry that shares nothing with the store."""
-        held = self._entries.get(id)
-        return None if held is None else copy_entry(held)
+        stored = self._entries.get(id)
+        return None if stored is None else copy_entry(stored)
 
     def matches(self, id: str, where: FilterNode) -> bool:
         """Whether the entry *id* is here and passes."""
-        held = self._entries.get(id)
-        return held is not None and matches_filter(where, held.metadata)
+        stored = self._entries.get(id)
+        return stored is not None and matches_filter(where, stored.metadata)
 
     def ids(self) -> list[str]:
         """Every id, sorted."""
@@ -211,9 +211,9 @@ class MemoryNamespace:
         start = 0 if after is None else bisect_right(ids, after)
         found: list[Entry] = []
         for id in ids[start:]:
-            held = self._entries[id]
-            if in_embedding_state(held, embedded) and matches_filter(where, held.metadata):
-                found.append(copy_entry(held))
+            entry = self._entries[id]
+            if in_embedding_state(entry, embedded) and matches_filter(where, entry.metadata):
+                found.append(copy_entry(entry))
                 if len(found) == size:
                     break
         return found
@@ -222,8 +222,8 @@ class MemoryNamespace:
         """Return up to *size* entries after the id *after* that are pending in the second space."""
         ids = self.ids()
         start = 0 if after is None else bisect_right(ids, after)
-        held = (self._entries[id] for id in ids[start:])
-        return [copy_entry(entry) for entry in islice(filter(self._next.is_pending, held), size)]
+        entries = (self._entries[id] for id in ids[start:])
+        return [copy_entry(entry) for entry in islice(filter(self._next.is_pending, entries), size)]
 
     def filled(self) -> tuple[int, int]:
         """Return how many entries have a vector in the second space, and how many are pending."""
@@ -337,8 +337,8 @@ class MemoryNamespace:
         self._space = space
         self._core.use_space(space)
         if space is not None:
-            there = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
-            parts = (there[start : start + _LOAD_BLOCK] for start in range(0, len(there), _LOAD_BLOCK))
+            present = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
+            parts = (present[start : start + _LOAD_BLOCK] for start in range(0, len(present), _LOAD_BLOCK))
             self._core.load_matrix(
                 (self._core.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
                 for part in parts

@@ -236,8 +236,8 @@ class NamespaceIndex:
 
     def forward(self, ids: Sequence[str]) -> ForwardIndexState:
         """Return the terms of the entries *ids*, end to end."""
-        held = [self.sequence(key) for key in self.keys_of(ids).tolist()]
-        sequences = [sequence for sequence, _ in filter(None, held)]
+        known = [pair for key in self.keys_of(ids).tolist() if (pair := self.sequence(key)) is not None]
+        sequences = [sequence for sequence, _ in known]
         used = distinct_term_numbers(sequences)
         numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
         renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
@@ -245,7 +245,7 @@ class NamespaceIndex:
             terms=[self.term(number) for number in used.tolist()],
             numbers=renumbered.astype(np.int32),
             lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
-            contexts=np.array([length for _, length in filter(None, held)], dtype=np.int32),
+            contexts=np.array([length for _, length in known], dtype=np.int32),
         )
 
     def term(self, number: int) -> str:

@@ -18,63 +18,63 @@ VectorOrReason: TypeAlias = Vector | str
 class PendingVectors:
     """Vectors and reasons by id; an entry that has neither, and no reason of its own, is pending."""
 
-    def __init__(self, journal: list[Callable[[], None]]) -> None:
+    def __init__(self, journal: list[Callable[[], object]]) -> None:
         self._journal = journal
-        self._given: dict[str, VectorOrReason] = {}
+        self._vectors: dict[str, VectorOrReason] = {}
 
     @property
     def given(self) -> Mapping[str, VectorOrReason]:
         """What entries have."""
-        return self._given
+        return self._vectors
 
-    def load(self, given: Mapping[str, VectorOrReason]) -> None:
+    def load(self, vectors: Mapping[str, VectorOrReason]) -> None:
         """Take what entries had when it was written down."""
-        self._given = dict(given)
+        self._vectors = dict(vectors)
 
-    def give(self, id: str, given: VectorOrReason) -> None:
+    def give(self, id: str, vector: VectorOrReason) -> None:
         """Set what an entry has."""
         self._undo_to(id)
-        self._given[id] = given
+        self._vectors[id] = vector
 
     def forget(self, id: str) -> None:
         """Drop what an entry has."""
-        if id in self._given:
+        if id in self._vectors:
             self._undo_to(id)
-            del self._given[id]
+            del self._vectors[id]
 
     def clear(self) -> None:
         """Drop everything."""
-        before, self._given = self._given, {}
+        before, self._vectors = self._vectors, {}
         self._journal.append(lambda: self._put_back(before))
 
     def is_pending(self, entry: Entry) -> bool:
         """Whether an entry still blocks the switch."""
-        return entry.id not in self._given and entry.no_vector is None
+        return entry.id not in self._vectors and entry.no_vector is None
 
     def filled(self) -> int:
         """How many entries have a vector."""
-        return sum(not isinstance(given, str) for given in self._given.values())
+        return sum(not isinstance(vector, str) for vector in self._vectors.values())
 
     def switched(self, entries: Iterable[Entry]) -> dict[str, Entry]:
         """Return *entries* by id with what they have here; their own reason stays where nothing was given."""
         return {entry.id: self._switched(entry) for entry in entries}
 
     def _switched(self, entry: Entry) -> Entry:
-        given = self._given.get(entry.id)
-        if isinstance(given, str):
-            return replace(entry, vector=None, no_vector=given)
-        return replace(entry, vector=given, no_vector=entry.no_vector if given is None else None)
+        vector = self._vectors.get(entry.id)
+        if isinstance(vector, str):
+            return replace(entry, vector=None, no_vector=vector)
+        return replace(entry, vector=vector, no_vector=entry.no_vector if vector is None else None)
 
     def _undo_to(self, id: str) -> None:
-        before = self._given.get(id)
+        before = self._vectors.get(id)
 
         def undo() -> None:
             if before is None:
-                self._given.pop(id, None)
+                self._vectors.pop(id, None)
             else:
-                self._given[id] = before
+                self._vectors[id] = before
 
         self._journal.append(undo)
 
     def _put_back(self, before: dict[str, VectorOrReason]) -> None:
-        self._given = before
+        self._vectors = before

@@ -283,8 +283,8 @@ def _read_pending_vectors(arrays: NamedArrays, dimension: int) -> list[tuple[str
     return [(id, reason or next(vectors)) for id, reason in zip(ids, reasons, strict=True)]
 
 
-def _read_vectors(rows: NDArray[np.float32], dimension: int, wanted: int) -> Iterator[Vector]:
-    _require(rows.dtype == np.float32 and rows.shape == (wanted, dimension), "vectors of another space or number")
+def _read_vectors(rows: NDArray[np.float32], dimension: int, count: int) -> Iterator[Vector]:
+    _require(rows.dtype == np.float32 and rows.shape == (count, dimension), "vectors of another space or number")
     return (row.copy() for row in rows)  # each its own, so that one kept does not keep them all
 
 

@@ -159,8 +159,8 @@ class IndexView:
         reader = self._reader(check_namespace(namespace))
         if reader is not None and names:
             keys = reader.rows().keys_of(names)
-            there = keys >= 0
-            scores[there] = reader.similarity(query, keys[there].tolist())
+            present = keys >= 0
+            scores[present] = reader.similarity(query, keys[present].tolist())
         return scores
 
     def score_text(self, query: str, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
@@ -172,8 +172,8 @@ class IndexView:
         if reader is not None and names:
             core = reader.words()
             keys = core.keys_of(names)
-            there = keys >= 0
-            scores[there] = core.score_terms(self._terms(query), keys[there].tolist())
+            present = keys >= 0
+            scores[present] = core.score_terms(self._terms(query), keys[present].tolist())
         return scores
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
@@ -230,7 +230,7 @@ class IndexView:
             return []
         core = reader.rows()
         ids = sorted(map(core.id_of, core.keys().tolist()))
-        return [ids[place] for place in rng.permutation(len(ids))[:n].tolist()]
+        return [ids[index] for index in rng.permutation(len(ids))[:n].tolist()]
 
     def _searched(
         self,
@@ -250,9 +250,9 @@ class IndexView:
             return [[] for _ in queries]
         return [_read_matches(reader, ranked) for ranked in reader.nearest(queries, k, node, min_score, fast=fast)]
 
-    def _needed_space(self, given: object) -> Space:
+    def _needed_space(self, vector: object) -> Space:
         if self._space is None:
-            raise ArgumentError("vector", given, "the store has no space yet, so it cannot search by vector")
+            raise ArgumentError("vector", vector, "the store has no space yet, so it cannot search by vector")
         if self._switched_to is not None:
             raise SpaceChanged(self._switched_to, self._space)
         return self._space

@@ -57,8 +57,8 @@ def run_migrations(connection: Connection, component: Component, path: Path) -> 
     except apsw.SQLError as error:
         if found.get(component.name) or "already exists" not in str(error):
             raise
-        what = "the version of tables that are there is missing"
-        raise DamageError([Finding("components", what, component.name)]) from error
+        problem = "the version of tables that are there is missing"
+        raise DamageError([Finding("components", problem, component.name)]) from error
     connection.execute(
         "INSERT INTO components VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version",
         (component.name, len(component.migrations)),

@@ -84,10 +84,10 @@ def translate_errors(path: Path, connection: apsw.Connection | None = None) -> I
     try:
         yield
     except apsw.Error as error:
-        ours = _translate_sqlite_error(error, path, connection)
-        if ours is None:
+        translated = _translate_sqlite_error(error, path, connection)
+        if translated is None:
             raise
-        raise ours from error
+        raise translated from error
     except UnicodeDecodeError as error:
         if not _raised_by_our_row(error):
             raise
@@ -255,14 +255,14 @@ class ForkGuard:
             connection.close()
 
 
-def release_inherited(place: tuple[int, int]) -> None:
+def release_inherited(inode: tuple[int, int]) -> None:
     """In a forked child, forget the parent's connections to a file before it is opened anew.
 
     Else SQLite takes the parent's locks for its own, locks nothing, and loses the child's writes when the parent
     closes the file.
     """
     for usage in list(_open_guards):
-        if usage.place == place and usage.forked():
+        if usage.place == inode and usage.forked():
             usage.let_go()
 
 

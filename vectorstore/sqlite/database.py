@@ -200,8 +200,8 @@ class SqliteDatabase:
             self._transactions.empty_log(wait=_ERASURE_WAIT)
             if prepare is not None:
                 prepare()
-            done = self._transactions.compact(wait=_ERASURE_WAIT, mark=self._mark())
-            return Compaction(before, size_on_disk(self.path), pending=not done)
+            truncated = self._transactions.compact(wait=_ERASURE_WAIT, mark=self._mark())
+            return Compaction(before, size_on_disk(self.path), pending=not truncated)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing.
@@ -215,8 +215,8 @@ class SqliteDatabase:
                 write_backup(connection, target, token=self._token)
             except FileExistsError as error:
                 raise _path_taken(path) from error
-        at = self._clock().isoformat()
-        self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, at))
+        timestamp = self._clock().isoformat()
+        self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))
 
     def backups(self) -> dict[str, str]:
         """Return where copies of this file were made, and when (ISO 8601); they may have been moved since."""
@@ -247,9 +247,9 @@ class SqliteDatabase:
 
         For a disk without room. Call it on the file opened without components, then open it with them.
         """
-        at = self._clock().isoformat()
+        timestamp = self._clock().isoformat()
         with self.write() as connection:
-            permit_without_copy(connection, component_versions(connection), at)
+            permit_without_copy(connection, component_versions(connection), timestamp)
 
     def verify(self) -> list[Finding]:
         """Check pages, references, header and every component's tables; an empty list means all is well.

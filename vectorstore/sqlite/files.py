@@ -20,7 +20,7 @@ import apsw
 
 from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
-from vectorstore.persisted_names import APPLICATION_ID, PART_PREFIXES
+from vectorstore.persisted_names import APPLICATION_ID
 from vectorstore.sqlite.component import check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import (
     Access,
@@ -78,7 +78,7 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
 
 def private_path(path: Path, random: bytes) -> Path:
     """Return the private name, made of eight *random* bytes, under which what comes to *path* is filled."""
-    return path.with_name(f"{PART_PREFIXES[0]}{random.hex()}.part")
+    return path.with_name(f".tellback-{random.hex()}.part")
 
 
 def make_private_folders(folder: Path) -> None:
@@ -87,8 +87,8 @@ def make_private_folders(folder: Path) -> None:
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
-    for one in reversed(missing):
-        one.mkdir(0o700, exist_ok=True)
+    for part in reversed(missing):
+        part.mkdir(0o700, exist_ok=True)
 
 
 def _link_into_place(private: Path, path: Path) -> None:
@@ -133,8 +133,8 @@ _FILE_KINDS = {
 
 def check_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
     """Return *path* made absolute, links among its folders followed, its own name as given."""
-    given: object = path  # untyped callers pass anything
-    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    value: object = path  # untyped callers pass anything
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise ArgumentError(argument, path, "the path of a file, a str or a PathLike of one, is needed")
     if not text or "\0" in text or text == ":memory:":
@@ -338,14 +338,14 @@ def open_database_file(
 ) -> OpenedFile:
     """Open the file; it is refused untouched when it is not ours, or when any part of it is newer."""
     with translate_system_errors(path):
-        place = device_inode(path)
-        release_inherited(place)
+        inode = device_inode(path)
+        release_inherited(inode)
         check_database_file(path)
         if not read_only and (found := _open_for_writing(path, components, busy_timeout)) is not None:
             writer, birth = found
-            return OpenedFile(writer, Access.READ, birth, place)
+            return OpenedFile(writer, Access.READ, birth, inode)
         access, birth = _open_for_reading(path, components, busy_timeout)
-        return OpenedFile(None, access, birth, place)
+        return OpenedFile(None, access, birth, inode)
 
 
 def device_inode(path: Path) -> DeviceInode:
@@ -354,10 +354,10 @@ def device_inode(path: Path) -> DeviceInode:
     return status.st_dev, status.st_ino
 
 
-def check_same_file(path: Path, place: DeviceInode) -> None:
+def check_same_file(path: Path, inode: DeviceInode) -> None:
     """Raise when *path* means another file than the one opened: what is written would go with the old one."""
     try:
-        same = device_inode(path) == place
+        same = device_inode(path) == inode
     except OSError:
         same = False
     if not same:
@@ -370,10 +370,10 @@ def _open_for_writing(
     if not os.access(path, os.W_OK):
         return None  # even to try would make an index of ours beside another user's file
     # What a newer Tellback left in the log must not be moved into the file by our closing it.
-    left = _wal_size(path) > 0
+    has_log = _wal_size(path) > 0
     connection = None
     try:
-        connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=left)
+        connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=has_log)
         if connection.readonly("main"):
             connection.close()
             return None

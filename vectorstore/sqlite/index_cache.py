@@ -137,7 +137,7 @@ class NamespaceIndexCache:
     def matrix_bytes(self) -> int:
         """How much the loaded matrices hold."""
         width = 0 if self.space is None else 4 * self.space.dimension
-        return sum(len(one.core) * width for one in self._loaded.values() if one.core.has_matrix)
+        return sum(len(loaded.core) * width for loaded in self._loaded.values() if loaded.core.has_matrix)
 
     def load_matrix(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the matrix of a core."""
@@ -212,34 +212,34 @@ class NamespaceIndexCache:
         loaded.revision = revision
 
     def _apply(self, connection: apsw.Connection, loaded: LoadedIndex, changed: list[int]) -> None:
-        core, wanted = loaded.core, json.dumps(changed)
+        core, changed_json = loaded.core, json.dumps(changed)
         rows = fetch_all(
             connection,
             "SELECT e.key, e.id, e.metadata FROM json_each(?) AS wanted"
             " CROSS JOIN entries AS e ON e.key = wanted.value",
-            (wanted,),
+            (changed_json,),
         )
-        there = [key for key, _, _ in rows]
-        for key in set(changed).difference(there):
+        current = [key for key, _, _ in rows]
+        for key in set(changed).difference(current):
             core.remove(key)
         for (key, id, _), fields in zip(rows, self._columns([row[2] for row in rows]), strict=True):
             core.put_row(key, id, fields)
         if core.has_matrix and self.space is not None:
-            left = set(there)
-            for keys, vectors in vector_blocks(connection, self.space.dimension, keys=there):
+            pending = set(current)
+            for keys, vectors in vector_blocks(connection, self.space.dimension, keys=current):
                 for key, vector in zip(keys, vectors, strict=True):
                     core.put_vector(key, vector)
-                left.difference_update(keys)
-            for key in left:
+                pending.difference_update(keys)
+            for key in pending:
                 core.put_vector(key, None)
         if core.has_terms:
             forward = fetch_all(
                 connection,
                 "SELECT f.key, f.sequence, f.context_length FROM json_each(?) AS wanted"
                 " CROSS JOIN forward AS f ON f.key = wanted.value",
-                (wanted,),
+                (changed_json,),
             )
-            _check_forward_keys([key for key, _, _ in forward], there)
+            _check_forward_keys([key for key, _, _ in forward], current)
             _term_numbers([blob for _, blob, _ in forward])
             # asked for once, so only where a row takes them in: what came and went again leaves its terms behind
             fresh = _new_terms(connection, loaded) if forward else {}
@@ -338,10 +338,10 @@ class SqliteNamespaceReader:
         core, space = self._loaded.core, self._cores.space
         if space is None:
             return True
-        wanted = 4 * space.dimension * len(core)
+        needed = 4 * space.dimension * len(core)
         if core.has_matrix:
-            return wanted <= self._matrix_limit
-        if self._cores.matrix_bytes() + wanted > self._matrix_limit:
+            return needed <= self._matrix_limit
+        if self._cores.matrix_bytes() + needed > self._matrix_limit:
             return False
         self._cores.load_matrix(self._connection, self._loaded)
         return True

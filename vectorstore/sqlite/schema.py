@@ -151,7 +151,9 @@ def migration_state(connection: Connection) -> SpaceMigration | None:
         connection, "SELECT checksum FROM next_vectors UNION ALL SELECT checksum FROM next_no_vector"
     )
     tallies = iterate_rows(connection, "SELECT next_tally FROM namespaces")
-    if add_checksums(0, *(one for (one,) in checksums)) != add_checksums(0, *(one for (one,) in tallies)):
+    if add_checksums(0, *(checksum for (checksum,) in checksums)) != add_checksums(
+        0, *(checksum for (checksum,) in tallies)
+    ):
         raise DamageError([Finding("next_vectors", "some are missing: the sum of checksums differs")])
     pending = fetch_all(
         connection,

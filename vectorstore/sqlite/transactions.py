@@ -55,13 +55,13 @@ class WriteTransaction:
     def inner(self) -> Iterator[None]:
         """A part that is undone alone when it fails; what it asked to run after the commit is dropped."""
         self._depth += 1
-        name, asked = f"inner_{self._depth}", len(self.callbacks)
+        name, mark = f"inner_{self._depth}", len(self.callbacks)
         self.connection.execute(f"SAVEPOINT {name}")
         try:
             yield
             self.connection.execute(f"RELEASE {name}")
         except BaseException:
-            del self.callbacks[asked:]
+            del self.callbacks[mark:]
             if self.connection.in_transaction:  # a full disk has ended the whole of it already
                 self.connection.execute(f"ROLLBACK TO {name}")
                 self.connection.execute(f"RELEASE {name}")
@@ -328,8 +328,8 @@ class Transactions:
 
     def close(self) -> None:
         """As ``Database.close``."""
-        own = self.writing is not None or self.reading
-        self._usage.close(0.0 if own else self._busy_timeout)
+        inside = self.writing is not None or self.reading
+        self._usage.close(0.0 if inside else self._busy_timeout)
 
     def keep_if_forked(self) -> None:
         """Before this is deallocated: a forked child must not close what is the parent's."""

@@ -99,7 +99,7 @@ class DeleteContract(StoreContract):
         names = ["b", "a", "B", "é", "\U0001f600", "\uffff", "a1", "10", "9", "aa"]
         store.upsert(make_entry(name, text=name) for name in names)
         assert result_ids(store.scan()) == sorted(names)
-        assert [kept.text for kept in store.scan()] == sorted(names)
+        assert [entry.text for entry in store.scan()] == sorted(names)
 
     def test_a_scan_goes_on_after_an_id(self) -> None:
         store = self.open()
@@ -120,20 +120,20 @@ class DeleteContract(StoreContract):
     def test_a_scan_survives_writes_between_its_steps(self) -> None:
         store = self.open()
         store.upsert(make_entry(f"e{i:04}") for i in range(1000))
-        seen = []
-        for kept in store.scan():
-            seen.append(kept.id)
-            if len(seen) % 100 == 1:
-                store.delete([f"e{i:04}" for i in range(len(seen), 1000, 50) if i % 2])
-                store.upsert([make_entry(f"d{len(seen)}"), make_entry(f"f{len(seen):04}")])
-        assert seen == sorted(set(seen))
-        assert {f"e{i:04}" for i in range(0, 1000, 2)} <= set(seen)
+        ids = []
+        for entry in store.scan():
+            ids.append(entry.id)
+            if len(ids) % 100 == 1:
+                store.delete([f"e{i:04}" for i in range(len(ids), 1000, 50) if i % 2])
+                store.upsert([make_entry(f"d{len(ids)}"), make_entry(f"f{len(ids):04}")])
+        assert ids == sorted(set(ids))
+        assert {f"e{i:04}" for i in range(0, 1000, 2)} <= set(ids)
 
     def test_a_scan_may_be_left_half_way(self) -> None:
         store = self.open()
         store.upsert(make_entry(f"e{i:04}") for i in range(600))
-        left = store.scan()
-        assert next(left).id == "e0000"
+        scan = store.scan()
+        assert next(scan).id == "e0000"
         assert store.delete(["e0001"]) == 1
         assert store.upsert([make_entry("new")]) == 1
         assert store.count() == 600

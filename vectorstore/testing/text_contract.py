@@ -54,11 +54,11 @@ def plain_bm25(texts: dict[str, str], question: str, k1: float = 0.9, b: float =
     mean = sum(map(len, words.values())) / len(words)
     scores: dict[str, float] = {}
     for term in question.split():
-        df = sum(term in held for held in words.values())
+        df = sum(term in terms for terms in words.values())
         idf = math.log(1 + (len(words) - df + 0.5) / (df + 0.5))
-        for name, held in words.items():
-            if tf := held.count(term):
-                share = tf * (k1 + 1) / (tf + k1 * (1 - b + b * len(held) / mean))
+        for name, terms in words.items():
+            if tf := terms.count(term):
+                share = tf * (k1 + 1) / (tf + k1 * (1 - b + b * len(terms) / mean))
                 scores[name] = scores.get(name, 0) + idf * share
     return scores
 
@@ -133,13 +133,17 @@ class TextContract(StoreContract):
 
     def test_what_is_gone_leaves_no_trace_in_the_statistics(self) -> None:
         store, fresh = self.open(), self.open()
-        kept = [make_entry("a", text="zorb quil"), make_entry("b", text="zorb vexa morp"), make_entry("c", text="tulk")]
-        store.upsert([*kept, make_entry("d", text="zorb brin " * 9), make_entry("e", text="zorb")])
+        entries = [
+            make_entry("a", text="zorb quil"),
+            make_entry("b", text="zorb vexa morp"),
+            make_entry("c", text="tulk"),
+        ]
+        store.upsert([*entries, make_entry("d", text="zorb brin " * 9), make_entry("e", text="zorb")])
         store.upsert([make_entry("a", text="zorb zorb zorb"), make_entry("c", text="zorb quil")])
         store.search_text("zorb")
-        store.upsert(kept)
+        store.upsert(entries)
         store.delete(["d", "e"])
-        fresh.upsert(kept)
+        fresh.upsert(entries)
         for question in ("zorb", "quil tulk", "brin"):
             assert ids_and_scores(store.search_text(question)) == ids_and_scores(fresh.search_text(question))
         assert store.search_text("brin") == []
@@ -157,9 +161,9 @@ class TextContract(StoreContract):
         store = self.open()
         store.upsert([make_entry("a", text=question, context=question), make_entry("b", text="vexa")])
         assert store.search_text("vexa")[0].entry.id == "b"
-        (kept,) = store.get(["a"])
-        assert kept is not None
-        assert (kept.text, kept.context) == (question, question)
+        (entry,) = store.get(["a"])
+        assert entry is not None
+        assert (entry.text, entry.context) == (question, question)
 
     @pytest.mark.parametrize("question", [None, 7, b"zorb", ["zorb"], "\ud800"])
     def test_what_is_no_string_is_refused(self, question: Any) -> None:

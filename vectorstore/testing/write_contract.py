@@ -29,18 +29,18 @@ class WriteContract(StoreContract):
         store = self.open()
         data = {"kind": "fact", "n": 2**70, "x": 0.1, "deep": {"list": [1, 1.5, None, True, {"é": "\0"}]}}
         store.upsert([Entry("a", read_only_vector([3, 4, 0]), "text\0 \r\n\U0001f600", "when: now", data)])
-        kept = get_entry(store, "a")
-        assert (kept.text, kept.context, kept.no_vector) == ("text\0 \r\n\U0001f600", "when: now", None)
-        assert kept.metadata == data
-        assert kept.vector is not None
-        assert kept.vector.dtype == np.float32
-        assert kept.vector.tolist() == [3, 4, 0]
+        entry = get_entry(store, "a")
+        assert (entry.text, entry.context, entry.no_vector) == ("text\0 \r\n\U0001f600", "when: now", None)
+        assert entry.metadata == data
+        assert entry.vector is not None
+        assert entry.vector.dtype == np.float32
+        assert entry.vector.tolist() == [3, 4, 0]
 
     def test_an_entry_needs_only_an_id(self) -> None:
         store = self.open()
         store.upsert([Entry("a")])
-        kept = get_entry(store, "a")
-        assert (kept.vector, kept.text, kept.context, dict(kept.metadata), kept.no_vector) == (
+        entry = get_entry(store, "a")
+        assert (entry.vector, entry.text, entry.context, dict(entry.metadata), entry.no_vector) == (
             None,
             "",
             "",
@@ -51,8 +51,8 @@ class WriteContract(StoreContract):
     def test_metadata_keep_the_types_of_their_values(self) -> None:
         store = self.open()
         store.upsert([make_entry("a", yes=True, one=1, real=1.0, none=None, word="1", pair=(1, 2))])
-        kept = get_entry(store, "a").metadata
-        assert {name: type(value) for name, value in kept.items()} == {
+        metadata = get_entry(store, "a").metadata
+        assert {name: type(value) for name, value in metadata.items()} == {
             "yes": bool,
             "one": int,
             "real": float,
@@ -70,21 +70,21 @@ class WriteContract(StoreContract):
         store = self.open()
         store.upsert([make_entry("b"), make_entry("a")])
         found = store.get(["a", "x", "b", "a"])
-        assert [None if kept is None else kept.id for kept in found] == ["a", None, "b", "a"]
+        assert [None if entry is None else entry.id for entry in found] == ["a", None, "b", "a"]
         assert store.get([]) == []
 
     @pytest.mark.parametrize("form", sorted(vector_forms([1, 2, 3])))
     def test_a_vector_of_any_form_is_kept_as_float32(self, form: str) -> None:
         store = self.open()
-        given = vector_forms([1, 2, 3])[form]
-        store.upsert([make_entry("a", given)])
+        vector = vector_forms([1, 2, 3])[form]
+        store.upsert([make_entry("a", vector)])
         store.upsert([make_entry("b")])
-        store.put_vectors({"b": given})
-        for kept in (get_entry(store, "a").vector, get_entry(store, "b").vector):
-            assert kept is not None
-            assert kept.dtype == np.float32
-            assert kept.tolist() == [1, 2, 3]
-        assert result_ids(store.search(given, 2)) == ["a", "b"]
+        store.put_vectors({"b": vector})
+        for stored in (get_entry(store, "a").vector, get_entry(store, "b").vector):
+            assert stored is not None
+            assert stored.dtype == np.float32
+            assert stored.tolist() == [1, 2, 3]
+        assert result_ids(store.search(vector, 2)) == ["a", "b"]
 
     def test_what_was_given_may_change_afterwards(self) -> None:
         store = self.open()
@@ -97,8 +97,8 @@ class WriteContract(StoreContract):
         filled[:] = 0
         tags.append("y")
         patched["deep"]["list"].append(2)
-        assert [kept.vector.tolist() for kept in store.scan() if kept.vector is not None] == [[1, 1, 1]] * 2
-        assert [dict(kept.metadata) for kept in store.scan()] == [{"tags": ["x"]}, {"deep": {"list": [1]}}]
+        assert [entry.vector.tolist() for entry in store.scan() if entry.vector is not None] == [[1, 1, 1]] * 2
+        assert [dict(entry.metadata) for entry in store.scan()] == [{"tags": ["x"]}, {"deep": {"list": [1]}}]
         assert [score for _, score in ids_and_scores(store.search([1, 1, 1]))] == pytest.approx([1, 1])
 
     def test_what_was_returned_may_be_changed(self) -> None:
@@ -150,9 +150,9 @@ class WriteContract(StoreContract):
         store = self.open()
         store.upsert([Entry("a", read_only_vector([1, 0, 0]), "zorb", "quil", {"x": 1})])
         assert store.upsert([Entry("a", no_vector="too long")]) == 1
-        kept = get_entry(store, "a")
-        assert (kept.vector, kept.text, kept.context, dict(kept.metadata)) == (None, "", "", {})
-        assert kept.no_vector == "too long"
+        entry = get_entry(store, "a")
+        assert (entry.vector, entry.text, entry.context, dict(entry.metadata)) == (None, "", "", {})
+        assert entry.no_vector == "too long"
         assert store.search([1, 0, 0]) == []
         assert store.search_text("zorb quil") == []
 
@@ -164,8 +164,8 @@ class WriteContract(StoreContract):
 
     def test_any_iterable_is_a_batch(self) -> None:
         store = self.open()
-        given = {"a": make_entry("a"), "b": make_entry("b")}
-        assert store.upsert(given.values()) == 2
+        entries = {"a": make_entry("a"), "b": make_entry("b")}
+        assert store.upsert(entries.values()) == 2
         assert store.upsert(make_entry(f"c{i}") for i in range(3)) == 3
         assert store.upsert((make_entry("d"),)) == 1
         assert store.count() == 6
@@ -180,9 +180,9 @@ class WriteContract(StoreContract):
                 drawn += 1
                 yield make_entry(f"e{i:04}")
 
-        seen: list[tuple[int, int, bool]] = []
-        store.upsert(many(), on_progress=lambda done: seen.append((done, store.count(), drawn <= done + 1)))
-        assert seen == [(1000, 1000, True), (2000, 2000, True), (2500, 2500, True)]
+        steps: list[tuple[int, int, bool]] = []
+        store.upsert(many(), on_progress=lambda written: steps.append((written, store.count(), drawn <= written + 1)))
+        assert steps == [(1000, 1000, True), (2000, 2000, True), (2500, 2500, True)]
 
     @pytest.mark.parametrize("metric", [Metric.DOT, Metric.L2])
     def test_a_zero_vector_is_one_where_length_does_not_matter(self, metric: Metric) -> None:
@@ -251,16 +251,16 @@ class UpdateContract(StoreContract):
 
     def test_a_revision_rises_with_text_and_metadata_and_not_with_vectors(self) -> None:
         store = self.open()
-        seen = []
+        revisions = []
         store.upsert([make_entry("a", text="zorb")])
-        seen.append(get_entry(store, "a").revision)
+        revisions.append(get_entry(store, "a").revision)
         store.upsert([make_entry("a", text="quil")])
-        seen.append(get_entry(store, "a").revision)
+        revisions.append(get_entry(store, "a").revision)
         store.patch({"a": {"x": 1}})
-        seen.append(get_entry(store, "a").revision)
-        assert seen == sorted(set(seen))
+        revisions.append(get_entry(store, "a").revision)
+        assert revisions == sorted(set(revisions))
         store.put_vectors({"a": [1, 0, 0]})
-        assert get_entry(store, "a").revision == seen[-1]
+        assert get_entry(store, "a").revision == revisions[-1]
 
     def test_a_revision_is_never_used_again(self) -> None:
         store = self.open()
@@ -273,13 +273,13 @@ class UpdateContract(StoreContract):
         assert get_entry(store, "c").revision > max(used)
         assert used[0] < used[2] < used[4]
 
-    def test_every_road_to_an_entry_shows_the_same_revision(self) -> None:
+    def test_every_way_to_an_entry_shows_the_same_revision(self) -> None:
         store = self.open()
         store.upsert([make_entry("x"), make_entry("a", [1, 0, 0], "zorb")])
         revision = get_entry(store, "a").revision
         assert store.search([1, 0, 0])[0].entry.revision == revision
         assert store.search_text("zorb")[0].entry.revision == revision
-        assert [kept.revision for kept in store.scan() if kept.id == "a"] == [revision]
+        assert [entry.revision for entry in store.scan() if entry.id == "a"] == [revision]
 
     def test_an_expected_revision_lets_a_write_through(self) -> None:
         store = self.open()
@@ -296,25 +296,25 @@ class UpdateContract(StoreContract):
         store.upsert([make_entry("a", text="first"), make_entry("b", text="first")])
         old = get_entry(store, "a").revision
         store.upsert([make_entry("a", text="second")])
-        now = get_entry(store, "a").revision
+        revision = get_entry(store, "a").revision
         writes: list[Callable[[dict[str, int]], int]] = [
             lambda expect: store.upsert([make_entry("b", text="lost"), make_entry("a", text="lost")], expect=expect),
             lambda expect: store.patch({"b": {"x": 1}, "a": {"x": 1}}, expect=expect),
             lambda expect: store.put_vectors({"b": [1, 0, 0], "a": [1, 0, 0]}, expect=expect),
         ]
         for write in writes:
-            for expected, conflict in (({"a": old}, "a"), ({"a": 0}, "a"), ({"a": now, "gone": 3}, "gone")):
+            for expected, conflict in (({"a": old}, "a"), ({"a": 0}, "a"), ({"a": revision, "gone": 3}, "gone")):
                 with pytest.raises(RevisionConflict) as caught:
                     write(expected)
                 raised = caught.value
                 assert (raised.id, raised.namespace, raised.expected) == (conflict, "", expected[conflict])
-                assert raised.actual == (now if conflict == "a" else 0)
-        kept = store.get(["a", "b"])
-        assert [(k.text, dict(k.metadata), k.vector) for k in kept if k] == [
+                assert raised.actual == (revision if conflict == "a" else 0)
+        stored = store.get(["a", "b"])
+        assert [(k.text, dict(k.metadata), k.vector) for k in stored if k] == [
             ("second", {}, None),
             ("first", {}, None),
         ]
-        assert get_entry(store, "a").revision == now
+        assert get_entry(store, "a").revision == revision
 
     def test_nothing_can_be_expected_to_be_missing_and_is_not(self) -> None:
         store = self.open()
@@ -328,7 +328,7 @@ class UpdateContract(StoreContract):
         store = self.open()
         batch = [make_entry(f"e{i:04}", text="zorb") for i in range(1500)]
         assert store.upsert(iter(batch), expect={"e0000": 0, "e0999": 0, "e1400": 0}) == 1500
-        revisions = {kept.id: kept.revision for kept in store.scan() if kept.id in ("e0001", "e1400")}
+        revisions = {entry.id: entry.revision for entry in store.scan() if entry.id in ("e0001", "e1400")}
         assert store.upsert(iter(batch), expect=revisions) == 1500
 
     @pytest.mark.parametrize("expect", [{"a": -1}, {"a": True}, {"a": 1.0}, {"a": None}, {"": 0}, [("a", 0)], "a"])

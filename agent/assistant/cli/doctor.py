@@ -65,6 +65,12 @@ def check_installation() -> Iterator[DoctorCheck]:
         place = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
         shadowed = "something else of that name comes first on Python's path; give Tellback an environment of its own"
         yield DoctorCheck(f"package {package}", place == own, str(place), "" if place == own else shadowed)
+    for path in (
+        Path(package + end) for package in ("agent", "memory", "vectorstore") for end in (".py", "/__init__.py")
+    ):
+        if path.exists() and path.resolve().parent not in (own, own / path.parent):
+            seen = f"{path.resolve()} stands in the place of Tellback's package in programs that run in this folder"
+            yield DoctorCheck("this folder", True, seen, "rename it, or run them elsewhere")
     for library in ("sqlite-vec", "tiktoken"):
         yield _library_check(library)
     local, pdf = local_available(), find_spec("pypdf") is not None
@@ -133,11 +139,15 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
                 )
 
 
-def check_memory_file(settings: AssistantSettings) -> Iterator[DoctorCheck]:
+def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
     """Open the memory file that is there, read every row of it, and tell what it holds."""
+    settings, former = configuration.settings, configuration.former_memory
     path = settings.memory
     if not path.exists() and not path.is_symlink():
         yield DoctorCheck("memory file", True, f"{path} (not there yet; the first write makes it)")
+        if former is not None:
+            remedy = f"tellback --memory {former} …, or move {former.parent} to {path.parent}"
+            yield DoctorCheck("former memory", True, f"{former}, of the former version, is not used", remedy)
         return
     from agent.assistant.wiring import open_configured_memory
     from memory import run_sync
@@ -277,7 +287,7 @@ def doctor(
         *check_installation(),
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
-        *check_memory_file(configuration.settings),
+        *check_memory_file(configuration),
     ]
     wrong = [check for check in checks if not check.fine]
     if json:

@@ -20,7 +20,7 @@ from memory.retrieval.index.session_bm25 import SessionBm25
 from memory.retrieval.index.term_vectors import TermVectors
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, Vocabulary
-from vectorstore import GrowableArray
+from vectorstore.internals import GrowableArray
 
 _MIN_WORN_GAPS = 1000
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import BM25_B, BM25_K1, GrowableArray, idf_array
+from vectorstore.internals import BM25_B, BM25_K1, GrowableArray, idf_array
 
 _MIN_MERGE = 20_000
 _BULK_SIZE = 2000

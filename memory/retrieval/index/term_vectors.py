@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
 from memory.retrieval.index.vocabulary import NO_TERM, Vocabulary
-from vectorstore import GrowableArray
+from vectorstore.internals import GrowableArray
 
 _ENGLISH_WORDS = """
 age air animal answer area art ask back bad begin big black blue body book boy bread break bright bring build

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import GrowableArray
+from vectorstore.internals import GrowableArray
 
 NO_TERM = 0
 """The number of no term: marks the end of a sentence."""

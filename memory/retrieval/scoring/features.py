@@ -18,7 +18,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import date_match
 from memory.retrieval.scoring.question import AnalyzedQuestion
-from vectorstore import idf
+from vectorstore.internals import idf
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
