@@ -232,12 +232,12 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
 
     Raises ``ConfigurationError`` naming the setting, where it came from and what would be right.
     """
-    given = environ.get(CONFIG_VARIABLE)
-    path = Path(given).expanduser() if given else platformdirs.user_config_path("tellback") / "config.toml"
+    named = environ.get(CONFIG_VARIABLE)
+    path = Path(named).expanduser() if named else platformdirs.user_config_path("tellback") / "config.toml"
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer in (
-        _file_layer(path, required=bool(given)),
+        _file_layer(path, required=bool(named)),
         _environment_layer(environ),
         {name: (value, f"--{name}") for name, value in flags.items() if value is not None},
     ):
@@ -260,8 +260,8 @@ def _validation_message(error: ValidationError, values: Mapping[str, Any], origi
     if problem["type"] == "extra_forbidden":
         return f"{name} (from {origins[name]}): no such setting; there are {', '.join(AssistantSettings.model_fields)}"
     message = problem["msg"].removeprefix("Value error, ")
-    shown = "" if name in _SECRET_SETTINGS else f", got {values[name]!r}"
-    return f"{name} (from {origins[name]}): {message}{shown}"
+    value = "" if name in _SECRET_SETTINGS else f", got {values[name]!r}"
+    return f"{name} (from {origins[name]}): {message}{value}"
 
 
 def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:

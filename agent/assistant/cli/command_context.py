@@ -33,8 +33,8 @@ class GlobalOptions:
 
 def global_options(context: typer.Context) -> GlobalOptions:
     """Return the options that came before the command of *context*."""
-    found: GlobalOptions | None = context.find_object(GlobalOptions)
-    return found or GlobalOptions()
+    options: GlobalOptions | None = context.find_object(GlobalOptions)
+    return options or GlobalOptions()
 
 
 def _settings(context: typer.Context) -> AssistantSettings:
@@ -56,11 +56,11 @@ def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[O
     from agent.assistant.wiring import open_configured_memory
     from memory import run_sync
 
-    place = open_configured_memory(settings, create=create)
+    opened = open_configured_memory(settings, create=create)
     try:
-        yield place
+        yield opened
     finally:
-        run_sync(place.close())
+        run_sync(opened.close())
 
 
 @contextmanager

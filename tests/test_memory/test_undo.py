@@ -1,0 +1,455 @@
+"""Taking back what was done: the exact inverse, all of it or nothing, and refused where something is in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory import (
+    ArgumentError,
+    CannotUndo,
+    HashingEmbedder,
+    LongTermMemory,
+    Memory,
+    Message,
+    NoSuchMemory,
+    NotTrusted,
+    run_sync,
+)
+from memory.internals import Operation
+from vectorstore import open_store
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CHANGING = {"revision": 0, "recorded_at": None, "operation": None, "actor": "user"}
+
+
+class Ticking:
+    """A clock that moves an hour at each look."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(hours=1)
+        return self.now
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    kept = LongTermMemory(store, embedder=HashingEmbedder(), clock=Ticking())
+    yield kept
+    run_sync(kept.close())
+
+
+def get(memory: LongTermMemory, id: str) -> Memory | None:
+    (found,) = run_sync(memory.get([id]))
+    return found
+
+
+def found(memory: LongTermMemory, question: str, **options: Any) -> list[str]:
+    return sorted(hit.memory.text for hit in run_sync(memory.recall(question, **options)))
+
+
+def last(memory: LongTermMemory) -> Operation:
+    return run_sync(memory.operations(limit=1))[0]
+
+
+def plain(one: Memory | None) -> Memory | None:
+    """Return *one* without what tells when and by which operation this version was written."""
+    return None if one is None else replace(one, **CHANGING, counts_from=None)
+
+
+DEEDS: dict[str, Callable[[LongTermMemory, str, str], Awaitable[Any]]] = {
+    "correct": lambda memory, one, _: memory.correct(one, "I live in Porto.", valid_from=START),
+    "merge": lambda memory, one, other: memory.merge([one, other], "I live in Lisbon and have a boat."),
+    "end": lambda memory, one, _: memory.end(one, START),
+    "pin": lambda memory, one, other: memory.pin([one, other]),
+    "unpin": lambda memory, _, other: memory.unpin(other),
+    "disable": lambda memory, one, _: memory.disable([one]),
+    "enable": lambda memory, _, other: memory.enable(other),
+    "tag": lambda memory, one, _: memory.tag(one, ["home", "city"]),
+    "untag": lambda memory, one, _: memory.untag([one], ["place"]),
+    "importance": lambda memory, one, _: memory.set_importance(one, 0.0),
+    "expire": lambda memory, one, _: memory.expire(one, START + timedelta(days=900)),
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_undoing_gives_back_what_was_and_undoing_that_does_it_again(memory, deed):
+    tags = ("place", "old")
+    one = run_sync(memory.remember(Memory("I live in Lisbon.", tags=tags, importance=0.5, key="home"))).id
+    other = run_sync(memory.remember(Memory("I have a boat.", pinned=True, disabled=deed == "enable"))).id
+    before = [plain(get(memory, id)) for id in (one, other)]
+    run_sync(DEEDS[deed](memory, one, other))
+    done = last(memory)
+    after = [plain(get(memory, id)) for id in (one, other)]
+    assert done.kind == deed
+    assert before != after
+    for _ in range(2):
+        undoing = run_sync(memory.undo(done.id))
+        assert undoing.undoes == done.id
+        assert [plain(get(memory, id)) for id in (one, other)] == before
+        done = run_sync(memory.undo(undoing.id))
+        assert [plain(get(memory, id)) for id in (one, other)] == after
+
+
+def test_the_vector_and_the_words_come_back_with_the_version(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    (first,) = memory.store.get([one], namespace="/conversation")
+    run_sync(memory.correct(one, "I live in Porto."))
+    run_sync(memory.undo(last(memory).id))
+    (again,) = memory.store.get([one], namespace="/conversation")
+    assert again.vector.tolist() == first.vector.tolist()
+    assert found(memory, "Lisbon") == ["I live in Lisbon."]
+    assert found(memory, "Porto") == ["I live in Lisbon."]  # nearest by vector; the words of the other are gone
+    assert memory.store.verify() == []
+
+
+def test_what_was_remembered_by_mistake_leaves_every_answer_and_stays_in_history(memory):
+    report = run_sync(memory.remember("I live in Lisbon."))
+    known = memory.clock()
+    run_sync(memory.undo(report.operation))
+    assert get(memory, report.id) is None
+    assert found(memory, "Lisbon") == found(memory, "Lisbon", as_of=known) == []
+    assert found(memory, "Lisbon", known_at=known) == ["I live in Lisbon."]
+    history = run_sync(memory.history(report.id))
+    assert [(one.text, one.withdrawn) for one in history] == [("I live in Lisbon.", True)]
+    assert [one.kind for one in history.operations] == ["undo", "remember"]
+    assert run_sync(memory.list()) == []
+
+
+def test_a_batch_and_a_turn_are_taken_back_whole(memory):
+    batch = run_sync(memory.remember_many(["one thing", "another thing"]))
+    turn = run_sync(memory.remember_turn("s", [Message.user("I sail."), Message.assistant("Where?")]))
+    run_sync(memory.undo(turn[0].operation))
+    assert sorted(one.text for one in run_sync(memory.list())) == ["another thing", "one thing"]
+    run_sync(memory.undo(batch[0].operation))
+    assert run_sync(memory.count()) == 0
+    run_sync(memory.undo(last(memory).id))
+    assert run_sync(memory.count()) == 2
+
+
+def test_an_import_is_taken_back_whole_with_the_past_that_it_brought(memory, tmp_path):
+    given = LongTermMemory(open_store("numpy:"), clock=Ticking())
+    one = run_sync(given.remember("I live in Lisbon.")).id
+    run_sync(given.remember("I have a boat."))
+    then = given.clock()
+    run_sync(given.correct(one, "I live in Porto."))
+    run_sync(given.export(tmp_path / "x.jsonl"))
+    run_sync(memory.import_(tmp_path / "x.jsonl"))
+    imported = last(memory)
+    before = found(memory, "Where do I live?", as_of=then)
+    assert before == ["I live in Lisbon."]
+    undoing = run_sync(memory.undo(imported.id))
+    assert found(memory, "Where do I live?", as_of=then) == found(memory, "Where do I live?") == []
+    run_sync(memory.undo(undoing.id))
+    assert found(memory, "Where do I live?", as_of=then) == before
+    assert found(memory, "Where do I live?") == ["I live in Porto."]
+    assert run_sync(memory.count()) == 2
+
+
+def test_a_batch_is_not_taken_back_in_part(memory):
+    one, other = run_sync(memory.remember_many(["one thing", "another thing"]))
+    run_sync(memory.correct(other.id, "a changed thing"))
+    correction = last(memory).id
+    with pytest.raises(CannotUndo, match=rf"{one.operation}.*{other.id} was changed since, by correct {correction}"):
+        run_sync(memory.undo(one.operation))
+    assert sorted(text.text for text in run_sync(memory.list())) == ["a changed thing", "one thing"]
+    run_sync(memory.undo(correction))
+    run_sync(memory.undo(one.operation))
+    assert run_sync(memory.count()) == 0
+
+
+def test_a_later_change_of_the_same_memory_is_in_the_way_and_is_named(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    first, second = (run_sync(memory.correct(one, f"I live in {city}.")).operation for city in ("Porto", "Faro"))
+    with pytest.raises(CannotUndo) as refused:
+        run_sync(memory.undo(first))
+    assert refused.value.in_the_way == second
+    back = run_sync(memory.undo(second)).id
+    run_sync(memory.undo(first))
+    assert get(memory, one).text == "I live in Lisbon."
+    with pytest.raises(CannotUndo, match="changed since"):
+        run_sync(memory.undo(back))
+    run_sync(memory.undo(last(memory).id))
+    run_sync(memory.undo(back))
+    assert get(memory, one).text == "I live in Faro."
+
+
+def test_marks_and_corrections_are_not_in_each_others_way(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    pin = run_sync(memory.pin(one))
+    correction = run_sync(memory.correct(one, "I live in Porto.")).operation
+    tag = run_sync(memory.tag(one, ["home"]))
+    run_sync(memory.undo(pin.id))
+    assert (get(memory, one).pinned, get(memory, one).tags, get(memory, one).text) == (
+        False,
+        ("home",),
+        "I live in Porto.",
+    )
+    run_sync(memory.undo(correction))
+    assert (get(memory, one).tags, get(memory, one).text) == (("home",), "I live in Lisbon.")
+    run_sync(memory.tag(one, ["city"]))
+    with pytest.raises(CannotUndo, match="by tag"):
+        run_sync(memory.undo(tag.id))
+
+
+def test_what_is_done_again_can_be_undone_again(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    pin = run_sync(memory.pin(one))
+    back = run_sync(memory.undo(pin.id))
+    with pytest.raises(CannotUndo, match=f"taken back by {back.id}"):
+        run_sync(memory.undo(pin.id))
+    run_sync(memory.undo(back.id))
+    assert get(memory, one).pinned
+    run_sync(memory.undo(pin.id))
+    assert not get(memory, one).pinned
+
+
+def test_the_log_names_what_took_each_operation_back_however_often_it_was_done_again(memory):
+    report = run_sync(memory.remember("Ana lives in Porto."))
+    chain = [report.operation]
+    for _ in range(4):
+        chain.append(run_sync(memory.undo(chain[-1])).id)
+    named = {one.id: one.undone_by for one in run_sync(memory.operations())}
+    assert [named[one] for one in chain] == [None, chain[2], None, chain[4], None]
+
+
+def test_erasure_is_final(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    correction = run_sync(memory.correct(one, "I live in Porto.")).operation
+    forgotten = run_sync(memory.forget([one]))
+    with pytest.raises(CannotUndo, match="gone for good"):
+        run_sync(memory.undo(forgotten.operation))
+    with pytest.raises(CannotUndo, match=rf"forgotten since, by {forgotten.operation}"):
+        run_sync(memory.undo(correction))
+    assert get(memory, one) is None
+
+
+def test_what_was_undone_or_merged_away_can_still_be_forgotten(memory):
+    undone, one, other = (run_sync(memory.remember(Memory(f"The {what} secret.", session=what))) for what in "abc")
+    run_sync(memory.undo(undone.operation))
+    merge = run_sync(memory.merge([one.id, other.id], "Both are known.")).operation
+    receipt = run_sync(memory.forget([undone.id]))
+    assert (receipt.memories, receipt.versions) == ((undone.id,), 1)
+    run_sync(memory.forget(session="c"))
+    assert memory.store.count(namespace="/archive") == 1
+    with pytest.raises(CannotUndo, match="forgotten since"):
+        run_sync(memory.undo(merge))
+    for id in (undone.id, other.id):
+        with pytest.raises(NoSuchMemory):
+            run_sync(memory.history(id))
+        assert run_sync(memory.operations(memory=id, limit=1))[0].kind == "forget"
+    assert run_sync(memory.forget([undone.id])).memories == ()
+
+
+def test_a_forgetting_is_taken_back_while_its_time_of_grace_lasts(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    correction = run_sync(memory.correct(one, "I live in Porto.")).operation
+    pin = run_sync(memory.pin(one)).id
+    forgotten = run_sync(memory.forget([one], grace=timedelta(days=90)))
+    with pytest.raises(CannotUndo, match="forgotten since"):
+        run_sync(memory.undo(correction))
+    back = run_sync(memory.undo(forgotten.operation))
+    assert get(memory, one).text == "I live in Porto."
+    with pytest.raises(CannotUndo, match="forgotten again"):
+        run_sync(memory.undo(back.id))
+    with pytest.raises(CannotUndo, match=f"taken back by {back.id}"):
+        run_sync(memory.undo(forgotten.operation))
+    with pytest.raises(CannotUndo, match="had before was erased"):
+        run_sync(memory.undo(pin))
+    run_sync(memory.undo(correction))
+    assert (get(memory, one).text, get(memory, one).pinned) == ("I live in Lisbon.", True)
+
+
+def test_a_version_whose_words_were_erased_does_not_come_back(memory):
+    one = run_sync(memory.remember("The code of the safe is 4711.")).id
+    correction = run_sync(memory.correct(one, "The safe was sold.")).operation
+    other = run_sync(memory.remember("The code of the safe is 4711.")).id
+    run_sync(memory.forget([other]))
+    with pytest.raises(CannotUndo, match="erased"):
+        run_sync(memory.undo(correction))
+    assert get(memory, one).text == "The safe was sold."
+
+
+def test_who_is_trusted_less_changes_nothing_unless_somebody_approves(memory):
+    one, other = (run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I have a boat."))
+    pinned = run_sync(memory.pin(other)).id
+    for call in (
+        memory.merge([one, other], "both", actor="assistant"),
+        memory.end(one, START, actor="tool"),
+        memory.pin(one, actor="assistant"),
+        memory.disable([one], actor="document"),
+        memory.expire(one, START, actor="tool", approved_by="assistant"),
+        memory.undo(pinned, actor="assistant"),
+        memory.undo(run_sync(memory.history(one)).operations[0].id, actor="tool"),
+    ):
+        with pytest.raises(NotTrusted):
+            run_sync(call)
+    assert [len(run_sync(memory.history(id)).operations) for id in (one, other)] == [1, 2]
+    undone = run_sync(memory.undo(pinned, actor="assistant", approved_by="user"))
+    assert undone.actor == "assistant"
+    noted = run_sync(memory.remember(Memory("A note.", trust="assistant"))).id
+    assert run_sync(memory.tag(noted, ["x"], actor="assistant")).actor == "assistant"
+    run_sync(memory.merge([one, noted], "I live in Lisbon, as noted."))
+    assert get(memory, one).trust == "assistant"
+
+
+def test_what_the_user_decided_is_not_taken_back_by_who_is_trusted_less(memory):
+    noted = run_sync(memory.remember(Memory("A note.", trust="tool", actor="tool"))).id
+    disabled = run_sync(memory.disable(noted)).id
+    forgotten = run_sync(memory.forget([noted], grace=timedelta(days=90))).operation
+    for actor in ("assistant", "tool", "document"):
+        with pytest.raises(NotTrusted, match=rf"operation {forgotten} is the user's"):
+            run_sync(memory.undo(forgotten, actor=actor))
+        with pytest.raises(NotTrusted, match=forgotten):
+            run_sync(memory.restore_forgotten(forgotten, actor=actor, approved_by="assistant"))
+    assert get(memory, noted) is None
+    run_sync(memory.undo(forgotten, actor="tool", approved_by="user"))
+    with pytest.raises(NotTrusted, match=rf"operation {disabled} is the user's: undo by tool"):
+        run_sync(memory.undo(disabled, actor="tool"))
+    own = run_sync(memory.tag(noted, ["x"], actor="tool")).id
+    assert run_sync(memory.undo(own, actor="tool")).actor == "tool"
+    mine = run_sync(memory.remember("I live in Lisbon.")).id
+    gone = run_sync(memory.forget([mine], grace=timedelta(days=90))).operation
+    with pytest.raises(NotTrusted):
+        run_sync(memory.restore_forgotten(gone, actor="assistant"))
+    assert run_sync(memory.restore_forgotten(gone, actor="assistant", approved_by="user")).actor == "assistant"
+    gone = run_sync(memory.forget([mine], grace=timedelta(days=90), actor="tool", approved_by="user")).operation
+    with pytest.raises(NotTrusted, match=rf"memory {mine} is the user's: restore by tool"):
+        run_sync(memory.restore_forgotten(gone, actor="tool"))  # its own deed, on the user's word
+
+
+def test_what_is_in_the_way_is_found_however_much_was_done_since(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    pinned = run_sync(memory.pin(one)).id
+    unpinned = run_sync(memory.unpin(one)).id
+    tags = [run_sync(memory.tag(one, [f"tag {number}"])).id for number in range(45)]
+    with pytest.raises(CannotUndo) as refused:
+        run_sync(memory.undo(pinned))
+    assert refused.value.in_the_way == unpinned
+    with pytest.raises(CannotUndo, match=tags[1]):
+        run_sync(memory.undo(tags[0]))
+    run_sync(memory.undo(unpinned))
+    assert get(memory, one).pinned
+    run_sync(memory.undo(pinned))
+    assert (get(memory, one).pinned, len(get(memory, one).tags)) == (False, 45)
+
+
+def test_what_somebody_changed_beside_the_log_is_not_overwritten(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    marked = run_sync(memory.set_importance(one, 0.5)).id
+    (entry,) = memory.store.get([one], namespace="/conversation")
+    memory.store.patch({one: {**entry.metadata, "importance": 0.9}}, namespace="/conversation")
+    with pytest.raises(CannotUndo, match=r"importance of memory .* changed beside the log"):
+        run_sync(memory.undo(marked))
+    assert get(memory, one).importance == 0.9
+
+
+@pytest.mark.parametrize("how", ["remember", "pin", "correct"])
+def test_what_somebody_removed_beside_the_log_cannot_be_taken_back(memory, how):
+    report = run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
+    done = {
+        "remember": lambda: report.operation,
+        "pin": lambda: run_sync(memory.pin("home")).id,
+        "correct": lambda: run_sync(memory.correct("home", "I live in Porto.")).operation,
+    }[how]()
+    memory.store.delete(["home"], namespace="/conversation")
+    with pytest.raises(CannotUndo, match="memory home is not there any more"):
+        run_sync(memory.undo(done))
+
+
+def test_what_is_no_change_of_a_memory_says_why_it_is_not_taken_back(memory, tmp_path):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    gone = run_sync(memory.forget([one], grace=timedelta(days=9))).operation
+    restored = run_sync(memory.restore_forgotten(gone)).id
+    with pytest.raises(CannotUndo, match="what was brought back can be forgotten again"):
+        run_sync(memory.undo(restored))
+    run_sync(memory.export(tmp_path / "x.jsonl"))
+    with pytest.raises(CannotUndo, match="a file that was written elsewhere is not taken back"):
+        run_sync(memory.undo(run_sync(memory.operations(limit=1))[0].id))
+
+
+def test_what_took_the_place_beside_the_log_is_not_overwritten(memory):
+    report = run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
+    (entry,) = memory.store.get(["home"], namespace="/conversation")
+    undone = run_sync(memory.undo(report.operation))
+    memory.store.upsert([entry], namespace="/conversation")
+    with pytest.raises(CannotUndo, match="there is another memory home now"):
+        run_sync(memory.undo(undone.id))
+
+
+def test_a_version_that_is_back_is_there_once_at_every_moment(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    moments = [memory.clock()]
+    done = run_sync(memory.correct(one, "I live in Porto.")).operation
+    for _ in range(4):
+        moments.append(memory.clock())
+        done = run_sync(memory.undo(done)).id
+        for moment in (*moments, memory.clock()):
+            assert run_sync(memory.count(as_of=moment)) == run_sync(memory.count(known_at=moment)) == 1
+
+
+@pytest.mark.parametrize("deed", ["remember", "forget", "undo", *DEEDS])
+def test_what_cannot_be_logged_is_not_done(memory, monkeypatch, deed):
+    report = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("place",))))
+    other = run_sync(memory.remember(Memory("I have a boat.", pinned=True, disabled=deed == "enable"))).id
+    before = [[*memory.store.scan(namespace=lane)] for lane in memory.store.namespaces()]
+    log = run_sync(memory.operations())
+    more = {
+        "remember": lambda: memory.remember("Another thing."),
+        "forget": lambda: memory.forget([report.id]),
+        "undo": lambda: memory.undo(report.operation),
+    }
+
+    def full(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory.operation_log), "add", full)
+        with pytest.raises(OSError, match="full"):
+            run_sync(more[deed]() if deed in more else DEEDS[deed](memory, report.id, other))
+    assert str([[*memory.store.scan(namespace=lane)] for lane in memory.store.namespaces()]) == str(before)
+    assert run_sync(memory.operations()) == log
+
+
+def test_an_undo_is_of_its_own_namespace_and_names_what_it_does_not_know(memory):
+    report = run_sync(memory.remember("mine", namespace="a"))
+    with pytest.raises(ArgumentError, match="operation"):
+        run_sync(memory.undo(report.operation, namespace="b"))
+    with pytest.raises(ArgumentError, match="actor"):
+        run_sync(memory.undo(report.operation, namespace="a", actor="nobody"))
+    assert run_sync(memory.count(namespace="a")) == 1
+
+
+def test_a_memory_that_is_not_there_cannot_be_marked_ended_or_merged(memory):
+    one = run_sync(memory.remember("there")).id
+    for call in (memory.pin([one, "nope"]), memory.end("nope", None), memory.merge([one, "nope"], "both")):
+        with pytest.raises(NoSuchMemory, match="nope"):
+            run_sync(call)
+    assert not get(memory, one).pinned
+    assert [operation.kind for operation in run_sync(memory.operations())] == ["remember"]
+
+
+def test_what_an_undone_correction_said_never_held(memory):
+    one = run_sync(memory.remember("I live in Lisbon.")).id
+    at = [memory.clock()]
+    for step in ("correct", "undo", "redo", "undo"):
+        if step == "correct":
+            run_sync(memory.correct(one, "I live in Porto."))
+        else:
+            run_sync(memory.undo(last(memory).id))
+        at.append(memory.clock())
+        held = [found(memory, "Where do I live?", as_of=moment) for moment in at]
+        if step in ("correct", "redo"):
+            assert held == [["I live in Lisbon."]] + [["I live in Porto."]] * (len(at) - 1)
+        else:
+            assert held == [["I live in Lisbon."]] * len(at)
+    known = [found(memory, "Where do I live?", known_at=moment) for moment in at]
+    assert known == [[f"I live in {city}."] for city in ("Lisbon", "Porto", "Lisbon", "Porto", "Lisbon")]

@@ -1,0 +1,235 @@
+"""Taking back an import: its memories go or are as before, marks and validity too; what cannot come back is said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory import CannotUndo, KnowledgeBase, LongTermMemory, Memory, run_sync
+from memory.partitions import ARCHIVE, store_namespace
+from vectorstore import open_store
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+in_a_file = pytest.mark.parametrize("memory", ["sqlite"], indirect=True)  # else no documents are taken in
+
+
+class Ticking:
+    """A clock that moves an hour at each look."""
+
+    def __init__(self, now: datetime = START) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(hours=1)
+        return self.now
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[LongTermMemory]:
+    kept = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'theirs.db'}"), clock=Ticking())
+    yield kept
+    run_sync(kept.close())
+
+
+@pytest.fixture(params=["numpy", "sqlite"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
+    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
+    kept = LongTermMemory(store, clock=Ticking(START + 9 * DAY))
+    KnowledgeBase(kept)  # it takes in what an export has of documents
+    yield kept
+    run_sync(kept.close())
+
+
+def ingested(memory: LongTermMemory, folder: Path) -> str:
+    folder.mkdir()
+    (folder / "birds.md").write_text("# Birds\n\nThe heron stands in the water.\n")
+    run_sync(KnowledgeBase(memory).ingest([folder]))
+    return run_sync(memory.recall("heron"))[0].memory.id
+
+
+def taken(memory: LongTermMemory, theirs: LongTermMemory, path: Path, mode: str = "merge") -> str:
+    run_sync(theirs.export(path))
+    operation = run_sync(memory.import_(path, mode=mode, trust="user")).operation
+    assert operation is not None
+    return operation
+
+
+def found(memory: LongTermMemory, **when: datetime) -> list[str]:
+    return sorted(hit.memory.text for hit in run_sync(memory.recall("Where does Ana live?", **when)))
+
+
+def everything(memory: LongTermMemory) -> list[Memory]:
+    changing = {"revision": 0, "recorded_at": None, "operation": None, "counts_from": None}
+    return [replace(one, **changing) for one in run_sync(memory.list())]
+
+
+@in_a_file
+def test_memories_go_and_come_back_and_passages_stay(memory, theirs, tmp_path):
+    passage = ingested(theirs, tmp_path / "docs")
+    run_sync(theirs.remember("Ana lives in Porto."))
+    run_sync(theirs.remember("Ana has a boat."))
+    imported = taken(memory, theirs, tmp_path / "x.jsonl")
+    undoing = run_sync(memory.undo(imported))
+    assert run_sync(memory.stats()).lanes == {"conversation": 0, "documents": 1, "archive": 2}
+    assert passage not in [change.id for change in undoing.changes]
+    run_sync(memory.undo(undoing.id))
+    assert run_sync(memory.stats()).lanes == {"conversation": 2, "documents": 1, "archive": 2}
+
+
+@in_a_file
+def test_a_passage_that_went_since_is_not_in_the_way_and_a_forgotten_memory_is(memory, theirs, tmp_path):
+    ingested(theirs, tmp_path / "docs")
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    imported = taken(memory, theirs, tmp_path / "x.jsonl")
+    run_sync(memory.forget(document=str(run_sync(memory.recall("heron"))[0].memory.source.document)))
+    assert run_sync(memory.stats()).lanes["documents"] == 0
+    undoing = run_sync(memory.undo(imported))
+    assert run_sync(memory.count()) == 0
+    run_sync(memory.undo(undoing.id))
+    run_sync(memory.forget([one]))
+    with pytest.raises(CannotUndo, match="forgotten since"):
+        run_sync(memory.undo(imported))
+
+
+@in_a_file
+def test_an_import_of_documents_alone_is_forgotten_and_not_undone(memory, theirs, tmp_path):
+    ingested(theirs, tmp_path / "docs")
+    imported = taken(memory, theirs, tmp_path / "x.jsonl")
+    with pytest.raises(CannotUndo, match="documents alone; forget"):
+        run_sync(memory.undo(imported))
+    assert run_sync(memory.stats()).lanes["documents"] == 1
+
+
+def test_what_a_file_corrected_is_as_before_with_all_its_marks(memory, theirs, tmp_path):
+    one = run_sync(theirs.remember(Memory("Ana lives in Porto.", tags=("home",), importance=0.5))).id
+    taken(memory, theirs, tmp_path / "first.jsonl")
+    run_sync(memory.pin(one))
+    before = everything(memory)
+    run_sync(theirs.correct(one, "Ana lives in Faro."))
+    run_sync(theirs.tag(one, ["city"]))
+    run_sync(theirs.set_importance(one, 0.9))
+    run_sync(theirs.expire(one, START + 900 * DAY))
+    corrected = taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
+    after = everything(memory)
+    assert (after[0].text, after[0].tags, after[0].importance) == ("Ana lives in Faro.", ("home", "city"), 0.9)
+    undoing = run_sync(memory.undo(corrected))
+    assert everything(memory) == before
+    run_sync(memory.undo(undoing.id))
+    assert everything(memory) == after
+
+
+def test_what_a_file_corrected_holds_since_then_and_what_was_here_until_then(memory, theirs, tmp_path):
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    taken(memory, theirs, tmp_path / "first.jsonl")
+    between = memory.clock()
+    run_sync(theirs.correct(one, "Ana lives in Faro."))
+    corrected = taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
+    for moment in (START + 2 * DAY, between):
+        assert found(memory, as_of=moment) == ["Ana lives in Porto."]
+    assert found(memory, known_at=between) == ["Ana lives in Porto."]
+    now = memory.clock()
+    assert found(memory, as_of=now) == found(memory, known_at=now) == found(memory) == ["Ana lives in Faro."]
+    run_sync(memory.undo(corrected))
+    assert found(memory, as_of=memory.clock()) == found(memory, as_of=between) == ["Ana lives in Porto."]
+
+
+def test_what_was_taken_back_in_the_file_counts_from_the_import_on_too(memory, theirs, tmp_path):
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    taken(memory, theirs, tmp_path / "first.jsonl")
+    between = memory.clock()
+    run_sync(theirs.correct(one, "Ana lives in Faro."))
+    run_sync(theirs.undo(run_sync(theirs.correct(one, "Ana lives in Beja.")).operation))  # it says since when it counts
+    taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
+    assert found(memory, as_of=between) == ["Ana lives in Porto."]
+    assert found(memory, as_of=memory.clock()) == ["Ana lives in Faro."]
+
+
+def test_what_was_taken_back_in_the_file_stays_so_when_the_import_is_done_again(theirs, memory, tmp_path):
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    for home in ("Faro", "Beja"):
+        mistake = run_sync(theirs.correct(one, f"Ana lives in {home}.")).operation
+        run_sync(theirs.undo(mistake))
+    run_sync(theirs.correct(one, "Ana lives in Evora."))
+    operation = taken(memory, theirs, tmp_path / "x.jsonl")
+    before = [(version.text, version.withdrawn) for version in run_sync(memory.history(one))]
+    assert [withdrawn for _, withdrawn in before] == [False, False, True, True, True, True]
+    undone = run_sync(memory.undo(operation))
+    assert all(version.withdrawn for version in run_sync(memory.history(one)))
+    run_sync(memory.undo(undone.id))
+    after = [(version.text, version.withdrawn) for version in run_sync(memory.history(one))]
+    assert [one for one in after if one != ("Ana lives in Evora.", True)] == before  # but for what was here in between
+
+
+def test_a_memory_that_was_merged_into_another_since_is_in_the_way(memory, theirs, tmp_path):
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    imported = taken(memory, theirs, tmp_path / "x.jsonl")
+    own = run_sync(memory.remember("Ana has a boat.")).id
+    merged = run_sync(memory.merge([own, one], "Ana lives in Porto and has a boat.")).operation
+    with pytest.raises(CannotUndo) as refused:
+        run_sync(memory.undo(imported))
+    assert refused.value.in_the_way == merged
+    run_sync(memory.undo(merged))
+    run_sync(memory.undo(imported))
+    assert [memory.text for memory in run_sync(memory.list())] == ["Ana has a boat."]
+
+
+def test_what_a_file_hides_is_hidden_with_its_earlier_versions(memory, theirs, tmp_path):
+    one = run_sync(theirs.remember("Ana lives in Porto.")).id
+    taken(memory, theirs, tmp_path / "first.jsonl")
+    between = memory.clock()
+    run_sync(theirs.expire(one, between))
+    corrected = taken(memory, theirs, tmp_path / "second.jsonl", mode="upsert")
+    assert found(memory, as_of=between) == []
+    run_sync(memory.undo(corrected))
+    assert found(memory, as_of=between) == ["Ana lives in Porto."]
+
+
+def test_an_import_in_the_place_of_everything_is_final_and_says_so(memory, theirs, tmp_path):
+    run_sync(theirs.remember("Ana lives in Porto."))
+    assert taken(memory, theirs, tmp_path / "empty.jsonl", mode="replace")
+    run_sync(memory.undo(run_sync(memory.operations())[0].id))  # nothing was here before it
+    run_sync(memory.remember("mine"))
+    imported = taken(memory, theirs, tmp_path / "full.jsonl", mode="replace")
+    with pytest.raises(CannotUndo, match="what was here before it is gone for good"):
+        run_sync(memory.undo(imported))
+    assert [one.text for one in run_sync(memory.list())] == ["Ana lives in Porto."]
+
+
+def test_taking_back_looks_through_archive_and_log_once_however_many_memories_there_are(
+    theirs, memory, tmp_path, monkeypatch
+):
+    """Neither is asked for each memory: what an import brought may be a hundred thousand."""
+    asked = Counter()
+
+    def count(owner, name):
+        method = getattr(owner, name)
+
+        def counted(self, *arguments, **options):
+            asked[name] += name != "scan" or options["namespace"] == store_namespace("", ARCHIVE)
+            return method(self, *arguments, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(type(memory.store), "scan")
+    for name in ("get", "list", "later"):
+        count(type(memory.operation_log), name)
+    counts = []
+    for many in (3, 30):
+        for number in range(many):
+            id = run_sync(theirs.remember(f"Ana lives in town {number} of {many}.")).id
+            run_sync(theirs.correct(id, f"Ana lives in village {number} of {many}."))
+        operation = taken(memory, theirs, tmp_path / f"{many}.jsonl")
+        asked.clear()
+        undone = run_sync(memory.undo(operation))
+        run_sync(memory.undo(undone.id))
+        counts.append(dict(asked))
+        assert len(undone.changes) == many
+    assert counts[0] == counts[1]

@@ -1,0 +1,84 @@
+"""Policies at their bounds, and what is made of a turn: as careful as its most careful source."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory import (
+    ExtractedFact,
+    Extractor,
+    LongTermMemory,
+    Memory,
+    Message,
+    MinimumLength,
+    NearDuplicates,
+    TurnDecision,
+    run_sync,
+)
+from memory.internals import Outcome
+from memory.write.draft import Draft
+from memory.write.policies import MemoryTurn
+from memory.write.policies.base import accept_all
+from memory.write.policy_runner import PolicyRules, apply_policies
+from vectorstore import open_store
+
+
+def _drafts(memories: list[Memory]) -> list[Draft]:
+    return [Draft.new(memory, origin=place, turn=0) for place, memory in enumerate(memories)]
+
+
+class Together:
+    """A policy that makes one memory of all that was said, and leaves the rest as it is."""
+
+    def decide(self, memory):
+        raise AssertionError("a turn is asked about as one")
+
+    def decide_turn(self, turn: MemoryTurn) -> TurnDecision:
+        every = tuple(range(len(turn.memories)))
+        return TurnDecision(accept_all(turn), ((Memory("together", kind="summary"), every),))
+
+
+@pytest.mark.parametrize(("text", "kept"), [("12345", False), ("123456", True), ("  12345  ", False), ("äöüß…", False)])
+def test_a_text_must_have_strictly_more_characters_than_the_minimum(text, kept):
+    memory = LongTermMemory(open_store("numpy:"), policies=[MinimumLength(5)])
+    assert run_sync(memory.remember(text)).stored is kept
+    assert run_sync(memory.remember_many([text]))[0].stored is kept
+
+
+@pytest.mark.parametrize(("answer", "kept"), [("123", False), ("1234", True), (" 123 ", False), ("äöü", False)])
+def test_a_turn_must_have_strictly_more_of_prompt_and_answer_together(answer, kept):
+    memory = LongTermMemory(open_store("numpy:"), policies=[MinimumLength(5, of="turn")])
+    lines = run_sync(memory.remember_turn("s", [Message.user("ab"), Message.assistant(answer)]))
+    assert [line.stored for line in lines] == [kept, kept]
+    assert {line.reason for line in lines} == ({""} if kept else {"too short"})
+    assert len(run_sync(memory.conversations.load("s"))) == 2
+
+
+def test_a_share_of_words_that_equals_the_bound_is_near():
+    memory = LongTermMemory(open_store("numpy:"), policies=[NearDuplicates(words=0.75)])
+    one = run_sync(memory.remember("the plumber comes"))
+    at_it = run_sync(memory.remember("the plumber comes tomorrow"))  # three of four
+    assert (at_it.outcome, at_it.of) == (Outcome.STORED, one.id)
+    below = run_sync(memory.remember("plumber comes on friday then"))
+    assert below.of is None
+
+
+def test_what_is_made_of_several_is_as_careful_as_the_most_careful_of_them():
+    said = [
+        Memory("a", scopes={"user": "ann", "project": "x"}, speaker="Ann", actor="user"),
+        Memory("b", scopes={"user": "ann", "project": "y"}, speaker="Bot", actor="tool", trust="tool", sensitive=True),
+    ]
+    own = run_sync(apply_policies(_drafts(said), PolicyRules((Together(),))))
+    assert [one.memory for one in own] == said
+    (made,) = own[0].facts
+    memory = made.memory
+    assert (dict(memory.scopes), memory.speaker, memory.sensitive) == ({"user": "ann"}, None, True)
+    assert (memory.trust, memory.actor, made.origins) == ("tool", "tool", (0, 1))
+
+
+def test_a_fact_that_names_its_scopes_and_speaker_keeps_them():
+    fact = ExtractedFact(Memory("f", scopes={"project": "z"}, speaker="Eve"), (0,))
+    rules = PolicyRules((Extractor(lambda turn: [fact], kinds=["fact"]),))
+    (own,) = run_sync(apply_policies(_drafts([Memory("a", scopes={"user": "ann"}, speaker="Ann")]), rules))
+    (made,) = own.facts
+    assert (dict(made.memory.scopes), made.memory.speaker, made.origins) == ({"project": "z"}, "Eve", (0,))
