@@ -17,8 +17,13 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from agent.assistant.endpoints import http_address, ollama_address
-from agent.errors import ConfigurationError
+from agent.errors import AgentError
 from vectorstore.persisted_names import FORMER_FOLDER
+
+
+class ConfigurationError(AgentError):
+    """A setting of the assistant is missing or unusable."""
+
 
 ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "memory": "TELLBACK_MEMORY",

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent.assistant.config import AssistantSettings
-from agent.errors import ConfigurationError
+from agent.assistant.config import AssistantSettings, ConfigurationError
 from memory import (
     Embedder,
     EmbeddingSettings,
@@ -103,6 +102,7 @@ def open_assistant(
     *reads_only* it searches and reads.
     """
     from agent.agent import Agent
+    from agent.configuration import AgentSettings
     from agent.tools.knowledge import knowledge_tools
     from agent.tools.memory import ALL_MEMORY_TOOLS, READING_MEMORY_TOOLS, memory_tools
 
@@ -123,15 +123,17 @@ def open_assistant(
         tools += knowledge_tools(opened.knowledge())
     agent = Agent(
         provider,
-        system=settings.system or DEFAULT_SYSTEM_PROMPT,
         tools=tools,
         memory=opened.memory,
         namespace=opened.namespace,
-        token_budget=settings.token_budget,
-        window=make_window(settings, provider),
-        trace=settings.trace,
-        on_memory_error=on_memory_error,
-        share_sensitive=settings.share_sensitive,
+        settings=AgentSettings(
+            system=settings.system or DEFAULT_SYSTEM_PROMPT,
+            token_budget=settings.token_budget,
+            window=make_window(settings, provider),
+            trace=settings.trace,
+            on_memory_error=on_memory_error,
+            share_sensitive=settings.share_sensitive,
+        ),
     )
     return Assistant(opened, agent)
 

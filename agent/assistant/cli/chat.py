@@ -38,7 +38,7 @@ def chat(
         raise typer.BadParameter("the id of a session is needed", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
-        from agent.agent import new_session_id
+        from agent.configuration import new_session_id
 
         talk = _ChatSession(assistant, session or new_session_id(), json=json, interactive=interactive)
         if interactive:
@@ -66,7 +66,7 @@ class _ChatSession:
     def take(self, line: str) -> None:
         """Obey a command, or answer what was said."""
         if line == "/new":
-            from agent.agent import new_session_id
+            from agent.configuration import new_session_id
 
             self.session = new_session_id()
             print_note("a new session begins")

@@ -76,12 +76,13 @@ def describe_error(error: BaseException) -> tuple[int, str]:
     import agent.errors as agent_errors
     import memory.http
     import vectorstore
+    from agent.assistant.config import ConfigurationError
 
     if isinstance(error, agent_errors.MemoryUnavailable) and error.__cause__ is not None:
         return describe_error(error.__cause__)
     usage = (
         agent_errors.ArgumentError,
-        agent_errors.ConfigurationError,
+        ConfigurationError,
         memory.ArgumentError,
         memory.CannotUndo,
         memory.DuplicateKey,

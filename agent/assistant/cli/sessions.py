@@ -90,7 +90,7 @@ async def _load_with_quotes(opened: OpenedMemory, session: str, limit: int | Non
     ids = list(dict.fromkeys(id for kept in stored for id in quoted_message(kept.message).ids))
     found = await opened.memory.get(ids, namespace=opened.namespace) if ids else []
     texts = {memory.id: memory.text for memory in found if memory is not None}
-    return [replace(kept, message=quoted_message(kept.message).worded(texts)) for kept in stored]
+    return [replace(kept, message=quoted_message(kept.message).with_text(texts)) for kept in stored]
 
 
 def _block_lines(message: Message) -> Iterator[str]:
