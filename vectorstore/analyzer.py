@@ -75,9 +75,9 @@ _QUESTION_MARK_AT_END = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
 _SENTENCE_MARKS: Final = (".", "!", "?")
 _CLOSING_MARKS: Final = ('"', "'", ")", "]")
 _ASCII_SENTENCE_ENDS = tuple(mark + after for mark in _SENTENCE_MARKS for after in ("", *_CLOSING_MARKS))
-"""What a word at the end of a sentence ends with."""
+"""Characters with which the last word of a sentence ends."""
 _Word: TypeAlias = tuple[tuple[str, ...], bool]
-"""The terms of what stands between two spaces, and whether a sentence ends there."""
+"""The terms of the characters between two spaces, and whether a sentence ends there."""
 _PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
 )
@@ -105,7 +105,7 @@ class Analyzer:
 
     @property
     def fingerprint(self) -> str:
-        """What made the terms: they are comparable where this is equal."""
+        """Fingerprint of the analysis: terms are comparable where it is equal."""
         return ANALYZER_FINGERPRINT.format(version=2 if self.language == GERMAN else 1, language=self.language)
 
     def terms(self, text: str) -> list[str]:

@@ -39,14 +39,14 @@ from vectorstore.errors import FilterError, short_repr
 from vectorstore.types import Filter, Metadata
 
 JSON_DEPTH_LIMIT = 100
-"""How deep lists and objects may be nested in a value."""
+"""Greatest depth of lists and objects nested in a value."""
 INTEGER_DIGITS_LIMIT = 4300
-"""How many digits a whole number may have; Python itself writes no longer ones."""
+"""Greatest number of digits of a whole number; Python itself writes no longer ones."""
 INTEGER_LIMIT = 10**INTEGER_DIGITS_LIMIT
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Whether two values are equal: 1 is 1.0, true is only true, lists in order, objects in any order."""
+    """Return whether two values are equal: 1 is 1.0, true is only true, lists in order, objects in any order."""
     if isinstance(left, bool) or isinstance(right, bool) or left is None or right is None:
         return left is right
     if isinstance(left, Mapping):
@@ -65,7 +65,7 @@ def json_equal(left: Any, right: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether *value* is a number, which true and false are not."""
+    """Return whether *value* is a number, which true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -114,7 +114,7 @@ def check_filter_text(value: str, path: str) -> str:
 
 
 FILTER_NESTING_LIMIT = 100
-"""How deep filters may be nested in filters."""
+"""Greatest depth of filters nested in filters."""
 
 LEAF_OPERATORS = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists", "$contains")
 _BRANCH_OPERATORS = ("$and", "$or", "$not")
@@ -144,7 +144,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One operator against one field; *value* is frozen (tuples for lists, read-only mappings)."""
+    """Condition of one operator on one field; *value* is frozen (tuples for lists, read-only mappings)."""
 
     field: str
     operator: str
@@ -165,12 +165,12 @@ def filter_tree(where: Filter | FilterNode | None) -> FilterNode:
 
 
 def matches_filter(where: Filter | FilterNode | None, metadata: Metadata) -> bool:
-    """Whether *metadata* satisfies *where*: the reference meaning."""
+    """Return whether *metadata* satisfies *where*: the reference meaning."""
     return _node_holds(filter_tree(where), metadata)
 
 
 def condition_holds(operator: str, operand: Any, present: bool, value: Any) -> bool:
-    """Whether one leaf holds for a field that is *present* with *value* (ignored if it is not)."""
+    """Return whether one leaf holds for a field that is *present* with *value* (ignored if it is not)."""
     match operator:
         case "$eq":
             return present and json_equal(value, operand)

@@ -19,7 +19,7 @@ from vectorstore.types import Entry, Filter
 from vectorstore.validation import check_fields, check_name, check_text
 
 ScanPosition: TypeAlias = tuple[str, str]
-"""Where an entry stands: the value that orders it, and its id."""
+"""Position of an entry in an order: the value that orders it, and its id."""
 
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PAGE_SIZE: Final = 256
@@ -68,7 +68,7 @@ def scan_by(
 
 
 def scan_position(entry: Entry, fields: Sequence[str]) -> ScanPosition:
-    """Return where *entry* stands in the order of *fields*."""
+    """Return the position of *entry* in the order of *fields*."""
     texts = (value for field in fields if isinstance(value := entry.metadata.get(field), str))
     return next(texts, ""), entry.id
 

@@ -26,7 +26,7 @@ _PAGE_SIZE = 256
 
 @dataclass(frozen=True, slots=True)
 class RecallReport:
-    """What ``measure_recall`` saw: *queries* questions asked of *rows* entries, each in both modes."""
+    """Result of ``measure_recall``: *queries* questions asked of *rows* entries, each in both modes."""
 
     k: int
     rows: int
@@ -41,7 +41,7 @@ class RecallReport:
 
     @property
     def speedup(self) -> float:
-        """How many times faster the fast search was."""
+        """Speed of the fast search over that of the exact one."""
         return self.exact_seconds / self.fast_seconds if self.fast_seconds else 1.0
 
 
@@ -57,7 +57,7 @@ def measure_recall(
     """Ask *sample* questions exactly and fast, whatever mode *store* was opened in, and compare the best *k*.
 
     The questions are vectors of entries drawn by *rng* (a fixed seed unless given), each of which is left out of its
-    own answer, since to find itself is no merit; or the *queries* given, which tell more if they are what is really
+    own answer; or the *queries* given, which say more if they are what is really
     asked. *store* may be a wrapper of a store that has both modes; any other raises ``UnsupportedError``. All is
     asked of one state; the sign bits are made before the clock runs.
     """

@@ -28,7 +28,7 @@ _STEM_LENGTH = 5
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where an answer stands: *quote* is the document's text from *start* to *end*, character for character.
+    """Source of an answer: *quote* is the document's text from *start* to *end*, character for character.
 
     *number* is the passage's place among those cited, from 1. *coverage* is the share of the question's words
     that the quote holds, weighed by how telling they are.
@@ -70,10 +70,10 @@ def cite(
     term of the question is (None, or one that is missing: 1).
     """
     analyse = terms or plain_terms
-    wanted = {term: (weights or {}).get(term, 1.0) for term in analyse(question)}
+    term_weights = {term: (weights or {}).get(term, 1.0) for term in analyse(question)}
     citations = []
     for number, passage in enumerate(passages, start=1):
-        start, end, coverage = best_quote(passage.text, wanted, analyse, limit=limit)
+        start, end, coverage = best_quote(passage.text, term_weights, analyse, limit=limit)
         citations.append(
             Citation(
                 number=number,
@@ -92,56 +92,55 @@ def cite(
 
 
 def best_quote(
-    text: str, wanted: Mapping[str, float], terms: Callable[[str], Sequence[str]], *, limit: int = QUOTE_LIMIT
+    text: str, term_weights: Mapping[str, float], terms: Callable[[str], Sequence[str]], *, limit: int = QUOTE_LIMIT
 ) -> tuple[int, int, float]:
-    """Return (start, end, coverage) of what in *text* covers the *wanted* terms best in at most *limit*
-    characters.
+    """Return (start, end, coverage) of the quote of *text* that covers the terms of *term_weights* best.
 
-    One sentence, and its neighbours when they add to it. Equal ones: the first. Headings only when there is
-    nothing else; what is fenced as code counts less than prose.
+    It is one sentence, with its neighbours when they add to it, of at most *limit* characters. Of equal ones it is the
+    first. Headings are quoted only when there is nothing else; what is fenced as code counts less than prose.
     """
-    total = sum(wanted.values())
+    total = sum(term_weights.values())
     spans = [piece for span in split_sentences(text) for piece in _split_span(text, span, limit)]
     if not spans:
         return 0, 0, 0.0
     fences = [match.span() for match in _FENCED.finditer(text)]
     prose = [span for span in spans if not text.startswith("#", span[0])] or spans
-    held = [frozenset(terms(text[start:end])) & wanted.keys() for start, end in prose]
+    found_terms = [frozenset(terms(text[start:end])) & term_weights.keys() for start, end in prose]
     worth = [_CODE_WEIGHT if _overlaps_any(span, fences) else 1.0 for span in prose]
-    scores = [part * sum(wanted[term] for term in found) for part, found in zip(worth, held, strict=True)]
-    first = last = max(range(len(prose)), key=lambda place: (scores[place], -place))
-    covered = set(held[first])
-    while (place := _best_neighbour(prose, held, wanted, covered, first, last, limit)) is not None:
-        covered |= held[place]
-        first, last = min(first, place), max(last, place)
-    coverage = sum(wanted[term] for term in covered) / total if total else 0.0
+    scores = [part * sum(term_weights[term] for term in found) for part, found in zip(worth, found_terms, strict=True)]
+    first = last = max(range(len(prose)), key=lambda index: (scores[index], -index))
+    covered = set(found_terms[first])
+    while (index := _best_neighbour(prose, found_terms, term_weights, covered, first, last, limit)) is not None:
+        covered |= found_terms[index]
+        first, last = min(first, index), max(last, index)
+    coverage = sum(term_weights[term] for term in covered) / total if total else 0.0
     return prose[first][0], prose[last][1], coverage
 
 
 def _best_neighbour(
     spans: Sequence[tuple[int, int]],
-    held: Sequence[frozenset[str]],
-    wanted: Mapping[str, float],
+    found_terms: Sequence[frozenset[str]],
+    term_weights: Mapping[str, float],
     covered: set[str],
     first: int,
     last: int,
     limit: int,
 ) -> int | None:
-    """Return which span beside *first* to *last* is worth adding, if one is; of equal ones the later."""
-    worth = _MIN_QUOTE_GAIN * sum(wanted.values())
+    """Return the index of the span beside *first* to *last* that is worth adding; None for neither, ties: the later."""
+    worth = _MIN_QUOTE_GAIN * sum(term_weights.values())
     best, chosen = 0.0, None
-    for place in (last + 1, first - 1):
-        if not 0 <= place < len(spans):
+    for index in (last + 1, first - 1):
+        if not 0 <= index < len(spans):
             continue
-        length = spans[max(last, place)][1] - spans[min(first, place)][0]
-        gain = sum(wanted[term] for term in held[place] - covered)
+        length = spans[max(last, index)][1] - spans[min(first, index)][0]
+        gain = sum(term_weights[term] for term in found_terms[index] - covered)
         if length <= limit and gain >= worth and gain > best:
-            best, chosen = gain, place
+            best, chosen = gain, index
     return chosen
 
 
-def _overlaps_any(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
-    return any(span[0] < end and start < span[1] for start, end in others)
+def _overlaps_any(span: tuple[int, int], spans: Sequence[tuple[int, int]]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in spans)
 
 
 def plain_terms(text: str) -> list[str]:

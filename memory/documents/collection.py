@@ -1,4 +1,4 @@
-"""A collection of documents in a memory: its store namespace, its manifest and its tombstones."""
+"""Collection of documents in a memory: its store namespace, its manifest and its tombstones."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from vectorstore import LifecycleStore, UnsupportedError, lifecycle_of
 
 @dataclass(frozen=True, slots=True)
 class DocumentCollection:
-    """What reading, writing and searching documents share. *lane* is the collection's store namespace."""
+    """Documents of one collection, for reading, writing and searching; *partition* is its store namespace."""
 
     memory: LongTermMemory
     namespace: str
     name: str
-    lane: str
+    partition: str
     manifest: DocumentManifest
 
     def lifecycle(self, operation: str) -> LifecycleStore:
-        """Return the store if it can replace a document whole, else refuse by name."""
+        """Return the store if it can replace a document whole, else raise ``UnsupportedError``."""
         store = lifecycle_of(self.memory.store)
         if store is None:
             reason = f"{type(self.memory.store).__name__} has no transactions, so a document could be left half-written"
@@ -33,18 +33,18 @@ class DocumentCollection:
         return store
 
     def removed_before(self, location: str) -> bool:
-        """Say whether what was read at *location* was removed and must not come back by itself."""
-        wanted = self.mark_of(location)
-        return wanted in self.memory.tombstones.which(self.lane, [wanted])
+        """Whether the document read at *location* was removed and must not come back by itself."""
+        mark = self.mark_of(location)
+        return mark in self.memory.tombstones.which(self.partition, [mark])
 
     def mark_of(self, location: str) -> str:
         """Return the mark of *location* among the tombstones."""
-        return document_mark(self.memory.tombstones.key, "location", self.lane, location)
+        return document_mark(self.memory.tombstones.key, "location", self.partition, location)
 
     def forgotten(self, memories: Sequence[Memory]) -> Names[str]:
         """Return the ids of those *memories* that were forgotten, by themselves or by their very words."""
         tombstones = self.memory.tombstones
-        found = tombstones.which(self.lane, [memory.id for memory in memories])
+        found = tombstones.which(self.partition, [memory.id for memory in memories])
         words = {memory.id for memory in memories if tombstones.words_at(self.namespace, memory.text) is not None}
         return found | words
 
@@ -54,9 +54,9 @@ def open_collection(memory: LongTermMemory, name: str, namespace: str) -> Docume
 
     Its records are in the memory's database; in the memory of the process they are read back from the chunks.
     """
-    lane = store_namespace(namespace, DOCUMENTS, name)
+    partition = store_namespace(namespace, DOCUMENTS, name)
     attach_documents(memory)
-    manifest = DocumentManifest(memory.database, lane)
+    manifest = DocumentManifest(memory.database, partition)
     if memory.database.path is None:
         manifest.recover(memory.store)
-    return DocumentCollection(memory, namespace, name, lane, manifest)
+    return DocumentCollection(memory, namespace, name, partition, manifest)

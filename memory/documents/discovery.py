@@ -1,8 +1,8 @@
 """Discovery of the files of an ingest: folders are walked, and each path that is left out gets its reason.
 
 Hidden files and folders, and the folders of tools, are left out; a file given by name is always tried. Links are
-followed only to regular files inside the folder that are not found there by themselves. No file is opened but by the
-check whether any of them can be read, which is made before a memory is created for them. Nothing is written.
+followed only to regular files inside the folder that are not found there by themselves. Files are opened only by
+``report_unreadable``, which a program asks before it creates a memory for them. Nothing is written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """A file to read: *location* is its real, absolute path, *name* its path below *root* with slashes."""
+    """File to read: *location* is its real, absolute path, *name* its path below *root* with slashes."""
 
     location: Path
     name: str
@@ -42,7 +42,7 @@ class DocumentFile:
 
 @dataclass(frozen=True, slots=True)
 class SkippedPath:
-    """A path that is left out, and why."""
+    """Path that is left out, with the reason."""
 
     name: str
     reason: str
@@ -51,16 +51,16 @@ class SkippedPath:
 def check_paths(paths: Paths) -> list[Path]:
     """Return the *paths* as given, all of which exist; else nothing is begun."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    checked = [_checked_path(given) for given in several]
+    checked = [_checked_path(path) for path in several]
     if not checked:
         raise ArgumentError("paths", [], "at least one file or folder is needed")
     return checked
 
 
-def _checked_path(given: object) -> Path:
-    name = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+def _checked_path(value: object) -> Path:
+    name = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(name, str) or not name or "\0" in name:
-        raise ArgumentError("paths", given, "a path of a file or folder is needed")
+        raise ArgumentError("paths", value, "a path of a file or folder is needed")
     path = Path(name)
     try:
         path.stat()
@@ -104,7 +104,7 @@ def _classify_file(
 
 
 def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | SkippedPath]:
-    """Return everything below *root*, sorted; links are judged when it is known what is there by itself."""
+    """Return everything below *root*, sorted; links are classified last, when the files are known."""
     items: list[DocumentFile | SkippedPath] = []
     links: list[tuple[Path, str]] = []
     folders = [root]
@@ -128,14 +128,14 @@ def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | Ski
                 folders.append(path)
             else:
                 items.append(_classify_file(path, name, root, loaders))
-    there = {item.location for item in items if isinstance(item, DocumentFile)}
+    found_files = {item.location for item in items if isinstance(item, DocumentFile)}
     for path, name in links:
-        items.extend(_classify_link(path, name, root, loaders, there))
+        items.extend(_classify_link(path, name, root, loaders, found_files))
     return sorted(items, key=lambda item: item.name)
 
 
 def _classify_link(
-    path: Path, name: str, root: Path, loaders: LoaderRegistry, there: set[Path]
+    path: Path, name: str, root: Path, loaders: LoaderRegistry, found_files: set[Path]
 ) -> list[DocumentFile | SkippedPath]:
     try:
         real = path.resolve(strict=True)
@@ -145,9 +145,9 @@ def _classify_link(
         return [SkippedPath(name, "a link that leaves the folder")]
     if real.is_dir():
         return [SkippedPath(name, "a link to a folder")]
-    if real in there:
+    if real in found_files:
         return [SkippedPath(name, "a link to a file that is read itself")]
-    there.add(real)
+    found_files.add(real)
     return [_classify_file(real, name, root, loaders)]
 
 

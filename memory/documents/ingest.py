@@ -26,7 +26,8 @@ from memory.documents.manifest import DocumentManifest, DocumentRecord
 from memory.errors import LoadError
 from memory.runtime import run_sync
 from memory.timestamps import to_aware
-from memory.write.policy_runner import PolicyRules, apply_policies_to_each
+from memory.write.draft import Draft
+from memory.write.policy_runner import PolicyRules, apply_policies_apart
 from vectorstore import MissingExtra
 
 EMPTY_DOCUMENT_NOTE = "nothing to find in it"
@@ -43,7 +44,7 @@ class DocumentPreparer:
     _claimed: dict[str, str] = field(default_factory=dict)
 
     def prepare(self, found: DocumentFile) -> DocumentDraft | IngestLine:
-        """Return what the file at *found* should be kept as, or the line that says why nothing is done."""
+        """Return the draft of the file at *found*, or the line that says why nothing is done."""
         source, before = resolve_source(found, self.collection.manifest, self._claimed)
         location = str(found.location)
         self._claimed[source] = location
@@ -54,8 +55,8 @@ class DocumentPreparer:
             data, modified = read_file(found.location, source, limit=self.size_limit)
             digest = content_hash(data, found.loader.name)
             chunker = self.chunker_for(found.loader.media_type)
-            if before is not None and self._same(before, digest, chunker) and not self.again:
-                return self._unchanged(before, location)
+            if before is not None and self._is_unchanged(before, digest, chunker) and not self.again:
+                return self._unchanged_line(before, location)
             loaded = found.loader.load(data, source)
         except (LoadError, MissingExtra) as error:
             return IngestLine(source, IngestAction.FAILED, _strip_source(str(error), source))
@@ -78,16 +79,17 @@ class DocumentPreparer:
         """Return *document* cut into chunks, each with its id, judged by the write policies."""
         memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
         chunks = chunker.chunk(document.text[document.body :])
-        ids = chunk_ids(self._key, self.collection.lane, document.source, (chunk.text for chunk in chunks))
+        ids = chunk_ids(self._key, self.collection.partition, document.source, (chunk.text for chunk in chunks))
         now = to_aware(memory.clock(), memory.zone)
         rules = PolicyRules(memory.policies, memory.on_policy_failure, making=False)
         passages = chunk_memories(document, chunks, ids, recorded_at=now)
-        judged = [verdict for verdict, _ in run_sync(apply_policies_to_each(passages, rules))]
-        rejected = sum(verdict.memory is None for verdict in judged)
+        drafts = [Draft.new(passage, origin=place, turn=place) for place, passage in enumerate(passages)]
+        judged = run_sync(apply_policies_apart(drafts, rules))
+        rejected = sum(draft.settled is not None for draft in judged)
         notes = list(document.notes)
         if rejected:
             notes.append(f"{rejected} chunks rejected by a write policy")
-        if taken := sum(verdict.spans for verdict in judged):
+        if taken := sum(draft.spans for draft in judged):
             notes.append(f"{taken} part{'s' * (taken != 1)} taken out by a write policy")
         if not chunks:
             notes.append(EMPTY_DOCUMENT_NOTE)
@@ -100,11 +102,7 @@ class DocumentPreparer:
             modified=document.modified,
             ingested=now,
         )
-        memories = tuple(
-            replace(verdict.memory, id=name)
-            for verdict, name in zip(judged, ids, strict=True)
-            if verdict.memory is not None
-        )
+        memories = tuple(draft.memory for draft in judged if draft.settled is None)
         return DocumentDraft(replace(document, notes=tuple(notes)), record, memories, before)
 
     @property
@@ -114,10 +112,10 @@ class DocumentPreparer:
     def _digest(self, plain: str) -> str:
         return document_mark(self._key, "content", plain)
 
-    def _same(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
+    def _is_unchanged(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
         return record.digest == self._digest(digest) and record.recipe == chunker.fingerprint
 
-    def _unchanged(self, record: DocumentRecord, location: str) -> IngestLine:
+    def _unchanged_line(self, record: DocumentRecord, location: str) -> IngestLine:
         if record.location == location:
             return IngestLine(record.source, IngestAction.UNCHANGED)
         self.collection.manifest.put(replace(record, location=location))
@@ -166,14 +164,14 @@ class Ingester:
         chunks = 0
         for item in items:
             if isinstance(item, SkippedPath):
-                made: DocumentDraft | IngestLine = IngestLine(item.name, IngestAction.SKIPPED, item.reason)
+                prepared: DocumentDraft | IngestLine = IngestLine(item.name, IngestAction.SKIPPED, item.reason)
             else:
-                made = await asyncio.to_thread(preparer.prepare, item)
-            if isinstance(made, DocumentDraft) and isinstance(item, DocumentFile):
-                wave.append((item, made))
-                chunks += len(made.memories)
-            elif isinstance(made, IngestLine):
-                wave.append(made)
+                prepared = await asyncio.to_thread(preparer.prepare, item)
+            if isinstance(prepared, DocumentDraft) and isinstance(item, DocumentFile):
+                wave.append((item, prepared))
+                chunks += len(prepared.memories)
+            elif isinstance(prepared, IngestLine):
+                wave.append(prepared)
             if chunks >= _BATCH_CHUNKS or len(wave) >= _BATCH_FILES:
                 run.add(await self._settle(preparer, wave))
                 wave, chunks = [], 0
@@ -186,33 +184,33 @@ class Ingester:
     ) -> list[IngestLine]:
         """Embed and write the drafts of *wave* together; return a line for each of its items, in order."""
         lines: list[IngestLine | None] = [item if isinstance(item, IngestLine) else None for item in wave]
-        todo = {place: item for place, item in enumerate(wave) if not isinstance(item, IngestLine)}
+        todo = {index: item for index, item in enumerate(wave) if not isinstance(item, IngestLine)}
         for _ in range(_ATTEMPTS):
             if not todo:
                 break
             written = await self._write([draft for _, draft in todo.values()], again=preparer.again)
-            for (place, (found, _)), line in zip(list(todo.items()), written, strict=True):
+            for (index, (found, _)), line in zip(list(todo.items()), written, strict=True):
                 if line is not None:
-                    lines[place] = line
-                    del todo[place]
+                    lines[index] = line
+                    del todo[index]
                     continue
-                made = await asyncio.to_thread(preparer.prepare, found)  # written by somebody else: look again
-                if isinstance(made, IngestLine):
-                    lines[place] = made
-                    del todo[place]
+                prepared = await asyncio.to_thread(preparer.prepare, found)  # written by somebody else: look again
+                if isinstance(prepared, IngestLine):
+                    lines[index] = prepared
+                    del todo[index]
                 else:
-                    todo[place] = (found, made)
-        for place, (_, draft) in todo.items():
+                    todo[index] = (found, prepared)
+        for index, (_, draft) in todo.items():
             reason = "another process keeps writing it; ingest it again"
-            lines[place] = IngestLine(draft.record.source, IngestAction.FAILED, reason)
+            lines[index] = IngestLine(draft.record.source, IngestAction.FAILED, reason)
         return [line for line in lines if line is not None]
 
     async def _write(self, drafts: Sequence[DocumentDraft], *, again: bool) -> list[IngestLine | None]:
         plans = await asyncio.to_thread(lambda: [plan_draft(self._collection, draft, again=again) for draft in drafts])
         texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
         embedded = await self._collection.memory.embedding.vectors(texts)
-        places = {text: place for place, text in enumerate(texts)}
-        works = [EmbeddedPlan(plan, embedded.part([places[text] for text in plan.texts])) for plan in plans]
+        positions = {text: index for index, text in enumerate(texts)}
+        works = [EmbeddedPlan(plan, embedded.part([positions[text] for text in plan.texts])) for plan in plans]
         return await asyncio.to_thread(write_plans, self._collection, works)
 
     def _retire(self, roots: Sequence[Path]) -> list[IngestLine]:
@@ -231,7 +229,7 @@ class Ingester:
 
 
 class _IngestRun:
-    """The lines so far, told to the caller as they come."""
+    """Lines of an ingest so far; each is reported to the caller as it comes."""
 
     def __init__(self, total: int, on_progress: OnIngestProgress | None) -> None:
         self.lines: list[IngestLine] = []

@@ -1,4 +1,4 @@
-"""A knowledge base: the documents of one collection in a memory; ingest, listing, retrieval, citation, removal.
+"""Knowledge base: the documents of one collection in a memory; ingest, listing, retrieval, citation, removal.
 
 knowledge = KnowledgeBase(memory)
 report = await knowledge.ingest("docs")
@@ -38,7 +38,7 @@ from vectorstore.internals import idf
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A document that the collection holds; *chunks* counts those that are there, forgotten ones not."""
+    """Document of the collection; *chunks* counts the stored ones, not those that were forgotten."""
 
     source: str
     title: str
@@ -136,7 +136,7 @@ class KnowledgeBase:
             token_budget=token_budget,
             counter=counter,
             explain=explain,
-            lanes=(DOCUMENTS,),
+            partitions=(DOCUMENTS,),
             collections=(self._collection.name,),
         )
         passages = passages_of(found)
@@ -152,7 +152,7 @@ class KnowledgeBase:
         return [self._info(record) for record in self._collection.manifest.all()]
 
     def _info(self, record: DocumentRecord) -> DocumentInfo:
-        entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.lane)
+        entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.partition)
         stored = [entry for entry in entries if entry is not None]
         source = from_entry(stored[0]).source if stored else None
         return DocumentInfo(
@@ -174,13 +174,13 @@ class KnowledgeBase:
                 return erased
 
     def _cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
-        store, lane = lifecycle_of(self._collection.memory.store), self._collection.lane
+        store, partition = lifecycle_of(self._collection.memory.store), self._collection.partition
         if store is None:
             return cite(question, passages)
         analyzer = store.analyzer
         terms = list(dict.fromkeys(analyzer.terms(question)))
-        with store.view([lane]) as view:
-            count, frequencies = view.count(namespace=lane), view.df(terms, namespace=lane)
+        with store.view([partition]) as view:
+            count, frequencies = view.count(namespace=partition), view.df(terms, namespace=partition)
         weights = {term: idf(count, df) for term, df in zip(terms, frequencies, strict=True)}
         return cite(question, passages, terms=analyzer.terms, weights=weights)
 
@@ -213,7 +213,7 @@ def _add_neighbours(collection: DocumentCollection, passages: Sequence[Passage],
 
 
 def _load_passages(collection: DocumentCollection, ids: Sequence[str]) -> list[Passage]:
-    entries = collection.memory.store.get(ids, namespace=collection.lane)
+    entries = collection.memory.store.get(ids, namespace=collection.partition)
     loaded = [passage_of(from_entry(entry)) for entry in entries if entry is not None]
     return [passage for passage in loaded if passage is not None]
 

@@ -28,7 +28,7 @@ from vectorstore import Connection, DamageError, Database, Finding, TableCompone
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
-    """One document of a collection.
+    """Record of one document of a collection.
 
     *location* is where it was read (an absolute path, or its URI). *digest* is a keyed hash of its bytes,
     *recipe* names the chunker and its settings. *chunks* are the ids of its chunks in order, forgotten ones
@@ -141,11 +141,6 @@ class DocumentManifest:
             connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self._collection, source))
             return bool(connection.changes())
 
-    def _select(self, rest: str, *bound: str) -> list[DocumentRecord]:
-        sql = f"SELECT {_COLUMNS}, checksum FROM documents WHERE collection = ? {rest}"
-        with self._database.read() as connection:
-            return [_parse_record(self._collection, row) for row in connection.execute(sql, (self._collection, *bound))]
-
     def recover(self, store: VectorStore) -> None:
         """Read the records back from the chunks in *store*, where there are none: of a store loaded without its tables.
 
@@ -163,13 +158,18 @@ class DocumentManifest:
             for document, chunks in positions.items():
                 self.put(DocumentRecord(document, "", "", "", tuple(id for _, id in sorted(chunks))))
 
+    def _select(self, rest: str, *bound: str) -> list[DocumentRecord]:
+        sql = f"SELECT {_COLUMNS}, checksum FROM documents WHERE collection = ? {rest}"
+        with self._database.read() as connection:
+            return [_parse_record(self._collection, row) for row in connection.execute(sql, (self._collection, *bound))]
+
 
 def collections_with_documents(database: Database) -> list[str]:
     """Return the collections (their store namespaces) that have a document, sorted."""
     with database.read() as connection:
         if connection.execute(database.dialect.table_exists, ("documents",)).fetchone() is None:
             return []
-        return sorted(lane for (lane,) in connection.execute("SELECT DISTINCT collection FROM documents"))
+        return sorted(partition for (partition,) in connection.execute("SELECT DISTINCT collection FROM documents"))
 
 
 def _insert_record(connection: Connection, row: tuple[Any, ...]) -> None:
@@ -226,96 +226,97 @@ class ManifestEraser:
     def erase(self, gone: ErasedItems) -> int:
         """Remove the records of documents that have no passage left, and keep an ingest from taking them in again."""
         removed = 0
-        for lane, manifest, record in self._emptied(gone):
+        for partition, manifest, record in self._records_without_chunks(gone):
             manifest.remove(record.source)
             if not gone.everything:
-                self._memory.tombstones.add(lane, [self._mark(lane, record)], gone.at)
+                self._memory.tombstones.add(partition, [self._mark(partition, record)], gone.at)
             removed += 1
         return removed
 
     def put_away(self, gone: ErasedItems) -> str | None:
         """As ``RestorableEraser.put_away``; asked before the passages go, so it is their ids that count."""
-        ids = {lane: set(ids) for lane, ids in gone.entries.items()}
+        ids = {partition: set(ids) for partition, ids in gone.entries.items()}
         kept = [
-            {**_record_fields(record), "collection": parse_store_namespace(lane)[2]}
-            for lane, manifest in self._manifests(gone.namespace)
+            {**_record_fields(record), "collection": parse_store_namespace(partition)[2]}
+            for partition, manifest in self._manifests(gone.namespace)
             for record in manifest.all()
             if record.chunks
-            and set(self._there(lane, record)) <= ids.get(lane, set())
-            and set(record.chunks) & ids.get(lane, set())
+            and set(self._stored_chunks(partition, record)) <= ids.get(partition, set())
+            and set(record.chunks) & ids.get(partition, set())
         ]
         return json.dumps(kept, ensure_ascii=False) if kept else None
 
     def put_back(self, namespace: str, kept: str) -> None:
         """As ``RestorableEraser.put_back``."""
         for fields in json.loads(kept):
-            lane, record = self._read(namespace, fields)
-            DocumentManifest(self._database, lane).put(record)
-            self._memory.tombstones.lift(lane, [self._mark(lane, record)])
+            partition, record = self._read(namespace, fields)
+            DocumentManifest(self._database, partition).put(record)
+            self._memory.tombstones.lift(partition, [self._mark(partition, record)])
 
     def lines(self, namespace: str) -> Iterator[dict[str, Any]]:
         """As ``ExportedPart.lines``: by collection and source."""
-        for lane, manifest in self._manifests(namespace):
+        for partition, manifest in self._manifests(namespace):
             for record in manifest.all():
-                yield {"collection": parse_store_namespace(lane)[2], **_record_fields(record)}
+                yield {"collection": parse_store_namespace(partition)[2], **_record_fields(record)}
 
     def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
         """As ``ExportedPart.named``: by collection and source."""
-        lane, record = self._read(namespace, fields)
-        return lane, record.source
+        partition, record = self._read(namespace, fields)
+        return partition, record.source
 
     def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
         """As ``ExportedPart.take``; a document that is here already stays as it is."""
-        lane, record = self._read(namespace, fields)
-        manifest = DocumentManifest(self._database, lane)
+        partition, record = self._read(namespace, fields)
+        manifest = DocumentManifest(self._database, partition)
         if not emptied and (manifest.get(record.source) or manifest.at(record.location)):
             return False
-        if self._memory.tombstones.which(lane, [self._mark(lane, record)]):
+        if self._memory.tombstones.which(partition, [self._mark(partition, record)]):
             return False
         if write:
             manifest.put(record)
         return True
 
     def _manifests(self, namespace: str) -> Iterator[tuple[str, DocumentManifest]]:
-        for lane in collections_with_documents(self._database):
-            if parse_store_namespace(lane)[0] == namespace:
-                yield lane, DocumentManifest(self._database, lane)
+        for partition in collections_with_documents(self._database):
+            if parse_store_namespace(partition)[0] == namespace:
+                yield partition, DocumentManifest(self._database, partition)
 
-    def _emptied(self, gone: ErasedItems) -> list[tuple[str, DocumentManifest, DocumentRecord]]:
+    def _records_without_chunks(self, gone: ErasedItems) -> list[tuple[str, DocumentManifest, DocumentRecord]]:
         return [
-            (lane, manifest, record)
-            for lane, manifest in self._manifests(gone.namespace)
-            if gone.everything or lane in gone.entries
+            (partition, manifest, record)
+            for partition, manifest in self._manifests(gone.namespace)
+            if gone.everything or partition in gone.entries
             for record in manifest.all()
-            if gone.everything or (self._touched(record, lane, gone) and not self._there(lane, record))
+            if gone.everything
+            or (self._loses_chunks(record, partition, gone) and not self._stored_chunks(partition, record))
         ]
 
-    def _touched(self, record: DocumentRecord, lane: str, gone: ErasedItems) -> bool:
-        return not set(record.chunks).isdisjoint(gone.entries[lane])
+    def _loses_chunks(self, record: DocumentRecord, partition: str, gone: ErasedItems) -> bool:
+        return not set(record.chunks).isdisjoint(gone.entries[partition])
 
-    def _there(self, lane: str, record: DocumentRecord) -> list[str]:
-        entries = self._memory.store.get(record.chunks, namespace=lane)
+    def _stored_chunks(self, partition: str, record: DocumentRecord) -> list[str]:
+        entries = self._memory.store.get(record.chunks, namespace=partition)
         return [entry.id for entry in entries if entry is not None]
 
-    def _mark(self, lane: str, record: DocumentRecord) -> str:
-        return document_mark(self._memory.tombstones.key, "location", lane, record.location)
+    def _mark(self, partition: str, record: DocumentRecord) -> str:
+        return document_mark(self._memory.tombstones.key, "location", partition, record.location)
 
     def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, DocumentRecord]:
         check_known_fields(fields, _FIELDS)
-        lane = store_namespace(namespace, DOCUMENTS, checked_label(fields.get("collection"), "item.collection"))
+        partition = store_namespace(namespace, DOCUMENTS, checked_label(fields.get("collection"), "item.collection"))
         chunks = fields.get("chunks")
         if not isinstance(chunks, list):
             raise ArgumentError("item.chunks", chunks, "a list of ids is needed")
         values: dict[str, Any] = {key: checked_text(fields.get(key, ""), f"item.{key}") for key in _TEXT_FIELDS}
         values |= {key: _parse_moment(fields.get(key), f"item.{key}") for key in _TIME_FIELDS}
         source = checked_label(fields.get("source"), "item.source")
-        return lane, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)
+        return partition, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)
 
 
 def _record_fields(record: DocumentRecord) -> dict[str, Any]:
     found: dict[str, Any] = {"source": record.source, **{key: getattr(record, key) for key in _TEXT_FIELDS}}
     found["chunks"] = list(record.chunks)
-    return found | {key: at.isoformat() for key in _TIME_FIELDS if (at := getattr(record, key)) is not None}
+    return found | {key: time.isoformat() for key in _TIME_FIELDS if (time := getattr(record, key)) is not None}
 
 
 def _parse_moment(value: Any, argument: str) -> datetime | None:

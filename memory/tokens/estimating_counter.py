@@ -1,4 +1,4 @@
-"""An estimate of token counts where no tokenizer is at hand; it says so, and rather counts too many.
+"""Estimate of token counts where no tokenizer is at hand; it says so, and rather counts too many.
 
 Tokenizers differ. The weights are for the most expensive kind in use (32,000 tokens, digits one by one, rare characters
 byte by byte): for such a one, no text of people or of code is counted too low. English is counted half as much again,
@@ -30,7 +30,9 @@ _WEIGHTS: Final = (
     (r"[\U00010000-\U0010ffff]+", 0.25),  # emoji
 )
 # A single space belongs to the word or sign after it.
-_PIECE: Final = re.compile(r"(?: (?=[a-zA-Z!-/:-@\[-`{-~]))?(?:" + "|".join(f"({one})" for one, _ in _WEIGHTS) + ")")
+_PIECE: Final = re.compile(
+    r"(?: (?=[a-zA-Z!-/:-@\[-`{-~]))?(?:" + "|".join(f"({pattern})" for pattern, _ in _WEIGHTS) + ")"
+)
 
 _MAX_CACHED_TEXTS: Final = 2048
 _MAX_CACHED_LENGTH: Final = 2000

@@ -27,7 +27,7 @@ from vectorstore import (
 )
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
-from vectorstore.index.change_log import ChangeLog
+from vectorstore.index.memory_namespace import ChangeLog
 from vectorstore.index.snapshot import NamespaceState, StoreState
 from vectorstore.sqlite import InMemoryDatabase
 from vectorstore.testing import StoreContract
@@ -282,14 +282,14 @@ class StaleCoreAfterAForeignWrite(SqliteStore):
     @contextmanager
     def _reading(self, allowed: set[str] | None = None) -> Iterator[Any]:
         with super()._reading(allowed) as view:
-            original, seen = self._cores.fresh, self.__dict__.setdefault("seen", {})
-            self._cores.fresh = lambda connection, name: (  # type: ignore[method-assign]
+            original, seen = self._indexes.fresh, self.__dict__.setdefault("seen", {})
+            self._indexes.fresh = lambda connection, name: (  # type: ignore[method-assign]
                 seen[name] if seen.get(name) else seen.setdefault(name, original(connection, name))
             )
             try:
                 yield view
             finally:
-                self._cores.fresh = original  # type: ignore[method-assign]
+                self._indexes.fresh = original  # type: ignore[method-assign]
 
 
 @caught_by(SharedWritesContract, "test_a_revision_that_another_wrote_is_in_the_way")

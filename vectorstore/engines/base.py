@@ -65,5 +65,5 @@ def check_cursor(since: Cursor | None, namespace: str) -> int | None:
 
 
 def matches_everything(where: FilterNode) -> bool:
-    """Whether a filter has no condition."""
+    """Return whether a filter has no condition."""
     return isinstance(where, And) and not where.nodes

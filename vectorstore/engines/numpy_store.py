@@ -1,7 +1,8 @@
-"""The store in the process: a dictionary of entries, searched by the in-memory index. On disk only when saved.
+"""The store in the process: a dictionary of entries, searched by the in-memory index. On disk only when saved, in a
+snapshot that is written whole or not at all and checked when it is read.
 
 It is the quickest start and the other engine's equal: the same ids, scores and ties. Longer than 500 lines, since a
-store stands whole in one file.
+store is whole in one file.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from vectorstore.engines.base import (
     read_pages,
     write_batches,
 )
-from vectorstore.engines.snapshot_file import agree_snapshot_settings, read_snapshot, write_snapshot
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
 from vectorstore.filters import filter_tree
 from vectorstore.index.memory_namespace import MemoryNamespace
-from vectorstore.index.snapshot import StoreState
+from vectorstore.index.snapshot import PREAMBLE_SIZE, StoreState, check_preamble, decode_snapshot, encode_snapshot
 from vectorstore.index.view import IndexView
+from vectorstore.sqlite.connection import translate_system_errors
+from vectorstore.sqlite.files import RandomBytes, atomic_write, check_path, is_missing
 from vectorstore.sqlite.in_memory import InMemoryDatabase
+from vectorstore.sqlite.schema import StoreSettings
 from vectorstore.types import (
     Changes,
     Compaction,
@@ -128,7 +131,7 @@ class NumpyStore:
 
     @property
     def search_mode(self) -> SearchMode:
-        """How this object searches."""
+        """Mode in which this object searches."""
         return self._search
 
     @property
@@ -410,7 +413,7 @@ class NumpyStore:
         self._write_snapshot("backup", path, replace=False)
 
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Write a snapshot of everything to *path* (None: where ``open`` was told), in place of an earlier one.
+        """Write a snapshot of everything to *path* (None: the path given to ``open``), in place of an earlier one.
 
         It is written whole or not at all: beside its place, flushed to disk (mode 0600), then put there in one
         step. What is there and is no snapshot of a numpy store is left untouched: ``NotAStore``, ``NewerFile``.
@@ -433,7 +436,7 @@ class NumpyStore:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """One call under the lock, refused when closed."""
+        """Run one call under the lock; refused when closed."""
         with self._lock:
             self._check_open()
             yield
@@ -508,3 +511,47 @@ class NumpyStore:
 
         mode = search or self._search
         return IndexView(space=self._space, analyzer=self.analyzer, open_reader=reader, search=mode)
+
+
+def write_snapshot(
+    state: StoreState, path: str | os.PathLike[str], *, replace: bool, token: RandomBytes = os.urandom
+) -> None:
+    """Put *state* at *path* (mode 0600, on disk); an earlier snapshot there stays as it is until the new one is whole.
+
+    Anything but a snapshot is left untouched and refused; so is a snapshot too, unless *replace*.
+    """
+    target = check_path(path)
+    with translate_system_errors(target):
+        if not is_missing(target):
+            if not replace:
+                raise _path_taken(path)
+            with target.open("rb") as file:
+                check_preamble(file.read(PREAMBLE_SIZE), str(target))
+        try:
+            with atomic_write(target, token=token, replace=replace) as private, private.open("wb") as file:
+                for part in encode_snapshot(state):
+                    file.write(part)
+        except FileExistsError as error:
+            raise _path_taken(path) from error
+
+
+def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:
+    """Return the state at *path*; None where nothing is."""
+    target = check_path(path)
+    with translate_system_errors(target):
+        if is_missing(target):
+            return None
+        data = target.read_bytes()
+    return decode_snapshot(data, str(target))
+
+
+def agree_snapshot_settings(
+    state: StoreState, *, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
+) -> StoreSettings:
+    """Return the settings to use when these are given for *state*; a difference raises."""
+    recorded = StoreSettings(state.space, Analyzer(state.language), state.fields, recorded=True)
+    return recorded.agreed(space=space, analyzer=analyzer, fields=fields)
+
+
+def _path_taken(path: str | os.PathLike[str]) -> ArgumentError:
+    return ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed")

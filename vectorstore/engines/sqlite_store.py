@@ -3,7 +3,7 @@
 Indexes are filled from the file when first needed and kept fresh by its change log; writes go straight to the file. A
 call that reads holds one read transaction; a call inside ``transaction()`` sees what that transaction wrote. The file
 may be switched to another space by somebody else: then vectors are refused here, and everything else goes on. Longer
-than 500 lines, since a store stands whole in one file.
+than 500 lines, since a store is whole in one file.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ from vectorstore.validation import (
 
 
 class _ThreadTransaction(threading.local):
-    """What one thread holds of its present transaction; both belong to the ``present_write`` beside them."""
+    """Indexes and space of a thread's present transaction, each beside the ``present_write`` to which it belongs."""
 
-    cores: tuple[object, NamespaceIndexCache] | None = None
+    indexes: tuple[object, NamespaceIndexCache] | None = None
     named: tuple[object, Space] | None = None
 
 
@@ -122,7 +122,7 @@ class SqliteStore:
         tables.analyzer = self.analyzer = settings.analyzer
         self._space = settings.space
         self._fields = settings.fields
-        self._cores = NamespaceIndexCache(space=settings.space, fields=settings.fields)
+        self._indexes = NamespaceIndexCache(space=settings.space, fields=settings.fields)
         self._lock = threading.RLock()
         self._here = _ThreadTransaction()
 
@@ -141,7 +141,7 @@ class SqliteStore:
 
     @property
     def search_mode(self) -> SearchMode:
-        """How this object searches."""
+        """Mode in which this object searches."""
         return self._search
 
     @property
@@ -215,7 +215,7 @@ class SqliteStore:
         with self._writer(name) as writer, self.database.write() as connection:
             removed = writer.remove(dict.fromkeys(names), erase=True)
             self.database.mark_erasure(connection)
-            self.database.on_commit(lambda: self._drop_core(name))
+            self.database.on_commit(lambda: self._forget_index(name))
         if self.database.in_write():
             return Erasure(removed, pending=True)
         return Erasure(removed, pending=not self.database.finish_erasure())
@@ -338,7 +338,7 @@ class SqliteStore:
             try:
                 yield
             finally:
-                self._here.cores = None
+                self._here.indexes = None
 
     def set_space(self, space: Space) -> None:
         """Record the space of a store that has none yet; the one that it was switched to is taken from now on."""
@@ -427,12 +427,12 @@ class SqliteStore:
         """As ``VectorStore.close``."""
         self.database.close()
         with self._lock:
-            self._cores.forget()
+            self._indexes.forget()
 
     @contextmanager
     def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[IndexView]:
         mode = search or self._search
-        if self.database.in_write():  # what this thread has not committed yet must not reach the shared cores
+        if self.database.in_write():  # what this thread has not committed yet must not reach the shared indexes
             with self.database.read() as connection:
                 yield self._view(connection, allowed, mode, shared=False)
             return
@@ -443,16 +443,16 @@ class SqliteStore:
         self, connection: apsw.Connection, allowed: set[str] | None, search: SearchMode, *, shared: bool
     ) -> IndexView:
         recorded = read_space(connection)
-        cores = self._cores_for(recorded) if shared else self._own_cores(recorded)
+        indexes = self._shared_indexes(recorded) if shared else self._transaction_indexes(recorded)
 
         def reader(name: str) -> SqliteNamespaceReader | None:
             if allowed is not None and name not in allowed:
                 raise ArgumentError("namespace", name, "this view was opened for other namespaces")
-            loaded = cores.fresh(connection, name)
+            loaded = indexes.fresh(connection, name)
             return (
                 None
                 if loaded is None
-                else SqliteNamespaceReader(connection, cores, loaded, matrix_limit=self._matrix_limit)
+                else SqliteNamespaceReader(connection, indexes, loaded, matrix_limit=self._matrix_limit)
             )
 
         return IndexView(
@@ -463,34 +463,34 @@ class SqliteStore:
             search=search,
         )
 
-    def _cores_for(self, space: Space | None) -> NamespaceIndexCache:
-        """Return the cores that all threads share; the lock is held."""
-        if self._cores.space != space or self._cores.fields != self._fields:
-            self._cores = NamespaceIndexCache(space=space, fields=self._fields)
-        return self._cores
+    def _shared_indexes(self, space: Space | None) -> NamespaceIndexCache:
+        """Return the indexes that all threads share; the lock is held."""
+        if self._indexes.space != space or self._indexes.fields != self._fields:
+            self._indexes = NamespaceIndexCache(space=space, fields=self._fields)
+        return self._indexes
 
-    def _own_cores(self, space: Space | None) -> NamespaceIndexCache:
-        """Return the cores of this thread's present transaction."""
-        present, cached = self.database.present_write(), self._here.cores
+    def _transaction_indexes(self, space: Space | None) -> NamespaceIndexCache:
+        """Return the indexes of this thread's present transaction."""
+        present, cached = self.database.present_write(), self._here.indexes
         if cached is None or cached[0] is not present or cached[1].space != space:
-            cached = self._here.cores = (present, NamespaceIndexCache(space=space, fields=self._fields))
+            cached = self._here.indexes = (present, NamespaceIndexCache(space=space, fields=self._fields))
         return cached[1]
 
-    def _drop_core(self, name: str | None = None) -> None:
-        """What was erased must not stay in memory either; the next search loads what is left."""
+    def _forget_index(self, name: str | None = None) -> None:
+        """Forget loaded indexes, since what was erased must not stay in memory; the next search loads what is left."""
         with self._lock:
-            self._cores.forget(name)
+            self._indexes.forget(name)
 
     def _remove_unused(self) -> None:
         with self._writing() as connection:
             for (name,) in fetch_all(connection, "SELECT name FROM namespaces"):
                 NamespaceWriter(connection, name).compact()
-        self._drop_core()
+        self._forget_index()
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
         with self.database.write() as connection:
-            self._here.cores = None
+            self._here.indexes = None
             yield connection
 
     @contextmanager

@@ -30,7 +30,7 @@ _RECENTRE_FACTOR: Final = 2
 
 
 class BinaryCodes:
-    """The bits of *rows* rows of a matrix, which tells of each row that comes, goes, changes or moves.
+    """Bits of *rows* rows of a matrix, which reports each row that comes, goes, changes or moves.
 
     What changed is coded together, at the next ``follow``.
     """
@@ -103,7 +103,7 @@ class BinaryCodes:
         return nearest if rows is None else rows[nearest]
 
     def _distances(self, query: Vector, rows: NDArray[np.intp] | None) -> NDArray[np.uint16]:
-        """How many bits differ, uint16, of every row or of *rows*."""
+        """Return how many bits differ, uint16, of every row or of *rows*."""
         code = self._coded(query[np.newaxis])[0]
         count = self._count if rows is None else len(rows)
         distances = np.zeros(count, dtype=np.uint16)

@@ -25,7 +25,7 @@ from vectorstore.index.growable_array import GrowableArray
 BM25_K1: Final = 0.9
 """Saturation: no term counts more than its weight times ``BM25_K1 + 1``. 0.9 and 0.4 are Anserini's for short texts."""
 BM25_B: Final = 0.4
-"""How far the length of a text counts: 0 not at all, 1 in full."""
+"""Weight of the length of a text: 0 not at all, 1 in full."""
 
 
 def idf(count: int, frequency: int) -> float:
@@ -47,18 +47,18 @@ class Postings:
 
     first: int
     size: int
-    """How many terms, with repeats, it was made of."""
+    """Number of terms, with repeats, of which it was made."""
     numbers: NDArray[np.int32]
     offsets: NDArray[np.int64]
     slots: NDArray[np.int32]
     counts: NDArray[np.integer]
 
     def frequencies(self) -> NDArray[np.int64]:
-        """In how many slots each of ``numbers`` occurs."""
+        """Return in how many slots each of ``numbers`` occurs."""
         return np.diff(self.offsets)
 
     def of(self, number: int) -> slice:
-        """Where the slots and counts of a term stand."""
+        """Return where the slots and counts of a term are."""
         index = int(np.searchsorted(self.numbers, number))
         if index == len(self.numbers) or self.numbers[index] != number:
             return slice(0, 0)
@@ -66,7 +66,7 @@ class Postings:
 
 
 def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> Postings:
-    """Return the postings of the terms *numbers*, each of which stands in the slot beside it, in any order."""
+    """Return the postings of the terms *numbers*, each of which is in the slot beside it, in any order."""
     pairs = numbers.astype(np.int64)
     pairs <<= _SLOT_BITS
     pairs |= slots
@@ -77,7 +77,7 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
     counts: NDArray[np.integer] = np.empty(len(starts), dtype=np.int32)
     np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
     counts[-1:] = size - starts[-1:]
-    counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))  # few terms stand in one text 256 times
+    counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))  # few terms are 256 times in one text
     del starts
     posting_slots = pairs.astype(np.int32)  # the lower half, which is the slot
     pairs >>= _SLOT_BITS
@@ -93,7 +93,7 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
 
 
 def _run_starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
-    """Where each run of equal values begins."""
+    """Return where each run of equal values begins."""
     if not len(ordered):
         return np.empty(0, dtype=np.int64)
     return np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
@@ -107,7 +107,7 @@ _DEAD_NUMBERS_LIMIT: Final = 1 << 16
 
 
 class TermIndex:
-    """Terms by row of the core, which tells it of each row that comes, goes or moves."""
+    """Terms by row of the index, which reports each row that comes, goes or moves."""
 
     def __init__(self, *, k1: float, b: float, rows: int = 0) -> None:
         self._k1, self._b = k1, b
@@ -178,7 +178,7 @@ class TermIndex:
         return self._term_of[number]
 
     def df(self, terms: Sequence[str]) -> list[int]:
-        """In how many entries each term occurs."""
+        """Return in how many entries each term occurs."""
         self._index()
         return [self._frequency(self._number_of.get(term, 0)) for term in terms]
 

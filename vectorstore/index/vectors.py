@@ -95,7 +95,7 @@ SHORTLIST_LEAST: Final = 200
 SHORTLIST_PER_MATCH: Final = 10
 SHORTLIST_SHARE: Final = 0.001
 SHORTLIST_LARGEST_SHARE: Final = 0.125
-"""How many rows the bits leave: for each of the k, of all rows at least, and at most if they are to save work."""
+"""Number of rows that the bits leave: for each of the k, of all rows at least, and at most if they are to save work."""
 _PAIR_BLOCK: Final = 8192
 _GATHER_BLOCK: Final = 1024
 _LARGEST_LENGTH: Final = 1e18
@@ -103,7 +103,7 @@ _LARGEST_LENGTH: Final = 1e18
 
 
 class VectorMatrix:
-    """Prepared vectors by row of the core, which tells it of each row that comes, goes or moves."""
+    """Prepared vectors by row of the index, which reports each row that comes, goes or moves."""
 
     def __init__(self, space: Space) -> None:
         self._metric = space.metric
@@ -169,7 +169,7 @@ class VectorMatrix:
             self._bits.swap_delete(row)
 
     def has(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of *rows* have a vector."""
+        """Return which of *rows* have a vector."""
         return self._present.rows[rows]
 
     def scores(self, rows: NDArray[np.intp], query: Vector) -> NDArray[np.float64]:

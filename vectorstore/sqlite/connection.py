@@ -127,7 +127,7 @@ def _translate_sqlite_error(
 
 
 def _raised_by_our_row(error: UnicodeDecodeError) -> bool:
-    """Whether it was raised while this package read rows, and not by what a caller does inside a block."""
+    """Return whether it was raised while this package read rows, and not by what a caller does inside a block."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     return str(frames[-1].f_globals.get("__name__", "")).startswith("vectorstore.sqlite.")
 
@@ -201,7 +201,7 @@ class ForkGuard:
             raise ForkedError
 
     def forked(self) -> bool:
-        """Whether this process is not the one that opened the database."""
+        """Return whether this process is not the one that opened the database."""
         return os.getpid() != self._pid
 
     @contextmanager
@@ -272,7 +272,7 @@ _CACHE_KIB: Final = 8 * 1024
 
 
 class Access(Enum):
-    """What a connection is for."""
+    """Purpose of a connection."""
 
     WRITE = "write"
     READ = "read"

@@ -33,7 +33,7 @@ IS_PENDING = (
     "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
 )
-"""What is true of an entry that is pending in the space being filled."""
+"""Condition of an entry that is pending in the space being filled."""
 _LOAD_BLOCK = 512
 _VECTOR_COLUMNS = "key, namespace, norm, checksum, vector"
 _TABLE_COLUMNS = {
@@ -56,7 +56,7 @@ _parse_json = json.JSONDecoder().raw_decode  # canonical JSON has nothing around
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """What a write must know of an entry that is already there."""
+    """Fields of a stored entry that a write must know."""
 
     key: int
     revision: int
@@ -402,7 +402,7 @@ def _fetch_ordered(
 
 
 def _order_sql(fields: Sequence[str], of: str = "") -> str:
-    """Return the SQL of the value that orders an entry; *fields* are plain names, checked by who asks."""
+    """Return the SQL of the value that orders an entry; *fields* are plain names, checked by the caller."""
     texts = (
         f"CASE json_type({of}metadata, '$.{field}') WHEN 'text' THEN json_extract({of}metadata, '$.{field}') END"
         for field in fields

@@ -81,7 +81,7 @@ _MIGRATION_TABLES = ("next_vectors", "next_no_vector")
 
 
 class NamespaceWriter:
-    """One namespace in one write transaction; ``finish`` before the transaction ends."""
+    """Writer of one namespace in one write transaction; ``finish`` before the transaction ends."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection

@@ -77,7 +77,7 @@ class _ConditionWriter:
                 return f"EXISTS (SELECT 1 FROM {row} AND {self.condition(node)})"
 
     def condition(self, leaf: Condition) -> str:
-        """What must hold for ``f``, the field's row of ``json_each``."""
+        """Return the condition on ``f``, the field's row of ``json_each``."""
         match leaf.operator:
             case "$exists":
                 return "f.type <> 'null'"
@@ -102,11 +102,11 @@ class _ConditionWriter:
         return _number_condition("f", exact, f"{comparison} {self.bind(leaf.value)}")
 
     def element(self, leaf: Condition, operands: Sequence[Any]) -> str:
-        """Whether an element of the list that ``f`` holds equals one of *operands*."""
+        """Return whether an element of the list that ``f`` holds equals one of *operands*."""
         return f"EXISTS (SELECT 1 FROM json_each(f.value) AS m WHERE {self.one_of('m', leaf, operands)})"
 
     def one_of(self, row: str, leaf: Condition, operands: Sequence[Any]) -> str:
-        """Whether the value of *row* equals one of *operands*; where SQL cannot say, *leaf* is asked whole."""
+        """Return whether the value of *row* equals one of *operands*; where SQL cannot say, *leaf* is asked whole."""
         words = [_JSON_TYPES[value] for value in operands if value is None or isinstance(value, bool)]
         texts = [value for value in operands if isinstance(value, str)]
         numbers = [value for value in operands if is_number(value)]

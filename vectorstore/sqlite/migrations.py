@@ -28,16 +28,18 @@ from vectorstore.sqlite.backup import (
     remove_backup_file,
     write_backup,
 )
-from vectorstore.sqlite.component import check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import translate_system_errors
 from vectorstore.sqlite.files import (
     RandomBytes,
+    check_component_version,
+    component_versions,
     delete_fact,
     flush_folder,
     has_rows,
     private_path,
     read_fact,
     read_facts,
+    run_migrations,
     write_fact,
 )
 from vectorstore.sqlite.integrity import verify_file
@@ -117,7 +119,7 @@ def permit_without_copy(connection: apsw.Connection, versions: Mapping[str, int]
 
 
 def is_permitted_without_copy(connection: apsw.Connection, part: str, version: int) -> bool:
-    """Whether *part*, at *version*, may be migrated without a copy; for later versions it does not hold."""
+    """Return whether *part*, at *version*, may be migrated without a copy; for later versions it does not hold."""
     try:
         return bool(json.loads(read_fact(connection, _PERMISSION_FACT) or "{}")["versions"][part] == version)
     except (ValueError, LookupError, TypeError):
@@ -202,7 +204,7 @@ class Migrator:
                     self._remove(connection, copy)
 
     def waits(self, components: Mapping[str, Component]) -> bool:
-        """Whether there may be something for ``settle`` to do; tried again when more *components* are there."""
+        """Return whether there may be something for ``settle`` to do; tried again when more *components* are there."""
         return self._waiting and self._tried != len(components)
 
     def settle(self, components: Mapping[str, Component]) -> None:
@@ -298,7 +300,7 @@ class Migrator:
         return recorded.get(self._latest[0]) if Path(self._latest[0]).exists() else None
 
     def _is_ours(self, copy: MigrationCopy) -> bool:
-        """Whether it was made beside this file where it is now: a file that was moved or copied only names it."""
+        """Return whether it was made beside this file where it is now; a moved or copied file only names it."""
         return copy.of == str(self._path) and Path(copy.path).parent == self._path.parent
 
     def _remove(self, connection: apsw.Connection, copy: MigrationCopy) -> None:
@@ -315,7 +317,7 @@ class Migrator:
 
 
 def _change_stamp(connection: apsw.Connection) -> _ChangeStamp:
-    """What moves when anybody changes a row: this connection, or another one."""
+    """Return two counters that move when this connection, or another one, changes a row."""
     return connection.total_changes(), int(connection.pragma("data_version"))
 
 

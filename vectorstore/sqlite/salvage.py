@@ -21,7 +21,6 @@ import numpy as np
 
 from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, DamageError, NotAStore, UnsupportedError
-from vectorstore.sqlite.component import component_versions
 from vectorstore.sqlite.connection import (
     Access,
     Row,
@@ -35,6 +34,7 @@ from vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
     check_path,
+    component_versions,
     create_database_file,
     is_missing,
     read_fact,
@@ -148,7 +148,7 @@ def readable_rows(connection: Connection, table: str, columns: str, *, key: str 
 
 @dataclass(frozen=True, slots=True)
 class _ReadEnd:
-    """How a reading ended: at the end of all, or short of the key *reached*.
+    """End of a reading: at the end of all rows, or short of the key *reached*.
 
     *jumps* are stretches that were passed over just before: a page of noise can hold a key far ahead.
     """
@@ -159,7 +159,7 @@ class _ReadEnd:
 
 
 class _DamagedTable:
-    """One table as it is read; *tries* are left until it is given up."""
+    """Reader of one damaged table; *tries* are left until it is given up."""
 
     def __init__(self, connection: Connection, table: str, columns: str, key: str) -> None:
         self.tries = _FAILED_READS_LIMIT
@@ -219,7 +219,7 @@ def _probe_keys(low: int, high: int) -> Iterable[int]:
 
 _ENTRY_COLUMNS = "key, namespace, id, revision, text, context, metadata, no_vector, checksum"
 _FEW_KEYS, _MOST_KEYS = 100_000, 10_000_000
-"""How many keys are looked up one by one where it is not known how many there are, and at most."""
+"""Number of keys looked up one by one where the number of rows is unknown, and the most of them."""
 _FAILED_LOOKUPS_LIMIT = 1000
 """Look-ups that may fail in a row before a table is given up."""
 _SETTING_FACTS = ("space", "next_space", "analyser", "fields")
@@ -280,7 +280,7 @@ def _copy_entry(
 
 
 def _written_with_vector(content: list[object], checksum: object) -> bool | None:
-    """Whether an entry row was written with a vector; None where it is not what was written."""
+    """Return whether an entry row was written with a vector; None where it is not what was written."""
     for has_vector in (True, False):
         if entry_checksum(*content, has_vector=has_vector) == checksum:  # type: ignore[arg-type]
             return has_vector

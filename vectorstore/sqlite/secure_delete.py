@@ -40,7 +40,7 @@ def wipe_file(path: Path, *, of: str) -> None:
 
 
 def is_half_wiped(path: Path, *, of: str) -> bool:
-    """Whether the file at *path* is what a crash in the midst of ``wipe_file`` has left."""
+    """Return whether the file at *path* is what a crash in the midst of ``wipe_file`` has left."""
     mark = _wiped_copy_mark(of)
     with path.open("rb") as file:
         return file.read(len(mark)) == mark

@@ -1,7 +1,7 @@
 """Contract of filters: each part of the language means the same in every call, and with fields declared later.
 
-The meaning stands here as cases: metadata that match and metadata that do not. A case without a match or without its
-opposite proves nothing and is refused.
+The meaning is written here as cases: metadata that match and metadata that do not. A case without a match or without
+its opposite proves nothing and is refused.
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ class ModelStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written inside stays only if the block ends well."""
+        """Keep what is written inside only if the block ends well."""
         before = {
             name: _ModelNamespace(dict(space.entries), space.writes, dict(space.given))
             for name, space in self._spaces.items()

@@ -143,7 +143,7 @@ class ReopenContract(StoreContract):
 
 
 def store_answers(store: VectorStore) -> dict[str, object]:
-    """Return what each road to the entries says."""
+    """Return the answer of each way to read the entries."""
     answers: dict[str, object] = {"names": store.namespaces(), "entries": all_entries(store, ["", "other"])}
     for name in ("", "other"):
         answers[f"near {name}"] = ids_and_scores(store.search([0.9, 0.2, 0.1], 99, namespace=name))

@@ -57,7 +57,7 @@ METADATA_FIELDS = ("a", "b", "c.d")
 
 @dataclass(frozen=True, slots=True)
 class StoreOperation:
-    """One call; *expect* holds offsets to the revisions that the entries have when it is made."""
+    """Call of a store; *expect* holds offsets to the revisions that the entries have when it is made."""
 
     method: str
     arguments: tuple[Any, ...] = ()
@@ -348,7 +348,7 @@ def _compare_answers(answers: Mapping[str, Any], operation: StoreOperation, rule
 
 
 def _answer_of(store: VectorStore, operation: StoreOperation) -> Any:
-    """What a call returned or raised, as plain values; of a block: of each call, and what was left."""
+    """Return what a call returned or raised, as plain values; of a block: of each call, and what was left."""
     if operation.method in ("commit", "abandon"):
         return _run_block(store, operation)
     if operation.method == "fill_rest":
@@ -429,7 +429,7 @@ def _plain_answer(value: Any) -> Any:
 
 
 def _typed_metadata(metadata: Mapping[str, Any]) -> str:
-    """Metadata with 1, 1.0 and true told apart."""
+    """Metadata in which 1, 1.0 and true differ."""
     return repr(sorted(metadata.items()))
 
 

@@ -12,7 +12,7 @@ Not a test itself. A backend's test is a class that names its contracts and make
             store.close()
             return MyStore(path / "my.db")
 
-``failing_tests`` runs a contract without a pytest session, for those who plant a fault in a store and want to see that
+``failing_tests`` runs a contract without a pytest session, for tests that plant a fault in a store and assert that
 it is caught.
 """
 
@@ -213,7 +213,7 @@ def invalid_vectors(space: Space) -> dict[str, Any]:
 
 NEXT_SPACE = Space("next", 2, Metric.L2)
 RENAMED_SPACE = Space("like-toy", 3)
-"""A space that only its name tells from the one in use."""
+"""A space that differs from the one in use by its name alone."""
 
 
 def begin_second_space(store: LifecycleStore) -> LifecycleStore:

@@ -89,7 +89,7 @@ INJECTIONS = [
 
 
 class ValidationContract(StoreContract):
-    """What cannot be kept is refused whole."""
+    """Validation: what cannot be stored is refused whole."""
 
     def test_a_single_text_is_not_a_list_of_ids(self) -> None:
         store = self.open()

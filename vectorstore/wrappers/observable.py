@@ -31,10 +31,10 @@ MonotonicClock: TypeAlias = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """One call that ended.
+    """Event of one call that ended.
 
     *given*: how many entries, ids, vectors, questions or names came in; None where the call takes none, or ended
-    before it could be told. *returned*: how many came out, were written, removed, counted or found wrong; None
+    before it was known. *returned*: how many came out, were written, removed, counted or found wrong; None
     where that is no number, or the call failed. *seconds*: of the call; of an iterator, only those spent in the
     store; of a ``view`` or a ``transaction``, until its block ended. *error*: the class of what the call raised, or
     of what left that block. *complete*: False for an iterator that was left before its end.
@@ -53,7 +53,7 @@ class StoreEvent:
 
 @dataclass(slots=True)
 class CallSizes:
-    """What is known of a call while it runs."""
+    """Sizes of a call, as far as they are known while it runs."""
 
     given: int | None = None
     returned: int | None = None
@@ -61,14 +61,14 @@ class CallSizes:
 
 @dataclass(frozen=True, slots=True)
 class CallReporter:
-    """Tells *observer* of each call that ran under it."""
+    """Reports each call to *observer*."""
 
     observer: Observer
     clock: MonotonicClock
 
     @contextmanager
     def call(self, operation: str, namespace: object, given: int | None = None) -> Iterator[CallSizes]:
-        """One call: whatever ends it, one event is told."""
+        """Report one event for the block, whatever ends it."""
         sizes, start = CallSizes(given), self.clock()
         error: type[BaseException] | None = None
         try:
@@ -77,19 +77,19 @@ class CallReporter:
             error = type(raised)
             raise
         finally:
-            self.tell(operation, namespace, sizes, self.clock() - start, error)
+            self.report(operation, namespace, sizes, self.clock() - start, error)
 
     @contextmanager
     def beginning(self, operation: str, namespace: object, given: int | None = None) -> Iterator[None]:
-        """The first part of a call that goes on afterwards: an event only if it fails here."""
+        """Run the first part of a call that goes on afterwards: an event is reported only if it fails here."""
         start = self.clock()
         try:
             yield
         except BaseException as error:
-            self.tell(operation, namespace, CallSizes(given), self.clock() - start, type(error))
+            self.report(operation, namespace, CallSizes(given), self.clock() - start, type(error))
             raise
 
-    def tell(
+    def report(
         self,
         operation: str,
         namespace: object,
@@ -134,7 +134,7 @@ class CountedIterator(Generic[T]):
 
 
 def known_size(value: object) -> int | None:
-    """Return how many *value* holds, if that can be told without drawing from it."""
+    """Return how many *value* holds, if that is known without drawing from it."""
     try:
         return len(value) if isinstance(value, Sized) else None
     except TypeError:  # an array of no dimension calls itself sized and is not
@@ -142,9 +142,9 @@ def known_size(value: object) -> int | None:
 
 
 def count_items(value: Iterable[T], sizes: CallSizes) -> Iterable[T]:
-    """Return *value* itself, or what draws from it once; *sizes* comes to know how many there were.
+    """Return *value* itself, or an iterator that draws from it once; the number of items is put into *sizes*.
 
-    What is no iterable is returned as it is: to refuse it is the store's business.
+    What is no iterable is returned as it is, for the store to refuse.
     """
     if isinstance(value, Sized):
         sizes.given = known_size(value)
@@ -154,23 +154,23 @@ def count_items(value: Iterable[T], sizes: CallSizes) -> Iterable[T]:
 
 
 class ObservedEntries:
-    """The entries of a ``scan``; tells its one event when it ends, fails, is closed, or is dropped."""
+    """Entries of a ``scan``; reports its one event when it ends, fails, is closed, or is dropped."""
 
     def __init__(
-        self, source: Iterator[Entry], watch: CallReporter, operation: str, namespace: object, seconds: float
+        self, source: Iterator[Entry], reporter: CallReporter, operation: str, namespace: object, seconds: float
     ) -> None:
         self._source = source
-        self._watch = watch
+        self._reporter = reporter
         self._operation, self._namespace = operation, namespace
         self._seconds = seconds
         self._sizes = CallSizes(returned=0)
-        self._told = False
+        self._reported = False
 
     def __iter__(self) -> Iterator[Entry]:
         return self
 
     def __next__(self) -> Entry:
-        start = self._watch.clock()
+        start = self._reporter.clock()
         try:
             entry = next(self._source)
         except StopIteration:
@@ -179,31 +179,31 @@ class ObservedEntries:
         except BaseException as error:
             self._end(start, type(error))
             raise
-        self._seconds += self._watch.clock() - start
+        self._seconds += self._reporter.clock() - start
         self._sizes.returned = (self._sizes.returned or 0) + 1
         return entry
 
     def close(self) -> None:
         """Leave the rest; harmless at the end, and twice."""
-        start = self._watch.clock()
+        start = self._reporter.clock()
         close = getattr(self._source, "close", None)
         if close is not None:
             close()
         self._end(start, None, complete=False)
 
     def __del__(self) -> None:
-        if not getattr(self, "_told", True):
+        if not getattr(self, "_reported", True):
             self.close()
 
     def _end(self, start: float, error: type[BaseException] | None, *, complete: bool = True) -> None:
-        if not self._told:
-            self._told = True
-            seconds = self._seconds + self._watch.clock() - start
-            self._watch.tell(self._operation, self._namespace, self._sizes, seconds, error, complete=complete)
+        if not self._reported:
+            self._reported = True
+            seconds = self._seconds + self._reporter.clock() - start
+            self._reporter.report(self._operation, self._namespace, self._sizes, seconds, error, complete=complete)
 
 
 class Given(Enum):
-    """How the event of an operation counts its first argument."""
+    """Way in which the event of an operation counts its first argument."""
 
     NOTHING = "is not counted"
     ONE = "is one vector or question"
@@ -258,7 +258,7 @@ def observed(
     @wraps(method)
     def call(self: Any, *values: Any, **options: Any) -> R:
         namespace = options.get("namespace", "") if has_namespace else None
-        with self._watch.call(operation, namespace) as sizes:
+        with self._reporter.call(operation, namespace) as sizes:
             if given is Given.ONE:
                 sizes.given = 1
             elif given is not Given.NOTHING:
@@ -280,9 +280,9 @@ def observed(
 class ObservedView:
     """Implements ``View`` by another one."""
 
-    def __init__(self, view: View, watch: CallReporter) -> None:
+    def __init__(self, view: View, reporter: CallReporter) -> None:
         self._view = view
-        self._watch = watch
+        self._reporter = reporter
 
     search = observed(View.search, Given.ONE, len, of_view=True)
     search_text = observed(View.search_text, Given.ONE, len, of_view=True)
@@ -310,7 +310,7 @@ class ObservableStore(WrapperStore):
 
     def __init__(self, store: VectorStore, on_event: Observer, *, clock: MonotonicClock = time.perf_counter) -> None:
         super().__init__(store)
-        self._watch = CallReporter(on_event, clock)
+        self._reporter = CallReporter(on_event, clock)
 
     upsert = observed(WrapperStore.upsert, Given.DRAWN, as_number)
     patch = observed(WrapperStore.patch, Given.SIZE, as_number)
@@ -346,17 +346,17 @@ class ObservableStore(WrapperStore):
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``; reported when it ends, is closed, or is dropped."""
-        start = self._watch.clock()
-        with self._watch.beginning("scan", namespace):
+        start = self._reporter.clock()
+        with self._reporter.beginning("scan", namespace):
             entries = super().scan(where=where, namespace=namespace, after=after, embedded=embedded)
-        return ObservedEntries(entries, self._watch, "scan", namespace, self._watch.clock() - start)
+        return ObservedEntries(entries, self._reporter, "scan", namespace, self._reporter.clock() - start)
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
         """As ``LifecycleStore.unfilled``; reported when it ends, is closed, or is dropped."""
-        start = self._watch.clock()
-        with self._watch.beginning("unfilled", namespace):
+        start = self._reporter.clock()
+        with self._reporter.beginning("unfilled", namespace):
             entries = super().unfilled(namespace=namespace, after=after)
-        return ObservedEntries(entries, self._watch, "unfilled", namespace, self._watch.clock() - start)
+        return ObservedEntries(entries, self._reporter, "unfilled", namespace, self._reporter.clock() - start)
 
     def fill_space(
         self,
@@ -369,7 +369,7 @@ class ObservableStore(WrapperStore):
     ) -> int:
         """As ``LifecycleStore.fill_space``; vectors and reasons are counted together."""
         counts = [size for size in (known_size(vectors), known_size(no_vector)) if size is not None]
-        with self._watch.call("fill_space", namespace, sum(counts) if counts else None) as sizes:
+        with self._reporter.call("fill_space", namespace, sum(counts) if counts else None) as sizes:
             filled = super().fill_space(space, vectors, no_vector=no_vector, namespace=namespace, expect=expect)
             sizes.returned = filled
             return filled
@@ -377,22 +377,22 @@ class ObservableStore(WrapperStore):
     def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
         """As ``LifecycleStore.view``; each call of the view is reported too."""
         given = known_size(namespaces)
-        with self._watch.beginning("view", None, given):
+        with self._reporter.beginning("view", None, given):
             view = super().view(namespaces)
         return self._observed(view, given)
 
     def transaction(self) -> AbstractContextManager[None]:
         """As ``LifecycleStore.transaction``; reported at its end, after the calls inside."""
-        with self._watch.beginning("transaction", None):
+        with self._reporter.beginning("transaction", None):
             block = super().transaction()
         return self._until_its_end(block)
 
     @contextmanager
     def _observed(self, view: AbstractContextManager[View], given: int | None) -> Iterator[View]:
-        with self._watch.call("view", None, given), view as inside:
-            yield ObservedView(inside, self._watch)
+        with self._reporter.call("view", None, given), view as inside:
+            yield ObservedView(inside, self._reporter)
 
     @contextmanager
     def _until_its_end(self, block: AbstractContextManager[None]) -> Iterator[None]:
-        with self._watch.call("transaction", None), block:
+        with self._reporter.call("transaction", None), block:
             yield

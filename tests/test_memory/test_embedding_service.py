@@ -32,7 +32,7 @@ from memory.tables.embedder_probes import EmbedderProbes
 from memory.write.embedding_backfill import BackfillReport
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.in_flight import WritesInFlight
-from tests.passing_time import DEADLINE, outlasting
+from tests.support.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 
 LANE = store_namespace("", CONVERSATION)
@@ -713,7 +713,7 @@ def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) ->
 @pytest.mark.parametrize("patient", [False, True])
 def test_what_comes_while_a_memory_is_closed_waits_and_says_why(patient: bool) -> None:
     embedding = EmbeddingService(open_store("numpy:"), Model())
-    embedding.under_way.hurry()
+    embedding.in_flight.hurry()
     assert (
         run(embedding.vectors(["one"], patient=patient)).deferred == "the embedder failed: the memory is being closed"
     )

@@ -22,7 +22,7 @@ from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
 from agent.usage import RunLimits
 from memory import LongTermMemory
-from tests.passing_time import DEADLINE, outlasting
+from tests.support.passing_time import DEADLINE, outlasting
 from vectorstore import BusyError, open_store
 
 pytestmark = pytest.mark.anyio

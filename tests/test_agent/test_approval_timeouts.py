@@ -16,7 +16,7 @@ from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
 from memory import LongTermMemory
-from tests.passing_time import DEADLINE, HOURS, time_passes
+from tests.support.passing_time import DEADLINE, HOURS, time_passes
 from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
