@@ -55,7 +55,7 @@ def chat(
 
 @dataclass(slots=True)
 class _ChatSession:
-    """One run of ``chat``: where it stands, and the exit codes of the turns that failed."""
+    """Session of one run of ``chat``, with the exit codes of the turns that failed."""
 
     assistant: Assistant
     session: str
@@ -101,8 +101,8 @@ class _ChatSession:
 
 @dataclass(slots=True)
 class _ChatTurn:
-    """One answer as it comes in: printed at once, or (*silent*) kept for its JSON object. *interactive*: somebody can
-    be asked whether a tool may be called."""
+    """Answer to one line: printed as it arrives, or (*silent*) kept for its JSON object. *interactive*: a person at
+    the terminal can approve tool calls."""
 
     silent: bool
     interactive: bool
@@ -111,7 +111,7 @@ class _ChatTurn:
     warnings: list[str] = field(default_factory=list)
 
     async def run(self, assistant: Assistant, line: str, session: str) -> None:
-        """Answer *line*."""
+        """Answer *line* in *session*, and print or keep the events of the run."""
         from agent.events import ApprovalRequested, RunEnded, TextDelta, WarningIssued
 
         midway = False
@@ -137,7 +137,7 @@ class _ChatTurn:
                 print_note(warning)
 
     def answer(self) -> dict[str, Any]:
-        """Return what ``--json`` says of it."""
+        """Return the fields of the JSON object of this turn."""
         result = self.result
         return {
             "answer": "" if result is None else result.text,

@@ -81,7 +81,7 @@ def show_session(
 
 
 async def _load_with_quotes(opened: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
-    """Return the messages; answers that are kept as pointers, with the words they point to."""
+    """Return the messages; quotes that are kept as ids of memories are replaced by their words."""
     from dataclasses import replace
 
     from agent.turn_store import quoted_message
@@ -94,7 +94,7 @@ async def _load_with_quotes(opened: OpenedMemory, session: str, limit: int | Non
 
 
 def _block_lines(message: Message) -> Iterator[str]:
-    """Yield, a line each, what a message has besides words."""
+    """Yield a line for each block of a message that is no text."""
     for block in message.blocks:
         if block.type in ("image", "document"):
             words = getattr(block, "caption", "") or block.name or block.media_type
