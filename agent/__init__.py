@@ -10,249 +10,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from agent.agent import Agent, new_session_id
-    from agent.approval import (
-        ApprovalDecision,
-        ApprovalPolicy,
-        ApprovalRequest,
-        ApprovalStatus,
-        Approver,
-        approval_always,
-        approval_as_annotated,
-        approval_except,
-        approval_never,
-    )
-    from agent.context.memory_reader import PassageRetriever
-    from agent.context.summarizer import summarizer
-    from agent.context_items import AnswerCitation, ContextItem
-    from agent.errors import (
-        AgentClosed,
-        AgentError,
-        ApprovalUnavailable,
-        ArgumentError,
-        CircuitOpen,
-        ConfigurationError,
-        ContextOverflow,
-        DeadlinePassed,
-        EmptyReply,
-        InvalidOutput,
-        IterationCap,
-        LimitReached,
-        MemoryUnavailable,
-        ProviderError,
-        ProviderFailed,
-        RateLimited,
-        RequestRefused,
-        RunAborted,
-        RunError,
-        StopRun,
-        ToolCallRefused,
-        ToolFailed,
-        ToolTimedOut,
-        Unsupported,
-        WindowExceeded,
-    )
-    from agent.events import (
-        ApprovalDecided,
-        ApprovalRequested,
-        EmptyReplyRetried,
-        Event,
-        MemoryRecalled,
-        MemoryStored,
-        RoundEnded,
-        RoundStarted,
-        RunEnded,
-        SubAgentEvent,
-        TextDelta,
-        ThinkingDelta,
-        ToolEnded,
-        ToolStarted,
-        WarningIssued,
-    )
-    from agent.hooks import HookEvent, Hooks
-    from agent.middleware.base import ModelHandler, ModelMiddleware, ToolHandler, ToolInvocation, ToolMiddleware
-    from agent.middleware.circuit_breaker import CircuitBreaker
-    from agent.middleware.resilience import RateLimit, Retry
-    from agent.providers.accumulator import collect_response
-    from agent.providers.anthropic import AnthropicProvider
-    from agent.providers.base import (
-        Capabilities,
-        CitationPiece,
-        ModelInfo,
-        ModelSettings,
-        Provider,
-        Request,
-        StopPiece,
-        StoredReply,
-        TextPiece,
-        ThinkingPiece,
-        ToolCallPiece,
-        ToolSpec,
-        UsagePiece,
-        capabilities_of,
-    )
-    from agent.providers.extractive import QuotingProvider
-    from agent.providers.ollama import OllamaProvider
-    from agent.providers.openai import OpenAICompatibleProvider, list_models
-    from agent.providers.retrying import RetryingProvider
-    from agent.results import Ending, RunResult, StopReason, ToolCallRecord, Usage
-    from agent.subagent import AgentTool
-    from agent.tool_executor import ToolPolicy
-    from agent.tools.base import (
-        AuthorizationDecision,
-        Authorizer,
-        Tool,
-        ToolAnnotations,
-        ToolContext,
-        ToolOutput,
-        Toolset,
-    )
-    from agent.tools.builtin import calculator, clock
-    from agent.tools.chain import ChainedTool
-    from agent.tools.files import file_tools, note_tools
-    from agent.tools.function import FunctionTool, tool
-    from agent.tools.knowledge import knowledge_tools
-    from agent.tools.memory import memory_tools
-    from agent.tools.pagination import ResultPagination
-    from agent.usage import Prices, RunLimits
-    from memory import (
-        DocumentBlock,
-        ImageBlock,
-        Message,
-        TextBlock,
-        ThinkingBlock,
-        ToolCallBlock,
-        ToolResultBlock,
-        run_sync,
-    )
-
-__all__ = [
-    "Agent",
-    "AgentClosed",
-    "AgentError",
-    "AgentTool",
-    "AnswerCitation",
-    "AnthropicProvider",
-    "ApprovalDecided",
-    "ApprovalDecision",
-    "ApprovalPolicy",
-    "ApprovalRequest",
-    "ApprovalRequested",
-    "ApprovalStatus",
-    "ApprovalUnavailable",
-    "Approver",
-    "ArgumentError",
-    "AuthorizationDecision",
-    "Authorizer",
-    "Capabilities",
-    "ChainedTool",
-    "CircuitBreaker",
-    "CircuitOpen",
-    "CitationPiece",
-    "ConfigurationError",
-    "ContextItem",
-    "ContextOverflow",
-    "DeadlinePassed",
-    "DocumentBlock",
-    "EmptyReply",
-    "EmptyReplyRetried",
-    "Ending",
-    "Event",
-    "FunctionTool",
-    "HookEvent",
-    "Hooks",
-    "ImageBlock",
-    "InvalidOutput",
-    "IterationCap",
-    "LimitReached",
-    "MemoryRecalled",
-    "MemoryStored",
-    "MemoryUnavailable",
-    "Message",
-    "ModelHandler",
-    "ModelInfo",
-    "ModelMiddleware",
-    "ModelSettings",
-    "OllamaProvider",
-    "OpenAICompatibleProvider",
-    "PassageRetriever",
-    "Prices",
-    "Provider",
-    "ProviderError",
-    "ProviderFailed",
-    "QuotingProvider",
-    "RateLimit",
-    "RateLimited",
-    "Request",
-    "RequestRefused",
-    "ResultPagination",
-    "Retry",
-    "RetryingProvider",
-    "RoundEnded",
-    "RoundStarted",
-    "RunAborted",
-    "RunEnded",
-    "RunError",
-    "RunLimits",
-    "RunResult",
-    "StopPiece",
-    "StopReason",
-    "StopRun",
-    "StoredReply",
-    "SubAgentEvent",
-    "TextBlock",
-    "TextDelta",
-    "TextPiece",
-    "ThinkingBlock",
-    "ThinkingDelta",
-    "ThinkingPiece",
-    "Tool",
-    "ToolAnnotations",
-    "ToolCallBlock",
-    "ToolCallPiece",
-    "ToolCallRecord",
-    "ToolCallRefused",
-    "ToolContext",
-    "ToolEnded",
-    "ToolFailed",
-    "ToolHandler",
-    "ToolInvocation",
-    "ToolMiddleware",
-    "ToolOutput",
-    "ToolPolicy",
-    "ToolResultBlock",
-    "ToolSpec",
-    "ToolStarted",
-    "ToolTimedOut",
-    "Toolset",
-    "Unsupported",
-    "Usage",
-    "UsagePiece",
-    "WarningIssued",
-    "WindowExceeded",
-    "approval_always",
-    "approval_as_annotated",
-    "approval_except",
-    "approval_never",
-    "calculator",
-    "capabilities_of",
-    "clock",
-    "collect_response",
-    "file_tools",
-    "knowledge_tools",
-    "list_models",
-    "memory_tools",
-    "new_session_id",
-    "note_tools",
-    "run_sync",
-    "summarizer",
-    "tool",
-]
-
-_NAMES: Final = {
+_EXPORTS: Final = {
     "agent.agent": "Agent new_session_id",
     "agent.approval": (
         "ApprovalDecision ApprovalPolicy ApprovalRequest ApprovalStatus Approver approval_always "
@@ -299,14 +59,19 @@ _NAMES: Final = {
     "agent.usage": "Prices RunLimits",
     "memory": "DocumentBlock ImageBlock Message TextBlock ThinkingBlock ToolCallBlock ToolResultBlock run_sync",
 }
-"""The public names, by where they are."""
-_WHERE: Final = {name: part for part, names in _NAMES.items() for name in names.split()}
+"""The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
+_MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+__all__ = tuple(sorted(_MODULE_OF))
 
 
 def __getattr__(name: str) -> object:
-    """Import the parts when one of them is first asked for: the command line needs few, and starts faster so."""
-    if name not in _WHERE:
+    """Import a public name when it is first used, so that a program loads only the parts that it needs."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_WHERE[name]), name)
+    value: object = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

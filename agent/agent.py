@@ -38,17 +38,8 @@ from agent.tools.base import Tool, ToolContext, Toolset, annotations_of
 from agent.trust import with_trust
 from agent.turn_store import TurnStore
 from agent.usage import Prices, RunLimits
-from memory import (
-    Block,
-    Clock,
-    EstimatingCounter,
-    Message,
-    TokenCounter,
-    WindowPolicy,
-    is_remote,
-    run_sync,
-    system_clock,
-)
+from memory import EstimatingCounter, Message, TokenCounter, WindowPolicy, run_sync
+from memory.internals import Block, Clock, is_remote, system_clock
 
 if TYPE_CHECKING:
     from memory import HistoryStorage, LongTermMemory

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memory import Hit, Passage, passages_of
+from memory import Hit, Passage
+from memory.internals import passages_of
 
 _CITATION_MARKER = re.compile(r"\[(\d{1,4})\]")
 

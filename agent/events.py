@@ -8,7 +8,8 @@ from agent.approval import ApprovalDecision, ApprovalRequest
 from agent.context_items import ContextItem
 from agent.errors import RunError
 from agent.results import RunResult, ToolCallRecord, Usage
-from memory import Omitted, Report, ToolCallBlock
+from memory import Report, ToolCallBlock
+from memory.internals import Omitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from typing import Literal
 from pydantic import BaseModel
 
 from agent.context_items import AnswerCitation, ContextItem
-from memory import Message, Omitted, Report, ToolCallBlock, ToolResultBlock, Trust
+from memory import Message, Report, ToolCallBlock, ToolResultBlock, Trust
+from memory.internals import Omitted
 
 
 class StopReason(StrEnum):

@@ -28,7 +28,8 @@ from agent.tools.base import RunScope, ToolContext, Toolset, annotations_of
 from agent.trust import TrustTracker, message_trust, parse_trust
 from agent.turn_store import PendingTurn, TurnStore, messages_to_store
 from agent.usage import Prices, RunLimits, UsageLedger
-from memory import Clock, Message, Report, TokenCounter, Trust, WindowPolicy
+from memory import Message, Report, TokenCounter, Trust, WindowPolicy
+from memory.internals import Clock
 
 
 class RunState:

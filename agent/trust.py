@@ -6,7 +6,8 @@ trust.
 
 from __future__ import annotations
 
-from memory import TRUST, Message, Trust
+from memory import Message, Trust
+from memory.internals import TRUST
 
 
 class TrustTracker:

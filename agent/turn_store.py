@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from agent.context_items import AnswerCitation
 from agent.providers.base import StoredReply
 from agent.trust import with_trust
-from memory import QUOTES, RECALLED, ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
+from memory import ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
+from memory.internals import QUOTES, RECALLED
 
 if TYPE_CHECKING:
     from memory import HistoryStorage, LongTermMemory

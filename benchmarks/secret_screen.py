@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.secret_forms import Case, look_alikes, secrets
-from memory import redact_secrets
+from memory.internals import redact_secrets
 
 Screen = Callable[[str], tuple[str, int]]
 

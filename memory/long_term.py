@@ -7,7 +7,7 @@ conversation windows (``memory.history.windows``) and not the reading of documen
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
     <Outcome.STORED: 'stored'>
-    >>> run_sync(memory.retrieval("Where did I move?"))[0].memory.text
+    >>> run_sync(memory.recall("Where did I move?"))[0].memory.text
     'I moved to Lisbon in May.'
 """
 
@@ -26,6 +26,7 @@ from typing import Final, TypeAlias, TypeVar, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
+from memory.entry_store import EntryStore
 from memory.erasure import forget
 from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
 from memory.erasure.grace_period import erase_due_soft_deletes, restore_soft_delete
@@ -793,8 +794,8 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         """
         aware = aware_clock(clock, zone)
         lasting = lifecycle_of(store)
-        conversations, tombstones, operations = _open_history_and_logs(lasting, history, aware)
-        keys = _open_idempotency_keys(lasting)
+        conversations, tombstones, operations = _open_history_and_logs(lasting, history, aware, operation_ids)
+        keys = _open_idempotency_keys(lasting, tombstones.key)
         self.store = store
         self.word_vectors = word_vectors
         self.embedding = EmbeddingService(store, embedder, settings=embedding_settings)
@@ -805,16 +806,20 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         rules = PolicyRules(tuple(policies), on_policy_failure)
         self.policies, self.on_policy_failure = rules.policies, rules.on_failure
         self.recall_settings = recall_settings or RecallSettings()
+        # The services that take the place of the context are made here, each with what it uses:
+        #   entries = EntryStore(store, conversations.rows)
+        #   MemoryWriter(entries, log, keys, tombstones, embedding, rules, clock=, ids=, zone=)
+        #   MemoryEraser(entries, log, keys, tombstones, soft_deletes, embedding, erasers, clock=, zone=)
+        #   ExportImport(entries, log, keys, tombstones, embedding, rules, writer, erasers, carried, clock=, zone=)
+        # ``entries.rows`` is the history, ``log.record`` stamps id and time, ``Caller`` is who acts in which namespace.
         self._context = WriteContext(
-            store=store,
-            rows=conversations.rows,
+            entries=EntryStore(store, conversations.rows),
             tombstones=tombstones,
             operations=operations,
             embedding=self.embedding,
             rules=rules,
             clock=aware,
             ids=ids or TimeOrderedIds(clock=aware),
-            operation_ids=operation_ids or TimeOrderedIds(clock=aware),
             zone=zone,
             held=_open_soft_deletes(lasting),
             keys=keys,
@@ -934,29 +939,33 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
 
 
 def _open_history_and_logs(
-    store: LifecycleStore | None, history: HistoryStorage | None, clock: Clock
+    store: LifecycleStore | None,
+    history: HistoryStorage | None,
+    clock: Clock,
+    ids: Callable[[], str] | None,
 ) -> tuple[ThreadedHistory, Tombstones, OperationLog]:
     """Return history, tombstones and operations: in the store's file where it has one, else in the process."""
     if history is not None and not isinstance(history, ThreadedHistory):
         raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
     database = None if store is None else store.database
     if database is None:
-        return history or InMemoryHistory(clock=clock), InMemoryTombstones(), InMemoryOperationLog()
+        log = InMemoryOperationLog(clock=clock, ids=ids)
+        return history or InMemoryHistory(clock=clock), InMemoryTombstones(), log
     from memory.history.sqlite import SqliteHistory
     from memory.tables.operation_log import SqliteOperationLog
     from memory.tables.tombstones import SqliteTombstones
 
     kept = history or SqliteHistory(database, clock=clock)
-    return kept, SqliteTombstones(database), SqliteOperationLog(database)
+    return kept, SqliteTombstones(database), SqliteOperationLog(database, clock=clock, ids=ids)
 
 
-def _open_idempotency_keys(store: LifecycleStore | None) -> IdempotencyKeys:
+def _open_idempotency_keys(store: LifecycleStore | None, secret: bytes) -> IdempotencyKeys:
     database = None if store is None else store.database
     if database is None:
-        return InMemoryIdempotencyKeys()
+        return InMemoryIdempotencyKeys(secret)
     from memory.tables.idempotency_keys import SqliteIdempotencyKeys
 
-    return SqliteIdempotencyKeys(database)
+    return SqliteIdempotencyKeys(database, secret)
 
 
 def _open_index_cache(store: LifecycleStore | None) -> IndexCache | None:

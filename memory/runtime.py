@@ -1,6 +1,6 @@
 """The bridge from synchronous code to the asynchronous memory layer, and functions run in threads of their own.
 
-    found = run_sync(memory.retrieval("Where do I live?"))
+    found = run_sync(memory.recall("Where do I live?"))
 
 Each call of ``run_sync`` runs an event loop of its own to its end. Called where a loop already runs (a notebook, an
 async application), the work goes to a thread of its own and the caller's loop waits: there, prefer ``await``.
@@ -78,7 +78,7 @@ T = TypeVar("T")
 def run_sync(awaitable: Awaitable[T]) -> T:
     """Run *awaitable* to its end and return its result, whether or not an event loop runs in this thread."""
     if not isinstance(awaitable, Awaitable):
-        raise ArgumentError("awaitable", awaitable, "something to await is needed, such as memory.retrieval(…)")
+        raise ArgumentError("awaitable", awaitable, "something to await is needed, such as memory.recall(…)")
     try:
         asyncio.get_running_loop()
     except RuntimeError:

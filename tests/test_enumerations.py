@@ -19,12 +19,13 @@ from agent.providers.accumulator import Response
 from agent.results import RunResult
 from agent.testing import Reply
 from agent.tools.base import ToolAnnotations
-from memory import LongTermMemory, Memory, Message, Outcome, Report, run_sync
+from memory import LongTermMemory, Memory, Message, Report, run_sync
 from memory.documents.ingest_report import IngestLine
+from memory.internals import ImportLine, IngestAction, Outcome, RecallStage
 from memory.results import WhyNot
 from vectorstore import Entry, Metric, Space, open_store
 
-FACES = ("vectorstore", "memory", "agent")
+FACES = ("vectorstore", "memory", "memory.internals", "agent")
 
 
 def public() -> Iterator[tuple[str, Any]]:
@@ -87,12 +88,12 @@ MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
         lambda trust: agent.ToolContext(trust=trust).trust,
         lambda trust: RunResult(agent.Ending.FINAL, "", "s", trust=trust).trust,
     ],
-    memory.Outcome: [
+    Outcome: [
         lambda outcome: Report(outcome, "id").outcome,
-        lambda outcome: memory.ImportLine(1, "id", outcome).outcome,
+        lambda outcome: ImportLine(1, "id", outcome).outcome,
     ],
-    memory.RecallStage: [lambda stage: WhyNot("id", stage, "").stage],
-    memory.IngestAction: [lambda action: IngestLine("a.md", action).action],
+    RecallStage: [lambda stage: WhyNot("id", stage, "").stage],
+    IngestAction: [lambda action: IngestLine("a.md", action).action],
     memory.Action: [lambda action: memory.PolicyDecision(action).action],
     agent.ApprovalStatus: [lambda status: agent.ApprovalDecision(status).status],
     agent.Ending: [lambda ending: RunResult(ending, "", "s").ending],

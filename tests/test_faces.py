@@ -1,31 +1,27 @@
-"""The public faces: what ``__all__`` says is sorted, there, and documented."""
+"""The public faces: each name of ``__all__`` is listed once per table, documented, and imported only when used."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import inspect
+import re
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import pytest
 
-FACES = [
-    "vectorstore",
-    "vectorstore.sqlite",
-    "vectorstore.testing",
-    "memory",
-    "memory.http",
-    "memory.testing",
-    "agent",
-    "agent.testing",
-]
+ROOT = Path(__file__).resolve().parents[1]
+LAZY_FACES = ["vectorstore", "memory", "memory.internals", "memory.http", "agent"]
+FACES = [*LAZY_FACES, "vectorstore.sqlite", "vectorstore.testing", "memory.testing", "agent.testing"]
+FACES_OF_USERS = {"vectorstore": 60, "memory": 90, "agent": 70}
+"""The faces that programs import, and how many names each may have."""
+ERROR_FACES = {"vectorstore": ["vectorstore"], "memory": ["memory", "memory.http"], "agent": ["agent"]}
+"""Where the errors of a package are public: those of its HTTP client in the client's own face."""
 
-# memory.http is a module, not a package that only gathers: these it uses and does not offer.
-LOWER_PARTS = {
-    name
-    for name, value in vars(importlib.import_module("memory.http")).items()
-    if getattr(value, "__module__", "").split(".")[0] == "memory" and value.__module__ != "memory.http"
-}
+IN_REDUCTION = pytest.mark.xfail(reason="the face is being reduced to its limit")
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -35,7 +31,7 @@ def test_all_is_sorted_without_repeats(face: str) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_every_public_name_is_there_and_documented(face: str) -> None:
+def test_every_public_name_exists_and_has_a_docstring(face: str) -> None:
     module = importlib.import_module(face)
     undocumented = [
         name
@@ -58,25 +54,63 @@ def test_what_a_face_gathers_from_its_own_package_is_public(face: str) -> None:
         and isinstance(value, (type, types.FunctionType))
         and value.__module__.split(".")[0] == package
     }
-    assert gathered - set(module.__all__) == (LOWER_PARTS if face == "memory.http" else set())
+    assert gathered - set(module.__all__) == set()
+
+
+@pytest.mark.parametrize("face", LAZY_FACES)
+def test_dir_shows_the_public_names_alone(face: str) -> None:
+    module = importlib.import_module(face)
+    assert dir(module) == list(module.__all__)
 
 
 @pytest.mark.parametrize("package", ["vectorstore", "memory", "agent"])
 def test_every_error_of_a_package_is_public(package: str) -> None:
     errors = importlib.import_module(f"{package}.errors")
-    face = importlib.import_module(package)
+    public = {name for face in ERROR_FACES[package] for name in importlib.import_module(face).__all__}
     raised = {
         name
         for name, value in vars(errors).items()
         if isinstance(value, type) and issubclass(value, Exception) and value.__module__ == errors.__name__
     }
-    assert raised - set(face.__all__) == set()
+    assert raised - public == set()
 
 
-@pytest.mark.parametrize("face", ["vectorstore", "memory", "agent"])
-def test_what_is_imported_late_is_what_type_checkers_see(face: str) -> None:
+@pytest.mark.parametrize("face", LAZY_FACES)
+def test_the_stub_lists_what_is_imported_on_first_use(face: str) -> None:
     module = importlib.import_module(face)
-    (block,) = (part for part in ast.parse(inspect.getsource(module)).body if isinstance(part, ast.If))
-    seen = {part.module: {one.name for one in part.names} for part in block.body if isinstance(part, ast.ImportFrom)}
-    assert {part: set(names.split()) for part, names in module._NAMES.items()} == seen
-    assert sorted(module._WHERE) == list(module.__all__)
+    stub = ast.parse(Path(inspect.getsourcefile(module) or "").with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    assert {alias.name: node.module for node in imports for alias in node.names} == module._MODULE_OF
+    assert all(alias.asname == alias.name for node in imports for alias in node.names)
+    assert sorted(module._MODULE_OF) == list(module.__all__)
+
+
+@pytest.mark.parametrize("face", LAZY_FACES)
+def test_importing_a_face_imports_none_of_its_modules(face: str) -> None:
+    code = f"import sys; from {face} import __all__; print(*sorted(sys.modules))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=True
+    )
+    ours = {name for name in run.stdout.split() if name.split(".")[0] in ("vectorstore", "memory", "agent")}
+    assert ours <= {face, face.partition(".")[0]}
+
+
+def test_the_internal_face_repeats_no_public_name() -> None:
+    public, internal = (set(importlib.import_module(face).__all__) for face in ("memory", "memory.internals"))
+    assert public & internal == set()
+
+
+@pytest.mark.parametrize(
+    "face", [pytest.param("vectorstore", marks=IN_REDUCTION), "memory", pytest.param("agent", marks=IN_REDUCTION)]
+)
+def test_a_face_is_small(face: str) -> None:
+    assert len(importlib.import_module(face).__all__) <= FACES_OF_USERS[face]
+
+
+@pytest.mark.parametrize(
+    "face", [pytest.param("vectorstore", marks=IN_REDUCTION), "memory", pytest.param("agent", marks=IN_REDUCTION)]
+)
+def test_every_public_name_stands_in_the_docs(face: str) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    words = {word for page in pages for word in re.findall(r"\w+", page.read_text(encoding="utf-8"))}
+    assert set(importlib.import_module(face).__all__) - words == set()

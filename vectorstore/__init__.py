@@ -11,120 +11,11 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from vectorstore.analyzer import Analyzer
-    from vectorstore.errors import (
-        ArgumentError,
-        BusyError,
-        DamageError,
-        DimensionError,
-        FilterError,
-        ForkedError,
-        MissingExtra,
-        NewerFile,
-        NotAStore,
-        RevisionConflict,
-        SettingMismatch,
-        SpaceChanged,
-        SpaceMismatch,
-        SpaceNotReady,
-        StorageFull,
-        StorageUnwritable,
-        StoreClosed,
-        UnsupportedError,
-        VectorStoreError,
-    )
-    from vectorstore.index.bm25 import BM25_B, BM25_K1, idf, idf_array
-    from vectorstore.index.growable_array import GrowableArray
-    from vectorstore.open import open_store, salvage_store
-    from vectorstore.ordered_scan import OrderedStore, ScanPosition, scan_by, scan_position
-    from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
-    from vectorstore.recall_eval import RecallReport, measure_recall
-    from vectorstore.types import (
-        Changes,
-        Compaction,
-        Cursor,
-        Entry,
-        Erasure,
-        Filter,
-        Finding,
-        Match,
-        Metadata,
-        Metric,
-        ProgressCallback,
-        SearchMode,
-        Space,
-        SpaceMigration,
-        Vector,
-        VectorLike,
-    )
-    from vectorstore.wrappers import ObservableStore, StoreEvent, WrapperStore, lifecycle_of, missing_operations
-
-__all__ = [  # noqa: RUF022 - in plain order, capitals too
-    "Analyzer",
-    "ArgumentError",
-    "BM25_B",
-    "BM25_K1",
-    "BusyError",
-    "Changes",
-    "Compaction",
-    "Cursor",
-    "DamageError",
-    "Database",
-    "DimensionError",
-    "Entry",
-    "Erasure",
-    "SpaceMigration",
-    "Filter",
-    "FilterError",
-    "Finding",
-    "ForkedError",
-    "GrowableArray",
-    "LifecycleStore",
-    "Match",
-    "Metadata",
-    "Metric",
-    "MissingExtra",
-    "NewerFile",
-    "NotAStore",
-    "ObservableStore",
-    "OrderedStore",
-    "ScanPosition",
-    "ProgressCallback",
-    "RecallReport",
-    "RevisionConflict",
-    "SearchMode",
-    "SettingMismatch",
-    "Space",
-    "SpaceChanged",
-    "SpaceMismatch",
-    "SpaceNotReady",
-    "StorageFull",
-    "StorageUnwritable",
-    "StoreClosed",
-    "StoreEvent",
-    "UnsupportedError",
-    "Vector",
-    "VectorLike",
-    "VectorStore",
-    "VectorStoreError",
-    "View",
-    "WrapperStore",
-    "idf",
-    "idf_array",
-    "missing_operations",
-    "lifecycle_of",
-    "measure_recall",
-    "open_store",
-    "scan_position",
-    "salvage_store",
-    "scan_by",
-]
-
-_NAMES: Final = {
+_EXPORTS: Final = {
     "vectorstore.analyzer": "Analyzer",
+    "vectorstore.database": "Component Connection Database Dialect Migration TableComponent",
     "vectorstore.errors": (
         "ArgumentError BusyError DamageError DimensionError FilterError ForkedError MissingExtra NewerFile "
         "NotAStore RevisionConflict SettingMismatch SpaceChanged SpaceMismatch SpaceNotReady StorageFull "
@@ -134,7 +25,7 @@ _NAMES: Final = {
     "vectorstore.index.growable_array": "GrowableArray",
     "vectorstore.open": "open_store salvage_store",
     "vectorstore.ordered_scan": "OrderedStore ScanPosition scan_by scan_position",
-    "vectorstore.protocol": "Database LifecycleStore VectorStore View",
+    "vectorstore.protocol": "LifecycleStore VectorStore View",
     "vectorstore.recall_eval": "RecallReport measure_recall",
     "vectorstore.types": (
         "Changes Compaction Cursor Entry Erasure Filter Finding Match Metadata Metric ProgressCallback SearchMode "
@@ -142,18 +33,19 @@ _NAMES: Final = {
     ),
     "vectorstore.wrappers": "ObservableStore StoreEvent WrapperStore lifecycle_of missing_operations",
 }
-"""The public names, by where they are."""
-_WHERE: Final = {name: part for part, names in _NAMES.items() for name in names.split()}
+"""The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
+_MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+__all__ = tuple(sorted(_MODULE_OF))
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first used: catching an error of the store loads neither numpy nor SQLite."""
-    if name not in _WHERE:
+    """Import a public name when it is first used, so that a program loads only the parts that it needs."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_WHERE[name]), name)
+    value: object = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return list(__all__)

@@ -146,8 +146,6 @@ class Not:
 class Condition:
     """One operator against one field; *value* is frozen (tuples for lists, read-only mappings)."""
 
-    __test__ = False  # pytest collects classes of this name
-
     field: str
     operator: str
     value: Any
@@ -189,9 +187,6 @@ def condition_holds(operator: str, wanted: Any, present: bool, value: Any) -> bo
         case "$gt" | "$gte" | "$lt" | "$lte":
             return present and _order_holds(operator, value, wanted)
     raise FilterError("operator", operator, f"must be one of {', '.join(LEAF_OPERATORS)}")
-
-
-condition_holds.__test__ = False  # type: ignore[attr-defined]  # pytest collects functions of this name
 
 
 def filter_fields(node: FilterNode) -> frozenset[str]:

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.database import Database
 from vectorstore.types import (
     Changes,
     Compaction,
@@ -42,9 +42,6 @@ from vectorstore.types import (
     SpaceMigration,
     VectorLike,
 )
-
-if TYPE_CHECKING:
-    import apsw
 
 
 @runtime_checkable
@@ -243,60 +240,6 @@ class View(Protocol):
 
 
 @runtime_checkable
-class Database(Protocol):
-    """The file of a store, as parts beside the store use it: tables of their own, in the store's transactions.
-
-    ``vectorstore.sqlite.Database`` implements it; the meaning of each method is written there.
-    """
-
-    @property
-    def path(self) -> Path:
-        """Where the file is."""
-        ...
-
-    @property
-    def read_only(self) -> bool:
-        """Whether the file can only be read."""
-        ...
-
-    def attach(self, component: Any) -> None:
-        """Bring the tables of *component* (``vectorstore.sqlite.Component``) to their newest version."""
-        ...
-
-    def read(self) -> AbstractContextManager[apsw.Connection]:
-        """Open a transaction for reading: one state."""
-        ...
-
-    def write(self, *, wait: bool = True) -> AbstractContextManager[apsw.Connection]:
-        """Open a transaction for writing; a nested one joins the outermost. *wait* off: ``BusyError`` at once."""
-        ...
-
-    def in_write(self) -> bool:
-        """Whether this thread is inside ``write()``."""
-        ...
-
-    def mark_erasure(self, connection: apsw.Connection) -> None:
-        """Record that what this transaction deletes must also leave the disk."""
-        ...
-
-    def finish_erasure(self) -> bool:
-        """Take deleted bytes from the disk; True when none are left."""
-        ...
-
-    def empty_log(self) -> bool:
-        """Move the write-ahead log into the file; False where a reader prevents that for now."""
-        ...
-
-    def backups(self) -> dict[str, str]:
-        """Return where copies of the file were made, and when (ISO 8601)."""
-        ...
-
-    def remove_backup(self, path: str) -> bool:
-        """Remove a recorded copy and its record; return whether the copy was still there."""
-        ...
-
-
-@runtime_checkable
 class LifecycleStore(VectorStore, Protocol):
     """A store that a memory can live in for years. What a data-only store lacks is refused by name.
 
@@ -305,9 +248,10 @@ class LifecycleStore(VectorStore, Protocol):
 
     @property
     def database(self) -> Database | None:
-        """The file that the entries are in, for parts that keep tables beside them; None for a store in the process.
+        """The database beside the entries, for components that keep tables in it; None where there is none.
 
-        What is written to it inside ``transaction()`` commits with the entries.
+        What is written to it inside ``transaction()`` commits with the entries or not at all, and so do entries that
+        are written inside its ``write()``.
         """
         ...
 

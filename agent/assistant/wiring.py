@@ -22,9 +22,9 @@ from memory import (
     NoSecrets,
     RecallSettings,
     WritePolicy,
-    is_remote,
     open_memory,
 )
+from memory.internals import is_remote
 from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:

@@ -19,19 +19,17 @@ from agent.context_items import ContextItem
 from agent.providers.base import ToolSpec
 from agent.trust import message_trust, with_trust
 from memory import (
-    Block,
     DocumentBlock,
     Message,
-    Omitted,
     TextBlock,
     ThinkingBlock,
     TokenCounter,
     ToolCallBlock,
     ToolResultBlock,
-    Window,
     WindowPolicy,
     message_tokens,
 )
+from memory.internals import Block, Omitted, Window
 
 
 def from_first_user_message(history: tuple[Message, ...]) -> tuple[Message, ...]:

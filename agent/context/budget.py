@@ -15,7 +15,8 @@ from itertools import pairwise
 
 from agent.context.rendering import render_item
 from agent.context_items import ContextItem
-from memory import Message, Omitted, TokenCounter, message_tokens
+from memory import Message, TokenCounter, message_tokens
+from memory.internals import Omitted
 
 TURN_DECAY = 0.9
 """How much each turn of history is worth beside the next newer one."""

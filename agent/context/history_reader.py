@@ -14,16 +14,8 @@ from agent.context.summarizer import Summarizer
 from agent.errors import ArgumentError
 from agent.turn_store import quoted_message
 from agent.usage import UsageLedger
-from memory import (
-    Conversation,
-    ConversationWindowPolicy,
-    FullWindow,
-    Message,
-    StoredMessage,
-    TokenCounter,
-    TokenWindow,
-    WindowPolicy,
-)
+from memory import FullWindow, Message, TokenCounter, TokenWindow, WindowPolicy
+from memory.internals import Conversation, ConversationWindowPolicy, StoredMessage
 
 if TYPE_CHECKING:
     from memory import HistoryStorage, LongTermMemory

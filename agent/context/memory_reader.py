@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from agent.context.history_reader import HistoryReader, SessionHistory
 from agent.context_items import ContextItem, item_from_hit, item_from_passage
 from agent.usage import UsageLedger
-from memory import (
-    Hit,
-    Memory,
-    Omitted,
-    Passages,
-    RecallResult,
-)
+from memory import Hit, Memory, RecallResult
+from memory.internals import Omitted, Passages
 
 if TYPE_CHECKING:
     from memory import LongTermMemory

@@ -14,7 +14,7 @@ from agent.middleware.base import ModelHandler
 from agent.providers.accumulator import closing_stream
 from agent.providers.base import Delta, Request
 from agent.tools.base import ToolContext
-from memory import has_luhn_checksum
+from memory.internals import has_luhn_checksum
 
 PromptCheck: TypeAlias = Callable[[str], str | None]
 """Returns why a prompt is refused, in words for the user; None where it is not."""

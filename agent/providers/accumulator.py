@@ -23,7 +23,8 @@ from agent.providers.base import (
     UsagePiece,
 )
 from agent.results import StopReason, Usage
-from memory import Block, Message, TextBlock, ThinkingBlock, ToolCallBlock
+from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
+from memory.internals import Block
 
 
 @dataclass(frozen=True, slots=True)

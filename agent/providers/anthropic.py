@@ -42,17 +42,9 @@ from agent.providers.http_provider import (
     text_or_empty,
 )
 from agent.results import StopReason, Usage
-from memory import (
-    Block,
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-)
+from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient, ServerEvent
+from memory.internals import Block
 
 _TOOL_CHOICE_TYPES = {"none": "none", "required": "any"}
 _CACHE_CONTROL = {"type": "ephemeral"}

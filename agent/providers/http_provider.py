@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from agent.errors import ArgumentError, ContextOverflow, ProviderError
 from agent.providers.base import Capabilities, Delta, Request, StopPiece, check_request
-from memory import HttpConnectError, HttpError, HttpTimeout, is_loopback
-from memory.http import HttpClient, ServerEvent
+from memory.http import HttpClient, HttpConnectError, HttpError, HttpTimeout, ServerEvent
+from memory.internals import is_loopback
 
 _COMPLAINT_LENGTH = 300
 _MIN_KEY_LENGTH = 4

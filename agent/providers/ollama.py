@@ -40,8 +40,9 @@ from agent.providers.http_provider import (
     text_or_empty,
 )
 from agent.results import StopReason, Usage
-from memory import Block, DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
+from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from memory.http import HttpClient
+from memory.internals import Block
 
 
 def ollama_payload(request: Request, model: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from agent.errors import ArgumentError, ProviderError
 from agent.providers.accumulator import open_stream
 from agent.providers.base import Capabilities, Delta, Provider, Request, UsagePiece, capabilities_of
 from agent.results import Usage
-from memory import is_remote
+from memory.internals import is_remote
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from agent.errors import ToolFailed
 from agent.tools.function import FunctionTool
-from memory import Clock, system_clock
+from memory.internals import Clock, system_clock
 
 _MAX_EXPRESSION_LENGTH = 500
 _MAX_EXPONENT = 10_000

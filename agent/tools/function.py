@@ -25,7 +25,8 @@ from agent.errors import ArgumentError
 from agent.providers.base import ToolSpec
 from agent.tools.base import Authorizer, ToolAnnotations, ToolContext, ToolOutput
 from agent.tools.schema import FunctionParameters
-from memory import ImageBlock, TextBlock, Trust, run_in_thread
+from memory import ImageBlock, TextBlock, Trust
+from memory.internals import run_in_thread
 
 _EMPTY_OUTPUT = "done"
 

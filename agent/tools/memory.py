@@ -20,7 +20,8 @@ from agent.context_items import item_from_hit
 from agent.errors import ArgumentError, ToolFailed
 from agent.tools.base import ToolContext
 from agent.tools.function import FunctionTool
-from memory import Actor, Hit, LongTermMemory, Memory, MemoryLayerError, Outcome, Trust
+from memory import Hit, LongTermMemory, Memory, MemoryLayerError, Trust
+from memory.internals import Actor, Outcome
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")

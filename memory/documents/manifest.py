@@ -16,11 +16,9 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, Protocol
 
-import apsw
-
 from memory.codec import from_entry
 from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import DamageError, Database, Finding, VectorStore
+from vectorstore import Connection, DamageError, Database, Finding, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +122,11 @@ class ManifestTables:
     name = "documents"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the tables, in order."""
         return (m001_documents,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Compare every record with its checksum."""
         return [
             Finding("documents", "a record is not what was written", f"{row[0]}: {row[1]}")
@@ -136,10 +134,10 @@ class ManifestTables:
             if _checksum(row[:-1]) != row[-1]
         ]
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Nothing here is derived."""
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every record that is what was written."""
         copied = 0
         for row in source.execute(f"SELECT collection, {_COLUMNS}, checksum FROM documents"):
@@ -149,7 +147,7 @@ class ManifestTables:
         return copied
 
 
-def m001_documents(connection: apsw.Connection) -> None:
+def m001_documents(connection: Connection) -> None:
     """Make the first tables."""
     for statement in (
         """
@@ -225,12 +223,12 @@ class SqliteManifest:
 def collections_with_documents(database: Database) -> list[str]:
     """Return the collections (their store namespaces) that have a document, sorted."""
     with database.read() as connection:
-        if not connection.table_exists("main", "documents"):
+        if connection.execute(database.dialect.table_exists, ("documents",)).fetchone() is None:
             return []
         return sorted(lane for (lane,) in connection.execute("SELECT DISTINCT collection FROM documents"))
 
 
-def _insert_record(connection: apsw.Connection, row: tuple[Any, ...]) -> None:
+def _insert_record(connection: Connection, row: tuple[Any, ...]) -> None:
     connection.execute(
         f"INSERT INTO documents (collection, {_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         row,

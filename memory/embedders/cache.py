@@ -24,9 +24,9 @@ from memory.embedders.protocol import (
     checked_embedder,
     embed_detailed,
     forget_texts,
-    is_remote,
 )
 from memory.errors import ArgumentError
+from memory.http.requests import is_remote
 from vectorstore import VectorStoreError
 
 CachedKind: TypeAlias = Literal["document", "query", "probe"]

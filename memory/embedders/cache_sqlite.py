@@ -13,14 +13,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-import apsw
 import numpy as np
 
 from memory.embedders.batching import check_texts
 from memory.embedders.cache import CachedKind, CachedVector
 from memory.embedders.protocol import Truncation
 from memory.errors import ArgumentError
-from vectorstore import Database, Finding
+from vectorstore import Connection, Database, Finding
 from vectorstore.sqlite import SqliteDatabase as DatabaseFile
 
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -42,7 +41,7 @@ class SqliteEmbeddingCache:
         if type(max_bytes) is not int or max_bytes < 1:
             raise ArgumentError("max_bytes", max_bytes, "a number of bytes of at least 1 is needed")
         if not isinstance(database, Database):
-            expected = "a vectorstore.sqlite.Database is needed; SqliteEmbeddingCache.at(path) makes a file of its own"
+            expected = "a SqliteDatabase is needed; SqliteEmbeddingCache.at(path) makes a file of its own"
             raise ArgumentError("database", database, expected)
         self._database = database
         self._max_bytes = max_bytes
@@ -139,13 +138,13 @@ class SqliteEmbeddingCache:
         if self._owned is not None:
             self._owned.close()
 
-    def _salted(self, connection: apsw.Connection) -> bytes | None:
+    def _salted(self, connection: Connection) -> bytes | None:
         salt: bytes | None = self._salt or _read_fact(connection, "salt")
         if not self._database.in_write():  # one that is being made may still be undone
             self._salt = salt
         return salt
 
-    def _salt_made(self, connection: apsw.Connection) -> bytes:
+    def _salt_made(self, connection: Connection) -> bytes:
         salt = _read_fact(connection, "salt")
         if salt is None:
             salt = self._token(SALT_LENGTH)
@@ -160,7 +159,7 @@ class SqliteEmbeddingCache:
             if len(self._touched) > _MAX_TOUCHED:
                 del self._touched[next(iter(self._touched))]
 
-    def _settle_touches(self, connection: apsw.Connection) -> int:
+    def _settle_touches(self, connection: Connection) -> int:
         """Write down what was asked for since the last time, in that order; return a number later than all."""
         with self._lock:
             touched, self._touched = list(self._touched), {}
@@ -179,11 +178,11 @@ class EmbeddingCacheTables:
     name = "embedding_cache"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the tables, in order."""
         return (m001_embedding_cache,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Compare each vector with its checksum, and the bytes with their sum."""
         findings, total = [], 0
         for row in connection.execute(f"SELECT {_COLUMNS} FROM embedding_cache"):
@@ -194,7 +193,7 @@ class EmbeddingCacheTables:
             findings.append(Finding(self.name, "the size does not agree with the vectors", "embedding_cache_facts"))
         return findings
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Drop what is not whole, and count the rest."""
         for row in list(connection.execute(f"SELECT {_COLUMNS} FROM embedding_cache")):
             if _checksum(row) != row[7]:
@@ -202,12 +201,12 @@ class EmbeddingCacheTables:
         total = "(SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM embedding_cache)"
         connection.execute(f"UPDATE embedding_cache_facts SET value = {total} WHERE name = 'bytes'")
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy nothing: what a cache had is made again."""
         return 0
 
 
-def m001_embedding_cache(connection: apsw.Connection) -> None:
+def m001_embedding_cache(connection: Connection) -> None:
     """Make the first tables."""
     connection.execute("CREATE TABLE embedding_cache_facts (name TEXT PRIMARY KEY, value ANY NOT NULL) STRICT")
     connection.execute(
@@ -233,7 +232,7 @@ def keyed_text_hash(salt: bytes | None, text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16, key=salt or b"").digest()
 
 
-def _read_row(connection: apsw.Connection, key: tuple[bytes, str, str]) -> tuple[Any, ...] | None:
+def _read_row(connection: Connection, key: tuple[bytes, str, str]) -> tuple[Any, ...] | None:
     where = f"SELECT {_COLUMNS} FROM embedding_cache WHERE hash = ? AND fingerprint = ? AND kind = ?"
     row: tuple[Any, ...] | None = connection.execute(where, key).fetchone()
     return row
@@ -246,7 +245,7 @@ def _decode_row(row: tuple[Any, ...] | None) -> CachedVector | None:
     return CachedVector(vector, None if row[4] is None or row[5] is None else Truncation(row[4], row[5]))
 
 
-def _insert_vector(connection: apsw.Connection, key: tuple[bytes, str, str], one: CachedVector, used: int) -> None:
+def _insert_vector(connection: Connection, key: tuple[bytes, str, str], one: CachedVector, used: int) -> None:
     _delete_vectors(connection, "hash = ? AND fingerprint = ? AND kind = ?", key)
     cut = (None, None) if one.truncation is None else (one.truncation.kept, one.truncation.of)
     row = (*key, np.ascontiguousarray(one.vector, _LITTLE_ENDIAN).tobytes(), *cut, used)
@@ -256,7 +255,7 @@ def _insert_vector(connection: apsw.Connection, key: tuple[bytes, str, str], one
     _add_to_size(connection, len(row[3]))
 
 
-def _evict_oldest(connection: apsw.Connection, limit: int) -> None:
+def _evict_oldest(connection: Connection, limit: int) -> None:
     oldest = "SELECT rowid, LENGTH(vector) FROM embedding_cache WHERE kind <> 'probe' ORDER BY used, rowid LIMIT 256"
     over = int(_read_fact(connection, "bytes") or 0) - limit
     while over > 0 and (rows := list(connection.execute(oldest))):
@@ -267,7 +266,7 @@ def _evict_oldest(connection: apsw.Connection, limit: int) -> None:
             over -= size
 
 
-def _delete_vectors(connection: apsw.Connection, where: str, values: Sequence[Any]) -> int:
+def _delete_vectors(connection: Connection, where: str, values: Sequence[Any]) -> int:
     lengths = [
         row[0] for row in connection.execute(f"SELECT LENGTH(vector) FROM embedding_cache WHERE {where}", values)
     ]
@@ -277,20 +276,20 @@ def _delete_vectors(connection: apsw.Connection, where: str, values: Sequence[An
     return len(lengths)
 
 
-def _has_hash(connection: apsw.Connection, digest: bytes) -> bool:
+def _has_hash(connection: Connection, digest: bytes) -> bool:
     return connection.execute("SELECT 1 FROM embedding_cache WHERE hash = ?", (digest,)).fetchone() is not None
 
 
-def _add_to_size(connection: apsw.Connection, size: int) -> None:
+def _add_to_size(connection: Connection, size: int) -> None:
     connection.execute("UPDATE embedding_cache_facts SET value = value + ? WHERE name = 'bytes'", (size,))
 
 
-def _read_fact(connection: apsw.Connection, name: str) -> Any:
+def _read_fact(connection: Connection, name: str) -> Any:
     row = connection.execute("SELECT value FROM embedding_cache_facts WHERE name = ?", (name,)).fetchone()
     return None if row is None else row[0]
 
 
-def _write_fact(connection: apsw.Connection, name: str, value: int) -> None:
+def _write_fact(connection: Connection, name: str, value: int) -> None:
     connection.execute("UPDATE embedding_cache_facts SET value = ? WHERE name = ?", (value, name))
 
 

@@ -21,9 +21,9 @@ from memory.embedders.protocol import (
     checked_embedder,
     embed_detailed,
     forget_texts,
-    is_remote,
 )
 from memory.errors import ArgumentError, EmbedderError
+from memory.http.requests import is_remote
 
 T = TypeVar("T")
 

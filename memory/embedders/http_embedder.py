@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,27 +47,32 @@ _TOO_LONG_PHRASES = (
 _MAX_HALVINGS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """How an endpoint is asked.
+class HttpEmbedderOptions(TypedDict, total=False):
+    """Options of every embedder that asks a server; all may be left out.
 
-    A request has at most *batch_texts* texts of together at most *batch_tokens* tokens, and *concurrency* requests are
-    under way at once. *max_tokens*: a text is cut to that many before it is sent; None leaves it to the server.
-    *counter* counts them (None: an estimate that does not under-count).
+    - *api_key*: sent as a bearer token.
+    - *dimensions*: vectors of that length are asked for, from servers that can shorten them.
+    - *query_prefix*, *document_prefix*: what models such as E5 or Nomic want before a text.
+    - *fingerprint*: the name of the vectors where two servers know one model by different names; left out, it is made
+      of the model and these settings.
+    - *batch_texts*, *batch_tokens*: a request has at most so many texts, of together at most so many tokens.
+    - *concurrency*: so many requests are under way at once.
+    - *max_tokens*: a text is cut to so many before it is sent; None leaves it to the server.
+    - *counter*: counts these tokens (None: an estimate that does not under-count).
+    - *client*: the HTTP client, which stays open; None makes one.
     """
 
-    batch_texts: int = BATCH_TEXTS
-    batch_tokens: int = BATCH_TOKENS
-    max_tokens: int | None = None
-    concurrency: int = CONCURRENCY
-    counter: TokenCounter | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("batch_texts", "batch_tokens", "concurrency"):
-            check_positive_number(name, getattr(self, name))
-        check_positive_number("max_tokens", self.max_tokens, unset=True)
-        if self.counter is not None:
-            checked_counter(self.counter)
+    api_key: str | None
+    dimensions: int | None
+    query_prefix: str
+    document_prefix: str
+    fingerprint: str | None
+    batch_texts: int
+    batch_tokens: int
+    max_tokens: int | None
+    concurrency: int
+    counter: TokenCounter | None
+    client: HttpClient | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,46 +87,48 @@ class HttpEmbedder:
     """Base of the embedders that ask a server; use one of them.
 
     Equal texts are sent once, blank ones not at all. A text that the server refuses is found by asking for the halves
-    of its batch; one that is too long is cut until it is taken, and told as cut. A given *client* is not closed.
+    of its batch; one that is too long is cut until it is taken, and reported as cut. A given *client* is not closed.
     """
 
     def __init__(
-        self,
-        base_url: str,
-        path: str,
-        model: str,
-        *,
-        names: tuple[str, str],
-        fingerprint: str | None,
-        api_key: str | None,
-        dimensions: int | None,
-        prefixes: tuple[str, str],
-        asking: RequestLimits,
-        client: HttpClient | None,
+        self, base_url: str, path: str, model: str, *, api: str, **options: Unpack[HttpEmbedderOptions]
     ) -> None:
-        """*names*: wire format and model, as the fingerprint has them; *prefixes*: of a question and of a document."""
+        """*api* names the wire format in the fingerprint."""
+        unknown = options.keys() - HttpEmbedderOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {min(unknown)!r}")
         checked_url(base_url, "base_url")
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of an embedding model is needed")
+        dimensions, fingerprint, client = (options.get("dimensions"), options.get("fingerprint"), options.get("client"))
         check_positive_number("dimensions", dimensions, unset=True)
-        for name, given in (("query_prefix", prefixes[0]), ("document_prefix", prefixes[1])):
-            if not isinstance(given, str):
-                raise ArgumentError(name, given, "a text is needed; an empty one for no prefix")
+        prefixes = (options.get("query_prefix", ""), options.get("document_prefix", ""))
+        for name, prefix in (("query_prefix", prefixes[0]), ("document_prefix", prefixes[1])):
+            if not isinstance(prefix, str):
+                raise ArgumentError(name, prefix, "a text is needed; an empty one for no prefix")
         if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint.strip()):
             raise ArgumentError("fingerprint", fingerprint, "a name for the vectors is needed, or None")
         if client is not None and not isinstance(client, HttpClient):
             raise ArgumentError("client", type(client).__name__, "a memory.http.HttpClient is needed")
-        made = [*names, str(dimensions or "full"), "unit"]
+        name_parts = [api, self._model_name(model), str(dimensions or "full"), "unit"]
         if any(prefixes):
-            made.append("+".join(repr(prefix) for prefix in prefixes))
+            name_parts.append("+".join(repr(prefix) for prefix in prefixes))
         self._url = base_url.rstrip("/") + path
         self._model = model
-        self._fingerprint = fingerprint or "/".join(made)
-        self._headers = _authorization_header(api_key)
+        self._fingerprint = fingerprint or "/".join(name_parts)
+        self._headers = _authorization_header(options.get("api_key"))
         self._dimensions = dimensions
         self._prefixes: dict[str, str] = dict(zip(("query", "document"), prefixes, strict=True))
-        self._asking = asking
-        self._counter: TokenCounter = asking.counter or EstimatingCounter()
+        self._batch_texts = options.get("batch_texts", BATCH_TEXTS)
+        self._batch_tokens = options.get("batch_tokens", BATCH_TOKENS)
+        self._concurrency = options.get("concurrency", CONCURRENCY)
+        self._max_tokens = options.get("max_tokens")
+        for name, count in (("batch_texts", self._batch_texts), ("batch_tokens", self._batch_tokens)):
+            check_positive_number(name, count)
+        check_positive_number("concurrency", self._concurrency)
+        check_positive_number("max_tokens", self._max_tokens, unset=True)
+        counter = options.get("counter")
+        self._counter: TokenCounter = EstimatingCounter() if counter is None else checked_counter(counter)
         self._client = client if client is not None else HttpClient()
         self._owned = client is None
         self._dimension = dimensions or 0
@@ -133,7 +140,7 @@ class HttpEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Length of the vectors; 0 until the server has told."""
+        """Length of the vectors; 0 until the server has answered."""
         return self._dimension
 
     @property
@@ -149,28 +156,26 @@ class HttpEmbedder:
         return answer.vectors
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-        """As ``DetailedEmbedder``: what was cut and what was refused is told by place."""
+        """As ``DetailedEmbedder``: truncations and refusals by position."""
         check_embedder_input(texts, kind)
-        asked, places = distinct_texts(texts)
-        found: dict[str, _TextResult] = {}
-        sent = [
-            truncate_text(self._prefixes[kind] + text, self._asking.max_tokens, self._counter.count) for text in asked
-        ]
-        runs = split_batches(sent, self._asking.batch_texts, self._asking.batch_tokens, self._counter.count)
-        answers = await gather_bounded([partial(self._settle, run) for run in runs], self._asking.concurrency)
-        for text, part, one in zip(asked, sent, (one for answer in answers for one in answer), strict=True):
-            found[text] = self._noted(self._prefixes[kind] + text, part, one)
+        distinct, positions = distinct_texts(texts)
+        prefixed = [self._prefixes[kind] + text for text in distinct]
+        sent = [truncate_text(text, self._max_tokens, self._counter.count) for text in prefixed]
+        batches = split_batches(sent, self._batch_texts, self._batch_tokens, self._counter.count)
+        answers = await gather_bounded([partial(self._embed_batch, batch) for batch in batches], self._concurrency)
+        results = [result for answer in answers for result in answer]
         vectors = np.zeros((len(texts), self._dimension), np.float32)
         truncated: dict[int, Truncation] = {}
         refused: dict[int, str] = {}
-        for text, one in found.items():
-            for place in places[text]:
-                if one.vector is not None:
-                    vectors[place] = one.vector
-                if one.truncation is not None:
-                    truncated[place] = one.truncation
-                if one.refused is not None:
-                    refused[place] = one.refused
+        for text, whole, part, answered in zip(distinct, prefixed, sent, results, strict=True):
+            result = self._with_truncation(answered, part, whole)
+            for position in positions[text]:
+                if result.vector is not None:
+                    vectors[position] = result.vector
+                if result.truncation is not None:
+                    truncated[position] = result.truncation
+                if result.refused is not None:
+                    refused[position] = result.refused
         return Embeddings(vectors, truncated, refused)
 
     async def aclose(self) -> None:
@@ -178,41 +183,45 @@ class HttpEmbedder:
         if self._owned:
             await self._client.aclose()
 
-    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
+    def _model_name(self, model: str) -> str:
+        """Return the name of *model* in the fingerprint."""
+        return model
+
+    def _request_body(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
         """Return what is sent for *batch*; *may_cut*: a text that is too long, where the server knows how to."""
         raise NotImplementedError
 
-    def _answered(self, answer: Any, count: int) -> EmbeddingAnswer:
-        """Return the vectors in *answer* in the order of the texts; raise ``self._nonsense`` for another shape."""
+    def _parse_answer(self, answer: Any, count: int) -> EmbeddingAnswer:
+        """Return the vectors in *answer* in the order of the texts; raise ``_invalid_answer`` for another shape."""
         raise NotImplementedError
 
     _server_cuts = False
     """Whether the server can be told to cut a text that is too long."""
 
-    def _nonsense(self, what: str) -> EmbedderError:
-        return invalid_answer(self._who, what)
+    def _invalid_answer(self, problem: str) -> EmbedderError:
+        return invalid_answer(self._server_name, problem)
 
     @property
-    def _who(self) -> str:
+    def _server_name(self) -> str:
         return f"the server of embedding model {self._model}"
 
-    async def _settle(self, batch: Sequence[str]) -> list[_TextResult]:
-        """Return what became of each text of *batch*; raise where it is not the texts that the server refuses."""
+    async def _embed_batch(self, batch: Sequence[str]) -> list[_TextResult]:
+        """Return the result of each text of *batch*; raise where it is not the texts that the server refuses."""
         try:
-            return [_TextResult(vector) for vector in (await self._ask(batch))[0]]
+            return [_TextResult(vector) for vector in (await self._post_batch(batch))[0]]
         except EmbedderError as error:
             if not _refuses_texts(error):
                 raise
             if len(batch) == 1:
-                return [await self._alone(batch[0], error)]
-            (shortest,) = await self._settle([min(batch, key=len)])
+                return [await self._embed_refused(batch[0], error)]
+            (shortest,) = await self._embed_batch([min(batch, key=len)])
             if shortest.refused is not None:  # then it is hardly about one of the texts
                 raise
         half = len(batch) // 2
-        return [*await self._settle(batch[:half]), *await self._settle(batch[half:])]
+        return [*await self._embed_batch(batch[:half]), *await self._embed_batch(batch[half:])]
 
-    async def _alone(self, text: str, error: EmbedderError) -> _TextResult:
-        """Return what becomes of a text that was refused by itself."""
+    async def _embed_refused(self, text: str, error: EmbedderError) -> _TextResult:
+        """Return the result of a text that was refused by itself: cut, if it is too long."""
         part, may_cut = text, self._server_cuts
         for _ in range(_MAX_HALVINGS):
             if not may_cut:
@@ -220,7 +229,7 @@ class HttpEmbedder:
             if not (_is_too_long(error) and part.strip()):
                 break
             try:
-                vectors, kept = await self._ask([part], may_cut=may_cut)
+                vectors, kept = await self._post_batch([part], may_cut=may_cut)
             except EmbedderError as again:
                 if not _refuses_texts(again):
                     raise
@@ -229,28 +238,28 @@ class HttpEmbedder:
                 return _TextResult(vectors[0], self._truncation(kept, part, text))
         return _TextResult(refused=str(error))
 
-    async def _ask(
+    async def _post_batch(
         self, batch: Sequence[str], *, may_cut: bool = False
     ) -> tuple[list[NDArray[np.float32]], int | None]:
         try:
             answer = await self._client.post_json(
-                self._url, self._payload(batch, may_cut=may_cut), headers=self._headers
+                self._url, self._request_body(batch, may_cut=may_cut), headers=self._headers
             )
         except HttpError as error:
             raise EmbedderError(f"embedding with {self._model} failed: {error}") from error
-        answered = self._answered(answer, len(batch))
+        answered = self._parse_answer(answer, len(batch))
         if len(answered.vectors) != len(batch):
-            raise self._nonsense(f"{len(answered.vectors)} embeddings for {len(batch)} texts")
-        rows = normalize_rows(answered.vectors, expected=self._dimension, who=self._who)
+            raise self._invalid_answer(f"{len(answered.vectors)} embeddings for {len(batch)} texts")
+        rows = normalize_rows(answered.vectors, expected=self._dimension, who=self._server_name)
         self._dimension = rows.shape[1]
         return list(rows), answered.tokens
 
-    def _noted(self, whole: str, sent: str, one: _TextResult) -> _TextResult:
-        """Return *one* with what was cut of *whole* before it was sent."""
-        if one.vector is None or len(sent) == len(whole):
-            return one
-        kept = None if one.truncation is None else one.truncation.kept
-        return _TextResult(one.vector, self._truncation(kept, sent, whole))
+    def _with_truncation(self, result: _TextResult, sent: str, whole: str) -> _TextResult:
+        """Return *result* with what was cut of *whole* before it was sent."""
+        if result.vector is None or len(sent) == len(whole):
+            return result
+        kept = None if result.truncation is None else result.truncation.kept
+        return _TextResult(result.vector, self._truncation(kept, sent, whole))
 
     def _truncation(self, kept: int | None, part: str, whole: str) -> Truncation:
         return measure_truncation(part, whole, self._counter.count, kept=kept)
@@ -258,7 +267,7 @@ class HttpEmbedder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _TextResult:
-    """What became of one text."""
+    """Result of one text: its vector, what was cut of it, or why it was refused."""
 
     vector: NDArray[np.float32] | None = None
     truncation: Truncation | None = None

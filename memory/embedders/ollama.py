@@ -6,12 +6,10 @@ embedder = OllamaEmbedder("nomic-embed-text")  # at http://127.0.0.1:11434
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from memory.embedders.http_embedder import BATCH_TEXTS, BATCH_TOKENS, EmbeddingAnswer, HttpEmbedder, RequestLimits
+from memory.embedders.http_embedder import EmbeddingAnswer, HttpEmbedder, HttpEmbedderOptions
 from memory.errors import ArgumentError
-from memory.http.client import HttpClient
-from memory.tokens.counter import TokenCounter
 
 BASE_URL = "http://127.0.0.1:11434"
 CONCURRENCY = 2
@@ -22,9 +20,9 @@ class OllamaEmbedder(HttpEmbedder):
     """Asks Ollama at *base_url* (without ``/api``) for vectors of *model*.
 
     Ollama by itself cuts what is too long and says nothing; here it is told not to, and only a text that it then
-    refuses is sent once more to be cut, and told as cut. *keep_alive* ("10m", "-1") and *options* (``num_ctx``) are
-    passed on where they are given. *api_key* is for a server behind a guard; Ollama itself wants none. The rest as in
-    ``OpenAICompatibleEmbedder``.
+    refuses is sent once more to be cut, and reported as cut. *keep_alive* ("10m", "-1") and *options* (``num_ctx``) are
+    passed on where they are given. *api_key* is for a server behind a guard; Ollama itself wants none. Further
+    keywords are ``HttpEmbedderOptions``.
     """
 
     _server_cuts = True
@@ -34,39 +32,21 @@ class OllamaEmbedder(HttpEmbedder):
         model: str,
         *,
         base_url: str = BASE_URL,
-        api_key: str | None = None,
-        dimensions: int | None = None,
-        query_prefix: str = "",
-        document_prefix: str = "",
-        fingerprint: str | None = None,
         keep_alive: str | None = None,
         options: Mapping[str, Any] | None = None,
-        batch_texts: int = BATCH_TEXTS,
-        batch_tokens: int = BATCH_TOKENS,
-        max_tokens: int | None = None,
-        concurrency: int = CONCURRENCY,
-        counter: TokenCounter | None = None,
-        client: HttpClient | None = None,
+        **http_options: Unpack[HttpEmbedderOptions],
     ) -> None:
-        name = str(model).removesuffix(":latest")  # the same model, for Ollama
-        super().__init__(
-            base_url,
-            "/api/embed",
-            model,
-            names=("ollama", name),
-            fingerprint=fingerprint,
-            api_key=api_key,
-            dimensions=dimensions,
-            prefixes=(query_prefix, document_prefix),
-            asking=RequestLimits(batch_texts, batch_tokens, max_tokens, concurrency, counter),
-            client=client,
-        )
+        http_options.setdefault("concurrency", CONCURRENCY)
+        super().__init__(base_url, "/api/embed", model, api="ollama", **http_options)
         self._keep_alive = keep_alive
         if options is not None and not isinstance(options, Mapping):
             raise ArgumentError("options", options, 'a mapping such as {"num_ctx": 8192} is needed')
         self._options = dict(options or {})
 
-    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
+    def _model_name(self, model: str) -> str:
+        return model.removesuffix(":latest")  # the same model, for Ollama
+
+    def _request_body(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, "input": list(batch), "truncate": may_cut}
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions
@@ -76,10 +56,10 @@ class OllamaEmbedder(HttpEmbedder):
             payload["options"] = self._options
         return payload
 
-    def _answered(self, answer: Any, count: int) -> EmbeddingAnswer:
+    def _parse_answer(self, answer: Any, count: int) -> EmbeddingAnswer:
         vectors = answer.get("embeddings") if isinstance(answer, dict) else None
         if not isinstance(vectors, list):
-            raise self._nonsense("no list of embeddings")
+            raise self._invalid_answer("no list of embeddings")
         tokens = answer.get("prompt_eval_count")
         return EmbeddingAnswer(vectors, tokens if type(tokens) is int and tokens > 0 else None)
 

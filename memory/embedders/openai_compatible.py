@@ -6,73 +6,35 @@ embedder = OpenAICompatibleEmbedder("http://localhost:11434/v1", "nomic-embed-te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from memory.embedders.http_embedder import (
-    BATCH_TEXTS,
-    BATCH_TOKENS,
-    CONCURRENCY,
-    EmbeddingAnswer,
-    HttpEmbedder,
-    RequestLimits,
-)
-from memory.http.client import HttpClient
-from memory.tokens.counter import TokenCounter
+from memory.embedders.http_embedder import EmbeddingAnswer, HttpEmbedder, HttpEmbedderOptions
 
 
 class OpenAICompatibleEmbedder(HttpEmbedder):
     """Asks ``base_url``/embeddings for vectors of *model*.
 
-    *dimensions* asks the server for shorter vectors; *query_prefix* and *document_prefix* are what models such as E5
-    or Nomic want before a text. *fingerprint* names the vectors where two servers know one model by different names;
-    left out, it is made of the model and these settings. Other options as in ``HttpEmbedder``.
+    Further keywords are ``HttpEmbedderOptions``, such as *api_key*, *dimensions* or *query_prefix*.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        model: str,
-        *,
-        api_key: str | None = None,
-        dimensions: int | None = None,
-        query_prefix: str = "",
-        document_prefix: str = "",
-        fingerprint: str | None = None,
-        batch_texts: int = BATCH_TEXTS,
-        batch_tokens: int = BATCH_TOKENS,
-        max_tokens: int | None = None,
-        concurrency: int = CONCURRENCY,
-        counter: TokenCounter | None = None,
-        client: HttpClient | None = None,
-    ) -> None:
-        super().__init__(
-            base_url,
-            "/embeddings",
-            model,
-            names=("openai-compatible", str(model)),
-            fingerprint=fingerprint,
-            api_key=api_key,
-            dimensions=dimensions,
-            prefixes=(query_prefix, document_prefix),
-            asking=RequestLimits(batch_texts, batch_tokens, max_tokens, concurrency, counter),
-            client=client,
-        )
+    def __init__(self, base_url: str, model: str, **options: Unpack[HttpEmbedderOptions]) -> None:
+        super().__init__(base_url, "/embeddings", model, api="openai-compatible", **options)
 
-    def _payload(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
+    def _request_body(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
         payload: dict[str, Any] = {"model": self._model, "input": list(batch)}
         if self._dimensions is not None:
             payload["dimensions"] = self._dimensions
         return payload
 
-    def _answered(self, answer: Any, count: int) -> EmbeddingAnswer:
+    def _parse_answer(self, answer: Any, count: int) -> EmbeddingAnswer:
         items = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise self._nonsense("no list of embeddings")
+            raise self._invalid_answer("no list of embeddings")
         if len(items) != count:
-            raise self._nonsense(f"{len(items)} embeddings for {count} texts")
+            raise self._invalid_answer(f"{len(items)} embeddings for {count} texts")
         indices = [item.get("index", position) for position, item in enumerate(items)]
         if not all(type(index) is int for index in indices) or sorted(indices) != list(range(count)):
-            raise self._nonsense("embeddings with wrong or repeated numbers")
+            raise self._invalid_answer("embeddings with wrong or repeated numbers")
         by_index = dict(zip(indices, items, strict=True))
         usage = answer.get("usage")
         tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None

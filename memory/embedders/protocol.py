@@ -113,14 +113,6 @@ async def embed_detailed(embedder: Embedder, texts: Sequence[str], kind: Embeddi
     return Embeddings(await embedder.embed(texts, kind))
 
 
-def is_remote(endpoint: object) -> bool:
-    """Whether what is given to *endpoint* (an embedder, a provider, None) leaves this machine.
-
-    It says so by an attribute ``remote``; one that says nothing is taken to be remote.
-    """
-    return endpoint is not None and bool(getattr(endpoint, "remote", True))
-
-
 @runtime_checkable
 class ForgettingEmbedder(Protocol):
     """An embedder that keeps something of the texts it was given, and can remove it."""

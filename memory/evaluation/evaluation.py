@@ -18,10 +18,11 @@ import numpy as np
 
 from memory.codec import DECLARED_FIELDS, from_entry
 from memory.embedders.fingerprint import embedder_space
-from memory.embedders.protocol import Embedder, is_remote
+from memory.embedders.protocol import Embedder
 from memory.errors import ArgumentError
 from memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
 from memory.evaluation.questions import QUESTION_KINDS, EvaluationQuestion, make_questions
+from memory.http.requests import is_remote
 from memory.long_term import LongTermMemory
 from memory.partitions import ARCHIVE, parse_store_namespace, store_namespace
 from memory.retrieval.scoring.settings import RecallSettings

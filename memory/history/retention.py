@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-import apsw
 from pydantic import ValidationError
 
 from memory.errors import ArgumentError
 from memory.history.codec import message_from_json
 from memory.messages import Message, message_groups
 from memory.timestamps import timestamp_to_text
+from vectorstore import Connection
 
 LOOK_AHEAD = 256
 """How many messages beyond those that go are looked at, so that no call is parted from its results."""
@@ -97,7 +97,7 @@ def session_cutoff(retention: Retention | None, now: datetime) -> str:
     return "" if since is None else timestamp_to_text(since)
 
 
-def note_session_use(connection: apsw.Connection, session: int, at: str) -> None:
+def note_session_use(connection: Connection, session: int, at: str) -> None:
     """Note that something was added to *session*."""
     connection.execute(
         "INSERT INTO history_bounds (session, first, used_at) VALUES (?, 1, ?) "
@@ -106,7 +106,7 @@ def note_session_use(connection: apsw.Connection, session: int, at: str) -> None
     )
 
 
-def end_idle_sessions(connection: apsw.Connection, retention: Retention | None, now: datetime) -> None:
+def end_idle_sessions(connection: Connection, retention: Retention | None, now: datetime) -> None:
     """End the sessions that were idle for too long."""
     before = session_cutoff(retention, now)
     if retention is None or not before:
@@ -123,7 +123,7 @@ def end_idle_sessions(connection: apsw.Connection, retention: Retention | None, 
         delete_hidden_messages(connection, session, drop=retention.unremembered == "drop")
 
 
-def hide_excess_messages(connection: apsw.Connection, retention: Retention | None, session: int) -> None:
+def hide_excess_messages(connection: Connection, retention: Retention | None, session: int) -> None:
     """Hide the oldest groups of *session* that are too many."""
     if retention is None or retention.messages is None:
         return
@@ -147,7 +147,7 @@ def hide_excess_messages(connection: apsw.Connection, retention: Retention | Non
     delete_hidden_messages(connection, session, drop=retention.unremembered == "drop")
 
 
-def delete_hidden_messages(connection: apsw.Connection, session: int, *, drop: bool = False) -> None:
+def delete_hidden_messages(connection: Connection, session: int, *, drop: bool = False) -> None:
     """Delete what is hidden and settled; with *drop* what is not settled too.
 
     Noted is of which memories summaries still tell, so that they can be erased with one of these.

@@ -17,14 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-import apsw
-
 from memory.history.codec import checked_namespace, checked_session, message_from_json
 from memory.history.protocol import Summary
 from memory.history.sync_history import HistoryRow
 from memory.message_text import message_excerpt
 from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import DamageError, Finding
+from vectorstore import Connection, DamageError, Finding
 
 MESSAGE_COLUMNS: Final = "s.namespace, s.session, m.sequence, m.at, m.message, m.memory, m.checksum"
 _STORED_COLUMNS: Final = "session, sequence, at, role, message, memory, settled, checksum"
@@ -42,11 +40,11 @@ class HistoryTables:
     name = "history"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the tables, in order."""
         return (m001_history_tables, m002_bounds_and_summaries)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Compare messages and summaries with their checksums, the numbers with the next one to be given."""
         findings: list[Finding] = []
         for columns, source, decode in (
@@ -64,7 +62,7 @@ class HistoryTables:
             findings.append(Finding("history", "a sequence number could be given twice", f"{namespace}/{session}"))
         return findings
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Set the next sequence numbers from the messages, and drop summaries that are damaged."""
         connection.execute(
             "UPDATE history_sessions SET next = MAX(next, 1 + COALESCE("
@@ -74,7 +72,7 @@ class HistoryTables:
             if _summary_checksum(row) != row[7]:
                 connection.execute("DELETE FROM history_summaries WHERE session = ? AND name = ?", (row[8], row[2]))
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every session, and every message that is what was written."""
         sessions = list(source.execute("SELECT key, namespace, session, next FROM history_sessions"))
         target.executemany("INSERT INTO history_sessions (key, namespace, session, next) VALUES (?, ?, ?, ?)", sessions)
@@ -89,9 +87,7 @@ class HistoryTables:
         return copied + _salvage_bounds_and_summaries(source, target, names)
 
 
-def _salvage_bounds_and_summaries(
-    source: apsw.Connection, target: apsw.Connection, names: dict[int, tuple[str, str]]
-) -> int:
+def _salvage_bounds_and_summaries(source: Connection, target: Connection, names: dict[int, tuple[str, str]]) -> int:
     """Copy bounds and summaries, which a file of an earlier version does not have."""
     tables = {name for (name,) in source.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     copied = 0
@@ -109,7 +105,7 @@ def _salvage_bounds_and_summaries(
     return copied
 
 
-def m001_history_tables(connection: apsw.Connection) -> None:
+def m001_history_tables(connection: Connection) -> None:
     """Make the first tables."""
     for statement in (
         """
@@ -141,7 +137,7 @@ def m001_history_tables(connection: apsw.Connection) -> None:
         connection.execute(statement)
 
 
-def m002_bounds_and_summaries(connection: apsw.Connection) -> None:
+def m002_bounds_and_summaries(connection: Connection) -> None:
     """Make room for what a retention hides and for summaries."""
     for statement in (
         """
@@ -213,7 +209,7 @@ def history_checksum(place: tuple[str, ...], sequence: int, at: str, text: str) 
 _GROUP_SIZE = 200
 
 
-def read_summary(connection: apsw.Connection, place: tuple[str, str], name: str, over: str) -> Summary | None:
+def read_summary(connection: Connection, place: tuple[str, str], name: str, over: str) -> Summary | None:
     """Return the summary of that name, or None; of a session used last at or before *over* there is none."""
     sql = (
         f"SELECT {SUMMARY_COLUMNS} {SUMMARY_FROM} LEFT JOIN history_bounds AS b ON b.session = y.session "
@@ -223,7 +219,7 @@ def read_summary(connection: apsw.Connection, place: tuple[str, str], name: str,
 
 
 def write_summary(
-    connection: apsw.Connection,
+    connection: Connection,
     place: tuple[str, str],
     summary: Summary,
     made_of: Sequence[int],
@@ -252,7 +248,7 @@ def write_summary(
     return True
 
 
-def drop_summaries(connection: apsw.Connection, place: tuple[str, str], sequence: int) -> int:
+def drop_summaries(connection: Connection, place: tuple[str, str], sequence: int) -> int:
     """Delete the session's summaries that reach to the number *sequence*; return how many."""
     of_session = "session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)"
     connection.execute(f"DELETE FROM history_summaries WHERE through >= ? AND {of_session}", (sequence, *place))
@@ -264,7 +260,7 @@ def drop_summaries(connection: apsw.Connection, place: tuple[str, str], sequence
 
 
 def summaries_holding(
-    connection: apsw.Connection, namespace: str, memories: Sequence[str], holds: Callable[[str], bool] | None
+    connection: Connection, namespace: str, memories: Sequence[str], holds: Callable[[str], bool] | None
 ) -> Iterator[tuple[str, int]]:
     """Yield session and reach of what tells of a message that was one of *memories*, or *holds* what is forgotten."""
     for memory in memories:
@@ -285,19 +281,19 @@ MAX_INTEGER = 2**63 - 1
 """The largest number that SQLite knows."""
 
 
-def session_keys(connection: apsw.Connection, place: tuple[str, str]) -> list[int]:
+def session_keys(connection: Connection, place: tuple[str, str]) -> list[int]:
     """Return the key of a session; nothing for one that is unknown."""
     sql = "SELECT key FROM history_sessions WHERE namespace = ? AND session = ?"
     return [key for (key,) in connection.execute(sql, place)]
 
 
-def first_words(connection: apsw.Connection, key: int, sequence: int) -> str:
+def first_words(connection: Connection, key: int, sequence: int) -> str:
     """Return the first words of a message."""
     sql = f"SELECT {MESSAGE_COLUMNS} {MESSAGES_FROM} WHERE m.session = ? AND m.sequence = ?"
     return message_excerpt(decode_message_row(next(connection.execute(sql, (key, sequence)))).message)
 
 
-def ensure_session(connection: apsw.Connection, place: tuple[str, str], number: int) -> None:
+def ensure_session(connection: Connection, place: tuple[str, str], number: int) -> None:
     """Make a session if it is not there; its next message gets *number*, or a later one where that is due."""
     connection.execute(
         "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?)"
@@ -306,7 +302,7 @@ def ensure_session(connection: apsw.Connection, place: tuple[str, str], number: 
     )
 
 
-def insert_message(connection: apsw.Connection, row: HistoryRow, text: str) -> int:
+def insert_message(connection: Connection, row: HistoryRow, text: str) -> int:
     """Put a row at its own place, where that is free; return how many were put."""
     place, at = (checked_namespace(row.namespace), checked_session(row.session)), timestamp_to_text(row.at)
     ensure_session(connection, place, row.sequence + 1)
@@ -335,9 +331,7 @@ def insert_message(connection: apsw.Connection, row: HistoryRow, text: str) -> i
     return placed
 
 
-def delete_messages(
-    connection: apsw.Connection, place: tuple[str, str], sequences: Sequence[int] | None, over: str
-) -> int:
+def delete_messages(connection: Connection, place: tuple[str, str], sequences: Sequence[int] | None, over: str) -> int:
     """Delete messages (None: all) and the summaries made of them; return how many of them were shown.
 
     *over* as ``VISIBLE_CONDITION`` binds it.
@@ -355,7 +349,7 @@ def delete_messages(
 
 
 def update_message(
-    connection: apsw.Connection, place: tuple[str, str], sequence: int, what: str, values: tuple[Any, ...]
+    connection: Connection, place: tuple[str, str], sequence: int, what: str, values: tuple[Any, ...]
 ) -> None:
     """Set columns of a message: *what*, such as "settled = ?", to *values*."""
     connection.execute(

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-import apsw
-
 from memory.errors import ArgumentError
 from memory.history import retention as bounds
 from memory.history.codec import (
@@ -49,7 +47,7 @@ from memory.history.schema import (
 from memory.history.sync_history import HistoryRow, ThreadedHistory
 from memory.messages import Message, Role
 from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text
-from vectorstore import Database
+from vectorstore import Connection, Database
 
 _GROUP_SIZE = 200
 
@@ -305,7 +303,7 @@ class SqliteHistoryRows:
 
     def _add(
         self,
-        connection: apsw.Connection,
+        connection: Connection,
         place: tuple[str, str],
         messages: Sequence[Message],
         texts: Sequence[str],

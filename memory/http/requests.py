@@ -1,4 +1,7 @@
-"""Parts of an HTTP request, checked before anything is sent: address, headers, JSON body. No I/O."""
+"""Parts of an HTTP request, checked before anything is sent: address, headers, JSON body. No I/O.
+
+An address or another endpoint, such as an embedder, is local if what it is given does not leave this machine.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,14 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_remote(endpoint: object) -> bool:
+    """Whether what is given to *endpoint* (an embedder, a provider, None) leaves this machine.
+
+    It says so by an attribute ``remote``; one that says nothing is taken to be remote.
+    """
+    return endpoint is not None and bool(getattr(endpoint, "remote", True))
 
 
 def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -9,11 +9,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import Database, Finding
+from vectorstore import Connection, Database, Finding
 
 ProbeVectors = NDArray[np.float32]
 
@@ -95,29 +94,29 @@ class EmbedderProbeTables:
     name = "embedder_probes"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the table, in order."""
         return (m001_embedder_probes,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Look whether each row holds as many finite numbers as it says."""
         names = [name for (name,) in connection.execute("SELECT name FROM embedder_probes ORDER BY name")]
         broken = [name for name in names if _read_vectors(connection, name) is None]
         return [Finding(self.name, "the vectors of the probes are not whole", name) for name in broken]
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Drop what is not whole; the embedder is asked again."""
         for finding in self.verify(connection):
             connection.execute("DELETE FROM embedder_probes WHERE name = ?", (finding.subject,))
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every row."""
         rows = list(source.execute("SELECT name, texts, vectors FROM embedder_probes"))
         target.executemany("INSERT OR REPLACE INTO embedder_probes (name, texts, vectors) VALUES (?, ?, ?)", rows)
         return len(rows)
 
 
-def m001_embedder_probes(connection: apsw.Connection) -> None:
+def m001_embedder_probes(connection: Connection) -> None:
     """Make the table."""
     connection.execute(
         "CREATE TABLE embedder_probes ("
@@ -125,12 +124,12 @@ def m001_embedder_probes(connection: apsw.Connection) -> None:
     )
 
 
-def _write_vectors(connection: apsw.Connection, how: str, name: str, rows: ProbeVectors) -> None:
+def _write_vectors(connection: Connection, how: str, name: str, rows: ProbeVectors) -> None:
     values = (name, len(rows), np.ascontiguousarray(rows, _FLOAT32).tobytes())
     connection.execute(f"{how} INTO embedder_probes (name, texts, vectors) VALUES (?, ?, ?)", values)
 
 
-def _read_vectors(connection: apsw.Connection, name: str) -> ProbeVectors | None:
+def _read_vectors(connection: Connection, name: str) -> ProbeVectors | None:
     row = connection.execute("SELECT texts, vectors FROM embedder_probes WHERE name = ?", (name,)).fetchone()
     if row is None or row[0] < 1 or not row[1] or len(row[1]) % (4 * row[0]):
         return None

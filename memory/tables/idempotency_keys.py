@@ -16,12 +16,10 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final, Protocol
 
-import apsw
-
 from memory.partitions import CONVERSATION, parse_store_namespace
 from memory.tables.erasers import ErasedItems
 from memory.timestamps import Clock, system_clock
-from vectorstore import Database, Finding
+from vectorstore import Connection, Database, Finding
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no letter that reads as another
 _DIGIT_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]
@@ -72,6 +70,14 @@ def _digits(number: int, length: int) -> str:
 class IdempotencyKeys(Protocol):
     """By namespace and the id that a key would have (*name*): the id that it has. Each call is one transaction."""
 
+    def id_of_key(self, namespace: str, key: str) -> str:
+        """Return the id of the memory that a caller's *key* names, whether the memory is there or not."""
+        ...
+
+    def name_key(self, namespace: str, key: str, id: str) -> None:
+        """Let a caller's *key* name the memory *id*."""
+        ...
+
     def get(self, namespace: str, name: str) -> str | None:
         """Return the id of what *name* stands for; None where it stands for itself."""
         ...
@@ -89,10 +95,37 @@ class IdempotencyKeys(Protocol):
         ...
 
 
-class InMemoryIdempotencyKeys:
+class _KeyNames:
+    """The part of the keys that hashes them, under the *secret* of the file."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def get(self, namespace: str, name: str) -> str | None:
+        """As ``IdempotencyKeys.get``."""
+        raise NotImplementedError
+
+    def put(self, namespace: str, name: str, id: str) -> None:
+        """As ``IdempotencyKeys.put``."""
+        raise NotImplementedError
+
+    def id_of_key(self, namespace: str, key: str) -> str:
+        """As ``IdempotencyKeys.id_of_key``."""
+        name = keyed_id(self._secret, namespace, key)
+        return self.get(namespace, name) or name
+
+    def name_key(self, namespace: str, key: str, id: str) -> None:
+        """As ``IdempotencyKeys.name_key``."""
+        name = keyed_id(self._secret, namespace, key)
+        if name != id:
+            self.put(namespace, name, id)
+
+
+class InMemoryIdempotencyKeys(_KeyNames):
     """``IdempotencyKeys`` for a store without a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: bytes = bytes(32)) -> None:
+        super().__init__(secret)
         self._lock = threading.Lock()
         self._ids: dict[tuple[str, str], str] = {}
 
@@ -152,10 +185,11 @@ def _conversation_ids(gone: ErasedItems) -> list[str]:
 _BATCH_SIZE: Final = 500
 
 
-class SqliteIdempotencyKeys:
+class SqliteIdempotencyKeys(_KeyNames):
     """``IdempotencyKeys`` in a database's file."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, secret: bytes) -> None:
+        super().__init__(secret)
         self._database = database
         database.attach(IdempotencyKeyTables())
 
@@ -190,14 +224,15 @@ class SqliteIdempotencyKeys:
         if ids is not None and not self.of(namespace, ids):
             return 0
         with self._database.write() as connection:
-            before = connection.total_changes()
+            delete = "DELETE FROM keys WHERE namespace = ?"
             if ids is None:
-                connection.execute("DELETE FROM keys WHERE namespace = ?", (namespace,))
+                connection.execute(delete, (namespace,))
+                gone = connection.changes()
             else:
-                connection.executemany(
-                    "DELETE FROM keys WHERE namespace = ? AND id = ?", [(namespace, one) for one in ids]
-                )
-            gone = connection.total_changes() - before
+                gone = 0
+                for id in ids:
+                    connection.execute(f"{delete} AND id = ?", (namespace, id))
+                    gone += connection.changes()
             if gone:
                 self._database.mark_erasure(connection)
         return gone
@@ -209,25 +244,25 @@ class IdempotencyKeyTables:
     name = "keys"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the table, in order."""
         return (m001_idempotency_keys,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Nothing in it can be told to be wrong."""
         return []
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Nothing here is derived."""
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every row."""
         rows = list(source.execute("SELECT namespace, name, id FROM keys"))
         target.executemany("INSERT OR REPLACE INTO keys (namespace, name, id) VALUES (?, ?, ?)", rows)
         return len(rows)
 
 
-def m001_idempotency_keys(connection: apsw.Connection) -> None:
+def m001_idempotency_keys(connection: Connection) -> None:
     """Make the table."""
     connection.execute(
         "CREATE TABLE keys (namespace TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL,"

@@ -14,15 +14,15 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, Protocol, cast
-
-import apsw
 
 from memory.errors import ArgumentError
 from memory.history.codec import texts_in_json
 from memory.models import Actor, MemoryChange, Operation, Trust
-from memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
-from vectorstore import Database, Finding
+from memory.tables.idempotency_keys import TimeOrderedIds
+from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, utc_offset
+from vectorstore import Connection, Database, Finding
 
 IMPORT_KIND: Final = "import"
 """The kind of the operations by which imports are recorded."""
@@ -32,6 +32,27 @@ NO_MEMORY: Final = ""
 
 class OperationLog(Protocol):
     """What was done, in order. Each call is one transaction, or part of the one its thread is in."""
+
+    def new_id(self) -> str:
+        """Return the id of an operation that is to be recorded, for the entries that name it."""
+        ...
+
+    def record(
+        self,
+        namespace: str,
+        kind: str,
+        actor: Actor,
+        changes: Sequence[MemoryChange],
+        *,
+        id: str | None = None,
+        at: datetime | None = None,
+        undoes: str | None = None,
+    ) -> Operation:
+        """Put an operation at the end of a user's log, in the transaction of its *changes*; return it.
+
+        Without an *id* or a time *at*, the log's own ids and clock give it one.
+        """
+        ...
 
     def add(self, namespace: str, operation: Operation) -> None:
         """Put *operation* at the end of a user's log."""
@@ -87,10 +108,39 @@ def namespace_replaced(entries: int) -> MemoryChange:
     return MemoryChange(NO_MEMORY, new={"replaced": entries})
 
 
-class InMemoryOperationLog:
+class _RecordingLog:
+    """The part of a log that gives operations their ids and times."""
+
+    def __init__(self, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None) -> None:
+        self._clock = clock
+        self.new_id: Callable[[], str] = ids or TimeOrderedIds(clock=clock)
+
+    def add(self, namespace: str, operation: Operation) -> None:
+        """As ``OperationLog.add``."""
+        raise NotImplementedError
+
+    def record(
+        self,
+        namespace: str,
+        kind: str,
+        actor: Actor,
+        changes: Sequence[MemoryChange],
+        *,
+        id: str | None = None,
+        at: datetime | None = None,
+        undoes: str | None = None,
+    ) -> Operation:
+        """As ``OperationLog.record``."""
+        operation = Operation(id or self.new_id(), kind, actor, at or self._clock(), tuple(changes), undoes)
+        self.add(namespace, operation)
+        return operation
+
+
+class InMemoryOperationLog(_RecordingLog):
     """``OperationLog`` for a store without a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None) -> None:
+        super().__init__(clock=clock, ids=ids)
         self._lock = threading.Lock()
         self._logs: dict[str, dict[str, Operation]] = {}
 
@@ -179,10 +229,13 @@ _LATER_QUERY: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of
 )
 
 
-class SqliteOperationLog:
+class SqliteOperationLog(_RecordingLog):
     """``OperationLog`` in a database's file."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None
+    ) -> None:
+        super().__init__(clock=clock, ids=ids)
         self._database = database
         database.attach(OperationLogTables())
 
@@ -191,12 +244,12 @@ class SqliteOperationLog:
         with self._database.write() as connection:
             row = (namespace, operation.id, operation.kind, operation.actor, timestamp_to_text(operation.at))
             more = (utc_offset(operation.at), operation.undoes, operation.undone_by)
-            connection.execute(
+            (number,) = connection.execute(
                 "INSERT INTO operations (namespace, id, kind, actor, at, zone, undoes, undone_by)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
                 row + more,
-            )
-            _insert_changes(connection, connection.last_insert_rowid(), operation.changes)
+            ).fetchone()
+            _insert_changes(connection, number, operation.changes)
 
     def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
         """As ``Operations.extend``."""
@@ -277,11 +330,11 @@ class OperationLogTables:
     name = "operations"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the tables, in order."""
         return (m001_operation_log,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Look for changes of no operation, and for fields that are not JSON."""
         findings = [
             Finding(self.name, "a change belongs to no operation", memory)
@@ -294,10 +347,10 @@ class OperationLogTables:
             Finding(self.name, "the fields of a change cannot be read", one) for (one,) in connection.execute(unread)
         ]
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Nothing here is derived."""
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every row."""
         copied = 0
         for table in _TABLES:
@@ -307,7 +360,7 @@ class OperationLogTables:
         return copied
 
 
-def m001_operation_log(connection: apsw.Connection) -> None:
+def m001_operation_log(connection: Connection) -> None:
     """Make the first tables."""
     for statement in (
         """
@@ -340,7 +393,7 @@ def m001_operation_log(connection: apsw.Connection) -> None:
         connection.execute(statement)
 
 
-def _insert_changes(connection: apsw.Connection, number: int, changes: Sequence[MemoryChange]) -> None:
+def _insert_changes(connection: Connection, number: int, changes: Sequence[MemoryChange]) -> None:
     (place,) = connection.execute(
         "SELECT coalesce(max(place) + 1, 0) FROM operation_changes WHERE number = ?", (number,)
     ).fetchone() or (0,)
@@ -353,14 +406,14 @@ def _insert_changes(connection: apsw.Connection, number: int, changes: Sequence[
     )
 
 
-def _operation_number(connection: apsw.Connection, namespace: str, id: str) -> int:
+def _operation_number(connection: Connection, namespace: str, id: str) -> int:
     row = connection.execute("SELECT number FROM operations WHERE namespace = ? AND id = ?", (namespace, id)).fetchone()
     if row is None:
         raise unknown_operation_error(id)
     return int(row[0])
 
 
-def _read_changes(connection: apsw.Connection, row: Sequence[Any]) -> Iterable[Sequence[Any]]:
+def _read_changes(connection: Connection, row: Sequence[Any]) -> Iterable[Sequence[Any]]:
     sql = "SELECT memory, before, gone, fields FROM operation_changes WHERE number = ? ORDER BY place"
     return connection.execute(sql, (row[0],)).fetchall()
 

@@ -14,13 +14,12 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, Protocol
 
-import apsw
 import numpy as np
 
 from memory.history.codec import message_from_json
 from memory.history.sync_history import HistoryRow
 from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import DamageError, Database, Entry, Finding
+from vectorstore import Connection, DamageError, Database, Entry, Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +121,10 @@ class SqliteSoftDeletes:
     def put(self, package: SoftDelete) -> None:
         """As ``Held.put``."""
         with self._database.write() as connection:
-            connection.execute(
-                "INSERT INTO held (namespace, operation, due, space) VALUES (?, ?, ?, ?)",
+            (key,) = connection.execute(
+                "INSERT INTO held (namespace, operation, due, space) VALUES (?, ?, ?, ?) RETURNING key",
                 (package.namespace, package.operation, timestamp_to_text(package.due), package.space),
-            )
-            key = connection.last_insert_rowid()
+            ).fetchone()
             connection.executemany(
                 f"INSERT INTO held_things (held, {_ITEM_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?)",
                 ((key, *thing, _item_checksum(thing)) for thing in _item_rows(package)),
@@ -180,11 +178,11 @@ class SoftDeleteTables:
     name = "held"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the tables, in order."""
         return (m001_soft_deletes,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Compare each thing with its checksum."""
         rows = connection.execute(f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things")
         return [
@@ -193,10 +191,10 @@ class SoftDeleteTables:
             if _item_checksum(row[:-1]) != row[-1]
         ]
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Nothing here is derived."""
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every row."""
         copied = 0
         for table in _TABLES:
@@ -206,7 +204,7 @@ class SoftDeleteTables:
         return copied
 
 
-def m001_soft_deletes(connection: apsw.Connection) -> None:
+def m001_soft_deletes(connection: Connection) -> None:
     """Make the first tables."""
     for statement in (
         """

@@ -18,12 +18,10 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Final, Protocol
 
-import apsw
-
 from memory.history.sync_history import HistoryRow
 from memory.partitions import store_namespace
 from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import Database, Finding
+from vectorstore import Connection, Database, Finding
 
 
 class Tombstones(Protocol):
@@ -239,11 +237,11 @@ class TombstoneTables:
     name = "tombstones"
 
     @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
         """What has been done to the tables, in order."""
         return (m001_tombstones,)
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Look whether the key of the file is whole: without it, hashes match nothing."""
         key = _read_key(connection)
         if key is not None and len(key) != KEY_LENGTH:
@@ -252,10 +250,10 @@ class TombstoneTables:
             return [Finding(self.name, "the key of the file is missing", "memory_facts")]
         return []
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Nothing here is derived."""
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every row."""
         copied = 0
         for table in _TABLES:
@@ -266,7 +264,7 @@ class TombstoneTables:
         return copied
 
 
-def m001_tombstones(connection: apsw.Connection) -> None:
+def m001_tombstones(connection: Connection) -> None:
     """Make the first tables."""
     for statement in (
         "CREATE TABLE memory_facts (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID",
@@ -290,7 +288,7 @@ def m001_tombstones(connection: apsw.Connection) -> None:
         connection.execute(statement)
 
 
-def _read_key(connection: apsw.Connection) -> bytes | None:
+def _read_key(connection: Connection) -> bytes | None:
     for (value,) in connection.execute("SELECT value FROM memory_facts WHERE name = 'key'"):
         return bytes(value)
     return None

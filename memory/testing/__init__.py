@@ -5,16 +5,16 @@ from memory.testing.embedder_contract import EmbedderContract
 from memory.testing.history_contract import HistoryStorageContract
 from memory.testing.retention_contract import RetentionContract
 from memory.testing.summary_contract import SummaryStorageContract
-from memory.testing.window_contract import ConversationPolicyContract, ReadPolicyContract
+from memory.testing.window_contract import ConversationWindowPolicyContract, WindowPolicyContract
 from memory.testing.wrapper_contract import WrappedMemoryContract
 
 __all__ = [
     "ChunkerContract",
-    "ConversationPolicyContract",
+    "ConversationWindowPolicyContract",
     "EmbedderContract",
     "HistoryStorageContract",
-    "ReadPolicyContract",
     "RetentionContract",
     "SummaryStorageContract",
+    "WindowPolicyContract",
     "WrappedMemoryContract",
 ]

@@ -1,6 +1,6 @@
 """Contract suites of conversation windows (read policies): subclass one, give it a policy, run it.
 
-class TestMyPolicy(ReadPolicyContract):
+class TestMyPolicy(WindowPolicyContract):
     @pytest.fixture
     def policy(self):
         return MyPolicy(...)
@@ -20,7 +20,7 @@ from memory.history.windows import ConversationWindowPolicy, Window, WindowPolic
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, message_groups
 
 
-class ReadPolicyContract:
+class WindowPolicyContract:
     """One behaviour a test; the subclass's fixture ``policy`` gives a policy, however large its window."""
 
     def test_no_messages_give_an_empty_window(self, policy: WindowPolicy) -> None:
@@ -73,7 +73,7 @@ class ReadPolicyContract:
         assert messages == before
 
 
-class ConversationPolicyContract:
+class ConversationWindowPolicyContract:
     """The same rules for a policy that reads a conversation; the fixture ``policy`` gives one, whatever it keeps."""
 
     def test_an_empty_conversation_gives_an_empty_window(self, policy: ConversationWindowPolicy) -> None:

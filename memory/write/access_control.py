@@ -12,11 +12,13 @@ ends or erases nothing that is trusted more, unless somebody who is trusted enou
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from memory.embedders.protocol import is_remote
 from memory.errors import NotTrusted
+from memory.http.requests import is_remote
 from memory.models import Actor, Memory, Operation, Trust, choice
+from memory.partitions import CONVERSATION, store_namespace
 from memory.validation import checked_actor
 from vectorstore import Entry
 
@@ -33,6 +35,52 @@ def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None
         actors.append(checked_actor(approved_by, "approved_by"))
     trust = choice(Trust, memory.trust, "memory.trust")
     return any(Trust.of(name).rank <= trust.rank for name in actors)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who acts in a user's *namespace*, and who approved it; checked when it is made.
+
+    >>> Caller("", "tool").may_change(Memory("I like tea.", trust=Trust.USER))
+    False
+    """
+
+    namespace: str
+    actor: Actor = "user"
+    approved_by: Actor | None = None
+
+    def __post_init__(self) -> None:
+        store_namespace(self.namespace, CONVERSATION)
+        checked_actor(self.actor, "actor")
+        if self.approved_by is not None:
+            checked_actor(self.approved_by, "approved_by")
+
+    @property
+    def trust(self) -> Trust:
+        """How far the actor's own word is trusted."""
+        return Trust.of(self.actor)
+
+    def may_change(self, memory: Memory) -> bool:
+        """Whether the actor, or who approved what it does, is trusted at least as much as *memory*."""
+        return may_change(self.actor, memory, approved_by=self.approved_by)
+
+    def check_may_change(self, memories: Iterable[Memory], operation: str, *, what: str = "memory") -> None:
+        """Raise ``NotTrusted`` for the first of *memories* on which the actor may not carry out *operation*.
+
+        *operation* ("forget") and *what* they are stand in the error.
+        """
+        check_may_change(self.actor, memories, operation, approved_by=self.approved_by, what=what)
+
+    def check_may_undo(self, operation: Operation) -> None:
+        """Raise ``NotTrusted`` where somebody who is trusted more than the actor decided on *operation*."""
+        check_may_undo(self.actor, operation, approved_by=self.approved_by)
+
+    def trust_after_change(self, memory: Memory) -> Trust:
+        """Return how far *memory* is to be trusted once the actor has replaced its words.
+
+        The user's words, or what the user approved, are the user's; nobody else raises what was trusted less.
+        """
+        return trust_after_change(self.actor, memory, approved_by=self.approved_by)
 
 
 def check_may_change(

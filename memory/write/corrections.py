@@ -30,7 +30,6 @@ from memory.write.provenance import (
     EARLIEST,
     counts_since,
     derived_only_from,
-    live_entry,
     recorded_since,
     replacement_change,
     retired_entry,
@@ -59,7 +58,7 @@ def set_attributes(
     checked_actor(actor, "actor")
     with context.transaction():
         changes = []
-        entries = [live_entry(context, one, namespace) for one in wanted]
+        entries = [context.entries.live(one, namespace) for one in wanted]
         check_may_change(actor, [from_entry(one) for one in entries], kind, approved_by=approved_by)
         for entry in entries:
             changes += patch_attributes(context, entry, new(entry.metadata), namespace)
@@ -132,7 +131,7 @@ async def correct_memory(
     if expect is not None:
         checked_int(expect, "expect", 1)
     for attempt in range(MAX_ATTEMPTS):
-        before = await asyncio.to_thread(live_entry, context, id, namespace)
+        before = await asyncio.to_thread(context.entries.live, id, namespace)
         if expect is not None and before.revision != expect:
             raise RevisionConflict(id, namespace, expect, before.revision)
         old = from_entry(before)
@@ -298,7 +297,7 @@ def end_memory(
     checked_label(id, "id")
     checked_actor(actor, "actor")
     with store.transaction():
-        before = live_entry(context, id, namespace)
+        before = context.entries.live(id, namespace)
         old = from_entry(before)
         check_may_change(actor, [old], "end", approved_by=approved_by)
         ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=context.zone, argument="ended")
@@ -391,4 +390,4 @@ def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
 
 
 def _live_entries(context: WriteContext, ids: Sequence[str], namespace: str) -> list[Entry]:
-    return [live_entry(context, one, namespace) for one in ids]
+    return [context.entries.live(one, namespace) for one in ids]

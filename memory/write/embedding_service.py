@@ -30,6 +30,7 @@ from memory.embedders.protocol import (
     embed_detailed,
     forget_texts,
 )
+from memory.entry_store import follow_recorded_space
 from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.http.redaction import redact_line
 from memory.tables.embedder_probes import EmbedderProbes, InMemoryEmbedderProbes, ProbeVectors, SqliteEmbedderProbes
@@ -264,13 +265,7 @@ class EmbeddingService:
 
     def follow(self) -> Space | None:
         """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
-        space = self._store.space
-        if space is None or self._lasting is None:
-            return space
-        recorded = self._lasting.recorded_space()
-        if recorded is not None and recorded != space:
-            self._lasting.set_space(recorded)
-        return self._store.space
+        return follow_recorded_space(self._store, self._lasting)
 
     def still(self, made: EmbeddingResult) -> EmbeddingResult:
         """Return *made* if its vectors may be stored, else as still to come; in the transaction that stores them."""

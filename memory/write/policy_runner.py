@@ -104,7 +104,7 @@ class _PolicyItem:
 
     def apply(self, decision: PolicyDecision, policy: WritePolicy) -> None:
         if not isinstance(decision, PolicyDecision):
-            raise ArgumentError(f"policies ({_policy_name(policy)})", decision, "a Decision is needed")
+            raise ArgumentError(f"policies ({_policy_name(policy)})", decision, "a PolicyDecision is needed")
         new = self.memory
         if decision.action not in (Action.ACCEPT, Action.REJECT):
             if decision.memory is None:

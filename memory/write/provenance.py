@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from memory.codec import from_entry, to_entry
-from memory.errors import ArgumentError, NoSuchMemory, NotTrusted
+from memory.errors import NoSuchMemory, NotTrusted
 from memory.models import Memory, MemoryChange, Trust
-from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
+from memory.partitions import CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
 from memory.write.access_control import actor_trust, check_may_change
 from memory.write.context import WriteContext
@@ -37,16 +37,6 @@ def recorded_since(version: Memory) -> datetime | None:
 def counts_since(version: Memory) -> datetime:
     """Return from when *version* counts, asked what held at a time."""
     return version.valid_from or recorded_since(version) or EARLIEST
-
-
-def live_entry(context: WriteContext, id: str, namespace: str) -> Entry:
-    """Return the present version of a memory; what is not there, or a passage of a document, raises."""
-    (entry,) = context.store.get([id], namespace=store_namespace(namespace, CONVERSATION))
-    if entry is not None:
-        return entry
-    if id in context.find([id], namespace):
-        raise ArgumentError("id", id, "a passage of a document is changed in the document; ingest it again")
-    raise NoSuchMemory(id)
 
 
 def retired_entry(entry: Entry, at: datetime, *, counts_to: datetime | None = None, withdrawn: bool = False) -> Entry:
@@ -80,12 +70,6 @@ def replacement_change(before: Entry, new: Metadata) -> MemoryChange:
     names = [one for one in (*UNVERSIONED_FIELDS, "expires_at_offset") if before.metadata.get(one) != new.get(one)]
     old, now = ({one: fields.get(one) for one in names} for fields in (before.metadata, new))
     return MemoryChange(before.id, before.revision, old=old, new=now)
-
-
-def archived_entry(context: WriteContext, id: str, revision: int, namespace: str) -> Entry | None:
-    """Return the version of a memory that had *revision*; None where the archive does not have it."""
-    lane = store_namespace(namespace, ARCHIVE)
-    return context.store.get([archived_id(id, revision)], namespace=lane)[0]
 
 
 def memory_versions(context: WriteContext, id: str, namespace: str) -> list[Memory]:

@@ -22,7 +22,7 @@ from memory.validation import checked_actor, checked_label
 from memory.write.access_control import check_may_change, check_may_undo
 from memory.write.context import WriteContext
 from memory.write.corrections import ATTRIBUTE_KINDS, hide_versions, patch_attributes, patched_metadata
-from memory.write.provenance import archived_entry, restored_entry, retired_entry, unversioned_values
+from memory.write.provenance import restored_entry, retired_entry, unversioned_values
 from vectorstore import Entry, LifecycleStore
 
 _ALL_FIELDS = "*"
@@ -235,7 +235,7 @@ class _InverseOperation:
 
     def _version(self, change: MemoryChange) -> Entry:
         found = (
-            None if change.before is None else archived_entry(self.context, change.id, change.before, self.namespace)
+            None if change.before is None else self.context.entries.archived(change.id, change.before, self.namespace)
         )
         if found is None:
             raise CannotUndo(self.operation.id, f"the earlier version of memory {change.id} was erased")

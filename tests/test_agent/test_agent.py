@@ -34,11 +34,11 @@ from memory import (
     LongTermMemory,
     Memory,
     Passage,
-    Passages,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
 )
+from memory.internals import Passages
 from tests.passing_time import DEADLINE, outlasting
 from vectorstore import BusyError, open_store
 

@@ -356,7 +356,7 @@ def test_memories_are_listed_page_by_page(tellback: Tellback) -> None:
 
 
 def test_memories_alone_is_memories_list(tellback: Tellback) -> None:
-    tellback.json("remember", "ExtractedFact.")
+    tellback.json("remember", "Fact.")
     assert tellback("memories").out == tellback("memories", "list").out
     assert tellback("memories", "list", "--kind", "none").out == "Nothing of the kind none is remembered.\n"
 

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 import agent
-import memory
+import memory.http
 import vectorstore
 from agent.assistant.cli import app as way_in
 from agent.assistant.cli.app import run_command_line
@@ -53,7 +53,7 @@ NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
         (vectorstore.StorageFull("full"), EXIT_FILE),
         (vectorstore.StorageUnwritable("read only"), EXIT_FILE),
         (vectorstore.DamageError("rows"), EXIT_FILE),
-        (memory.HttpConnectError("http://a", "nothing there"), EXIT_ENDPOINT),
+        (memory.http.HttpConnectError("http://a", "nothing there"), EXIT_ENDPOINT),
         (memory.EmbedderError("nonsense"), EXIT_ENDPOINT),
         (agent.ProviderError("no"), EXIT_ENDPOINT),
         (ProviderFailed("no", NOTHING), EXIT_ENDPOINT),
@@ -85,7 +85,7 @@ def test_an_unexpected_failure_says_how_to_see_more(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("deep inside")
 
-    monkeypatch.setattr("agent.assistant.wiring.open_settings_memory", broken)
+    monkeypatch.setattr("agent.assistant.wiring.open_configured_memory", broken)
     assert run_command_line(["--memory", str(tmp_path / "m.db"), "recall", "x"]) == EXIT_FAILED
     assert (
         capsys.readouterr().err

@@ -11,7 +11,8 @@ from agent.errors import ArgumentError
 from agent.events import MemoryRecalled
 from agent.providers.extractive import QuotingProvider
 from agent.testing import Reply, ScriptedProvider, shown_items
-from memory import FixedWindow, LongTermMemory, Memory, Message, Passage, Passages
+from memory import FixedWindow, LongTermMemory, Memory, Message, Passage
+from memory.internals import Passages
 from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio

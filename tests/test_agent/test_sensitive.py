@@ -17,7 +17,8 @@ from agent.assistant.wiring import make_write_policies, open_configured_memory
 from agent.testing import Reply, ScriptedProvider
 from agent.tools.base import ToolContext
 from agent.tools.memory import memory_tools
-from memory import LongTermMemory, Memory, Message, NotTrusted, is_remote, run_sync
+from memory import LongTermMemory, Memory, Message, NotTrusted, run_sync
+from memory.internals import is_remote
 from vectorstore import open_store
 
 CODE = "The PIN of the safe is 48213."

@@ -15,7 +15,8 @@ from agent.context.rendering import item_rules
 from agent.providers.base import Request
 from agent.testing import Reply, ScriptedProvider, call, mark_in, shown_items
 from agent.tools.function import tool
-from memory import LongTermMemory, Memory, Message, Passage, Passages, TextBlock, run_sync
+from memory import LongTermMemory, Memory, Message, Passage, TextBlock, run_sync
+from memory.internals import Passages
 from vectorstore import open_store
 
 SEED = "a seed that no text knows"

@@ -110,7 +110,7 @@ def _racing(case: Migration, there: Sign, say: Say) -> None:
 
     there.give()
     there.wait()
-    with mock.patch.object(migrations, "back_up", told):
+    with mock.patch.object(migrations, "write_backup", told):
         case.work()
 
 

@@ -145,5 +145,5 @@ PLANTS: Mapping[str, Callable[[], None]] = {
     "commits without a sync": _unsynced("off"),
     "commits with a sync at checkpoints only": _unsynced("normal"),
     "forgets to flush the folder": _without("flush_folder"),
-    "forgets to flush a file before it is put in place": _without("_flush"),
+    "forgets to flush a file before it is put in place": _without("_flush_file"),
 }

@@ -13,9 +13,9 @@ from unittest import mock
 import pytest
 
 from memory import LongTermMemory, run_sync
+from memory.entry_store import EntryStore
 from memory.history.sqlite import SqliteHistory
 from memory.retrieval.index import index_sync
-from memory.write.context import WriteContext
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.each_write import Bench, killed_at_each_commit, wrong_when_ended, wrong_when_refused
 from tests.test_faults.statements import Disk, Statements
@@ -111,5 +111,5 @@ def test_a_memory_without_transactions_is_caught(
 
 @pytest.mark.parametrize("bench", [True], ids=["history apart"], indirect=True)
 def test_a_memory_that_settles_before_it_has_committed_is_caught(bench: Bench) -> None:
-    with mock.patch.object(WriteContext, "apart", False):
+    with mock.patch.object(EntryStore, "history_apart", False):
         assert wrong_when_ended(bench, APART[0])[1] != []

@@ -17,7 +17,6 @@ from memory import (
     FunctionEmbedder,
     HashingEmbedder,
     LocalEmbedder,
-    LocalWordVectors,
     LongTermMemory,
     OllamaEmbedder,
     OpenAICompatibleEmbedder,
@@ -25,6 +24,7 @@ from memory import (
     local_available,
     open_memory,
 )
+from memory.internals import LocalWordVectors
 
 HERE = "http://127.0.0.1:9"
 EMBEDDERS: dict[str, Callable[[Path], Any]] = {

@@ -21,8 +21,9 @@ from memory.embedders.fingerprint import PROBES
 from memory.embedders.function import FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder
 from memory.embedders.ollama import OllamaEmbedder
-from memory.embedders.protocol import Embeddings, Truncation, is_remote
+from memory.embedders.protocol import Embeddings, Truncation
 from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
+from memory.http.requests import is_remote
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.models import Memory

@@ -13,12 +13,12 @@ from memory import (
     LongTermMemory,
     Memory,
     RecallSettings,
-    bootstrap,
     evaluate,
     open_memory,
     run_sync,
 )
 from memory.evaluation.questions import make_questions
+from memory.internals import bootstrap
 from vectorstore import Analyzer, open_store
 
 SAID = datetime(2026, 2, 1, 9, tzinfo=UTC)

@@ -1241,7 +1241,7 @@ def peak(work):
 
 
 def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
-    for module, name in ((reader, "_BATCH"), (importer, "_PAGE"), (sqlite_store, "_PAGE")):
+    for module, name in ((reader, "_BATCH"), (importer, "_PAGE"), (sqlite_store, "_PAGE_SIZE")):
         monkeypatch.setattr(module, name, 4)
     most = {}
     for count in (12, 48):

@@ -11,11 +11,11 @@ from memory import (
     Memory,
     Message,
     NoSuchMemory,
-    RecallStage,
     ShortTermMemory,
     SummaryWindow,
     open_memory,
 )
+from memory.internals import RecallStage
 from tests.test_memory.forgetting import Moving
 from vectorstore import BusyError
 from vectorstore.sqlite import SqliteDatabase

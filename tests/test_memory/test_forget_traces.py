@@ -14,7 +14,6 @@ import pytest
 
 from memory import (
     Action,
-    BackfillReport,
     CachedEmbedder,
     EmbeddingSettings,
     FixedWindow,
@@ -37,6 +36,7 @@ from memory import (
     ThinkingBlock,
     open_memory,
 )
+from memory.internals import BackfillReport
 from memory.messages import DocumentBlock
 from memory.retrieval.index import index_cache, index_sync
 

@@ -25,8 +25,8 @@ from typing import Any, get_args
 import pytest
 
 import memory as memory_face
+import memory.internals
 from memory import (
-    Conversation,
     EmbedderError,
     EmbeddingSettings,
     FixedWindow,
@@ -42,14 +42,13 @@ from memory import (
     Retention,
     ShortTermMemory,
     SqliteHistory,
-    Summary,
     SummaryWindow,
     evaluate,
-    window_of,
 )
 from memory.embedders.fingerprint import embedder_space
 from memory.export_import.report import ImportMode
 from memory.history.sync_history import ThreadedHistory
+from memory.internals import Conversation, Summary, window_of
 from memory.tables.idempotency_keys import InMemoryIdempotencyKeys, SqliteIdempotencyKeys, keyed_id
 from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDelete, SqliteSoftDeletes
 from memory.tables.tombstones import InMemoryTombstones, SqliteTombstones
@@ -462,7 +461,7 @@ def uncovered(face: Mapping[str, object], documents: Path) -> set[str]:
     return {one for one in calls_of(face) - made if OF_THE_FILE.keys().isdisjoint({one, one.partition(".")[0]})}
 
 
-FACE = {name: getattr(memory_face, name) for name in memory_face.__all__}
+FACE = {name: getattr(face, name) for face in (memory_face, memory.internals) for name in face.__all__}
 
 
 def test_every_public_call_of_the_package_is_in_the_scripts(tmp_path: Path) -> None:
@@ -501,7 +500,11 @@ def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_pa
         keyed_id(b"secret", "", "first"),
         keyed_id(b"secret", "min", "efirst"),
     )
-    keys = InMemoryIdempotencyKeys() if kind == "numpy" else SqliteIdempotencyKeys(SqliteDatabase(tmp_path / "m.db"))
+    keys = (
+        InMemoryIdempotencyKeys()
+        if kind == "numpy"
+        else SqliteIdempotencyKeys(SqliteDatabase(tmp_path / "m.db"), b"secret")
+    )
     for namespace in ("mine", "other"):
         keys.put(namespace, f"of {namespace}", "m1")
         keys.put(namespace, "of both", namespace)

@@ -9,7 +9,7 @@ import pytest
 from memory.errors import ArgumentError
 from memory.history.windows import FixedWindow, FullWindow, TokenWindow, WindowPolicy
 from memory.messages import Message, ToolCallBlock, ToolResultBlock
-from memory.testing.window_contract import ReadPolicyContract, random_conversation
+from memory.testing.window_contract import WindowPolicyContract, random_conversation
 from memory.tokens.counter import message_tokens
 from memory.tokens.estimating_counter import EstimatingCounter
 
@@ -24,37 +24,37 @@ class Tens:
         return 10
 
 
-class TestKeepAll(ReadPolicyContract):
+class TestKeepAll(WindowPolicyContract):
     @pytest.fixture
     def policy(self) -> WindowPolicy:
         return FullWindow()
 
 
-class TestFixedWindowOfMessages(ReadPolicyContract):
+class TestFixedWindowOfMessages(WindowPolicyContract):
     @pytest.fixture
     def policy(self) -> WindowPolicy:
         return FixedWindow(messages=5)
 
 
-class TestFixedWindowOfOneMessage(ReadPolicyContract):
+class TestFixedWindowOfOneMessage(WindowPolicyContract):
     @pytest.fixture
     def policy(self) -> WindowPolicy:
         return FixedWindow(messages=1)
 
 
-class TestFixedWindowOfTurns(ReadPolicyContract):
+class TestFixedWindowOfTurns(WindowPolicyContract):
     @pytest.fixture
     def policy(self) -> WindowPolicy:
         return FixedWindow(turns=2)
 
 
-class TestTokenWindow(ReadPolicyContract):
+class TestTokenWindow(WindowPolicyContract):
     @pytest.fixture
     def policy(self) -> WindowPolicy:
         return TokenWindow(120, EstimatingCounter())
 
 
-class TestTinyTokenWindow(ReadPolicyContract):
+class TestTinyTokenWindow(WindowPolicyContract):
     @pytest.fixture
     def policy(self) -> WindowPolicy:
         return TokenWindow(1, EstimatingCounter())

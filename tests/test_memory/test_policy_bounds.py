@@ -12,10 +12,10 @@ from memory import (
     Message,
     MinimumLength,
     NearDuplicates,
-    Outcome,
     TurnDecision,
     run_sync,
 )
+from memory.internals import Outcome
 from memory.write.policies import MemoryTurn
 from memory.write.policies.base import accept_all
 from memory.write.policy_runner import PolicyRules, apply_policies_to_turn

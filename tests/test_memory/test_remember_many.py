@@ -22,11 +22,11 @@ from memory import (
     MinimumLength,
     NearDuplicates,
     NoSecrets,
-    Outcome,
     Report,
     StoreAlways,
     run_sync,
 )
+from memory.internals import Outcome
 from memory.write import pipeline
 from vectorstore import WrapperStore, open_store
 
@@ -401,7 +401,7 @@ def test_a_text_that_the_embedder_cuts_is_told_as_cut_and_kept_whole():
 
     class Cutting(HashingEmbedder):
         async def embed_detailed(self, texts, kind="document"):
-            from memory import Embeddings, Truncation
+            from memory.internals import Embeddings, Truncation
 
             rows = await self.embed(texts, kind)
             return Embeddings(

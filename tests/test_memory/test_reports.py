@@ -20,10 +20,10 @@ from memory import (
     MinimumLength,
     NearDuplicates,
     NoSecrets,
-    Outcome,
     TextBlock,
     run_sync,
 )
+from memory.internals import Outcome
 from memory.write.embedding_service import SPACE_SWITCHED
 from vectorstore import Space, open_store
 

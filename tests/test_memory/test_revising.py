@@ -19,12 +19,12 @@ from memory import (
     Memory,
     MinimumLength,
     NearDuplicates,
-    Outcome,
     RejectedText,
     Source,
     Trust,
     run_sync,
 )
+from memory.internals import Outcome
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
 from vectorstore import BusyError, Entry, RevisionConflict, open_store
 from vectorstore.sqlite import SqliteDatabase

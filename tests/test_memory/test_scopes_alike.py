@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from memory import LongTermMemory, Memory, RecallStage, run_sync
+from memory import LongTermMemory, Memory, run_sync
+from memory.internals import RecallStage
 from vectorstore import open_store
 
 STORED = {

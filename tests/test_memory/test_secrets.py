@@ -22,11 +22,10 @@ from memory import (
     Source,
     ToolCallBlock,
     ToolResultBlock,
-    find_secrets,
     open_memory,
-    redact_secrets,
 )
 from memory import run_sync as run
+from memory.internals import find_secrets, redact_secrets
 from memory.messages import TextBlock
 from memory.secrets.checks import has_luhn_checksum, is_card_number, is_password, is_seed_phrase, is_wallet_key
 from memory.secrets.patterns import SECRET_KINDS

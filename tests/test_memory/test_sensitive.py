@@ -11,9 +11,9 @@ from memory import (
     NearDuplicates,
     NoSecrets,
     OpenAICompatibleEmbedder,
-    is_remote,
 )
 from memory import run_sync as run
+from memory.internals import is_remote
 from vectorstore import open_store
 
 SECRET = "The PIN of the safe is 48213."

@@ -212,8 +212,8 @@ def test_a_killed_process_leaves_what_was_acknowledged_and_nothing_half(tmp_path
         import asyncio, os, sys
         from memory.messages import Message
         from memory.history.sqlite import SqliteHistory
-        from vectorstore.sqlite import Database
-        database = Database(sys.argv[1])
+        from vectorstore.sqlite import SqliteDatabase
+        database = SqliteDatabase(sys.argv[1])
         history = SqliteHistory(database)
         asyncio.run(history.append("s", [Message.user("kept")]))
         print("stored", flush=True)

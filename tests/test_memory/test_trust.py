@@ -6,8 +6,9 @@ from typing import get_args
 
 import pytest
 
-from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, RecallStage, Trust, may_change, run_sync
+from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Trust, run_sync
 from memory.codec import to_entry
+from memory.internals import RecallStage, may_change
 from memory.models import Actor
 from memory.scopes import scope_filter
 from memory.write.access_control import actor_trust, check_may_change, trust_after_change

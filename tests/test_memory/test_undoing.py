@@ -19,9 +19,9 @@ from memory import (
     Message,
     NoSuchMemory,
     NotTrusted,
-    Operation,
     run_sync,
 )
+from memory.internals import Operation
 from vectorstore import open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -19,13 +19,13 @@ from memory import (
     Message,
     ShortTermMemory,
     SqliteHistory,
-    Summary,
     SummaryWindow,
     TiktokenCounter,
     TokenWindow,
     message_tokens,
     open_memory,
 )
+from memory.internals import Summary
 
 COUNTER = EstimatingCounter()
 POLICIES = (

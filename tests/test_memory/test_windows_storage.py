@@ -258,8 +258,8 @@ def test_a_kill_within_replacing_or_clearing_leaves_all_as_it_was(tmp_path: Path
         import asyncio, os, sys
         from memory.messages import Message
         from memory.history.sqlite import SqliteHistory
-        from vectorstore.sqlite import Database
-        database = Database(sys.argv[1])
+        from vectorstore.sqlite import SqliteDatabase
+        database = SqliteDatabase(sys.argv[1])
         history = SqliteHistory(database)
         with database.write():
             if sys.argv[2] == "replace":
@@ -285,8 +285,8 @@ def test_a_process_killed_while_it_replaces_leaves_one_whole_state(tmp_path: Pat
         import asyncio, sys
         from memory.messages import Message
         from memory.history.sqlite import SqliteHistory
-        from vectorstore.sqlite import Database
-        history = SqliteHistory(Database(sys.argv[1]))
+        from vectorstore.sqlite import SqliteDatabase
+        history = SqliteHistory(SqliteDatabase(sys.argv[1]))
         number = 0
         while True:
             asyncio.run(history.replace("s", [Message.user(str(number))] * 7))
@@ -312,8 +312,8 @@ def test_processes_at_once_keep_the_limit_and_share_no_number(tmp_path: Path) ->
         from memory.messages import Message
         from memory.history.retention import Retention
         from memory.history.sqlite import SqliteHistory
-        from vectorstore.sqlite import Database
-        history = SqliteHistory(Database(sys.argv[1]), retention=Retention(messages=5, unremembered="drop"))
+        from vectorstore.sqlite import SqliteDatabase
+        history = SqliteHistory(SqliteDatabase(sys.argv[1]), retention=Retention(messages=5, unremembered="drop"))
         for number in range(30):
             print(*asyncio.run(history.append("s", [Message.user(f"{sys.argv[2]}{number}")])))
     """

@@ -26,7 +26,7 @@ from memory.history.windows import (
     WindowPolicy,
 )
 from memory.messages import Message, ToolCallBlock, ToolResultBlock
-from memory.testing.window_contract import ConversationPolicyContract, ReadPolicyContract
+from memory.testing.window_contract import ConversationWindowPolicyContract, WindowPolicyContract
 from memory.tokens.estimating_counter import EstimatingCounter
 from vectorstore.sqlite import SqliteDatabase
 
@@ -43,31 +43,31 @@ class Telling:
         return f"{so_far} {said}".strip()
 
 
-class TestChain(ReadPolicyContract):
+class TestChain(WindowPolicyContract):
     @pytest.fixture
     def policy(self) -> WindowPolicy:
         return ChainedWindow(FixedWindow(turns=3), TokenWindow(150, EstimatingCounter()), FixedWindow(messages=6))
 
 
-class TestSummaryWindowOfMessagesAlone(ReadPolicyContract):
+class TestSummaryWindowOfMessagesAlone(WindowPolicyContract):
     @pytest.fixture
     def policy(self) -> WindowPolicy:
         return SummaryWindow(FixedWindow(messages=4), Telling())
 
 
-class TestSummaryWindow(ConversationPolicyContract):
+class TestSummaryWindow(ConversationWindowPolicyContract):
     @pytest.fixture
     def policy(self) -> ConversationWindowPolicy:
         return SummaryWindow(FixedWindow(messages=4), Telling())
 
 
-class TestSummaryWindowThatGoesDown(ConversationPolicyContract):
+class TestSummaryWindowThatGoesDown(ConversationWindowPolicyContract):
     @pytest.fixture
     def policy(self) -> ConversationWindowPolicy:
         return SummaryWindow(TokenWindow(150, EstimatingCounter()), Telling(), down_to=FixedWindow(turns=1))
 
 
-class TestSummaryWindowThatFails(ConversationPolicyContract):
+class TestSummaryWindowThatFails(ConversationWindowPolicyContract):
     @pytest.fixture
     def policy(self) -> ConversationWindowPolicy:
         return SummaryWindow(FixedWindow(messages=4), lambda so_far, messages: "")

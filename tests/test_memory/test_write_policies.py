@@ -21,7 +21,6 @@ from memory import (
     NearDuplicates,
     NoSecrets,
     NotTrusted,
-    Outcome,
     PolicyDecision,
     RejectedText,
     SecretKind,
@@ -30,6 +29,7 @@ from memory import (
     TurnDecision,
     run_sync,
 )
+from memory.internals import Outcome
 from memory.partitions import ARCHIVE, store_namespace
 from memory.write.policies import Action, TurnPolicy
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_to_turn

@@ -21,7 +21,7 @@ PRELUDE = """
         return [report.id for report in asyncio.run(memory.remember_turn(session, turns))]
 
     def ask(question):
-        return [hit.memory.text for hit in asyncio.run(memory.retrieval(question, 5))]
+        return [hit.memory.text for hit in asyncio.run(memory.recall(question, 5))]
 """
 
 

@@ -17,7 +17,7 @@ ASK = """
 import json, sys
 from memory import open_memory, run_sync
 memory = open_memory(sys.argv[1])
-found = run_sync(memory.retrieval(sys.argv[2]))
+found = run_sync(memory.recall(sys.argv[2]))
 print(json.dumps([hit.memory.key for hit in found]))
 run_sync(memory.close())
 """

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PREAMBLE = """
 import os, sys
 from pathlib import Path
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 
 class Rows:
     name = "rows"
@@ -65,7 +65,7 @@ def test_processes_that_race_for_the_creation_share_one_file(tmp_path):
 print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(5):
-    with Database(path.with_name(f"{turn}.db"), components=[Rows()]) as database:
+    with SqliteDatabase(path.with_name(f"{turn}.db"), components=[Rows()]) as database:
         with database.write() as connection:
             connection.execute("INSERT INTO t (b) VALUES (?)", (os.getpid(),))
         print(database.identity)
@@ -83,7 +83,7 @@ for turn in range(5):
 
 def test_writers_in_several_processes_lose_nothing(tmp_path):
     program = """
-with Database(path, components=[Rows()], busy_timeout=300) as database:
+with SqliteDatabase(path, components=[Rows()], busy_timeout=300) as database:
     for _ in range(30):
         with database.write() as connection:
             connection.execute("INSERT INTO t (b) VALUES (1), (2)")
@@ -98,7 +98,7 @@ with Database(path, components=[Rows()], busy_timeout=300) as database:
 
 def test_a_process_sees_anothers_commit_at_its_next_call(tmp_path):
     program = """
-database = Database(path)
+database = SqliteDatabase(path)
 for line in sys.stdin:
     with database.read() as connection:
         print(connection.execute("SELECT count(*) FROM t").fetchall()[0][0], flush=True)
@@ -121,7 +121,7 @@ def test_a_killed_writer_leaves_what_it_acknowledged(tmp_path):
     print("seed", seed)
     rng = random.Random(seed)
     program = """
-database = Database(path, components=[Rows()])
+database = SqliteDatabase(path, components=[Rows()])
 while True:
     with database.write() as connection:
         connection.execute("INSERT INTO t (b) VALUES (zeroblob(500)), (zeroblob(5000))")
@@ -144,15 +144,15 @@ while True:
 def test_a_process_killed_while_it_makes_the_file_leaves_no_half_file(tmp_path):
     program = """
 import os, signal
-from vectorstore.sqlite import placing
+from vectorstore.sqlite import files
 
 def killed(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-setattr(placing, sys.argv[2], killed)
-Database(path, components=[Rows()])
+setattr(files, sys.argv[2], killed)
+SqliteDatabase(path, components=[Rows()])
 """
-    for step in ("_flush", "_put", "flush_folder"):
+    for step in ("_flush_file", "_link_into_place", "flush_folder"):
         path = tmp_path / step / "m.db"
         process = start(program, path, step)
         process.communicate(timeout=300)
@@ -168,9 +168,9 @@ import errno
 def refuse(*_, **__):
     raise OSError(errno.EPERM, "no links here")
 os.link = refuse
-Database(path, components=[Rows()]).close()
+SqliteDatabase(path, components=[Rows()]).close()
 try:
-    Database(path, components=[Rows()]).backup(path)
+    SqliteDatabase(path, components=[Rows()]).backup(path)
 except ValueError as error:
     print(error.argument)
 """
@@ -186,7 +186,7 @@ class TestFork:
     def test_every_use_of_the_parents_raises_and_the_parent_goes_on(self, tmp_path):
         program = """
 from vectorstore import ForkedError
-database = Database(path, components=[Rows()])
+database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")
 if (child := os.fork()) == 0:
@@ -212,7 +212,7 @@ os._exit(0)
     def test_a_child_that_outlives_its_parent_does_not_close_what_is_not_its_own(self, tmp_path):
         program = """
 import gc, time
-database = Database(path, components=[Rows()])
+database = SqliteDatabase(path, components=[Rows()])
 parent = os.getpid()
 if os.fork() == 0:
     while os.getppid() == parent:
@@ -230,12 +230,12 @@ os._exit(0)
 
     def test_a_child_that_opens_it_anew_keeps_what_it_writes_after_the_parent_closed(self, tmp_path):
         program = """
-database = Database(path, components=[Rows()])
+database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")
 closed, opened = os.pipe(), os.pipe()
 if (child := os.fork()) == 0:
-    again = Database(path, components=[Rows()])
+    again = SqliteDatabase(path, components=[Rows()])
     os.write(opened[1], b".")
     os.read(closed[0], 1)
     with again.write() as connection:
@@ -252,16 +252,16 @@ assert os.waitpid(child, 0)[1] == 0
     def test_a_child_forked_inside_a_block_cannot_open_that_file_and_says_why(self, tmp_path):
         program = """
 from vectorstore import ForkedError
-database = Database(path, components=[Rows()])
+database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")
     if (child := os.fork()) == 0:
         for _ in range(2):
             try:
-                Database(path)
+                SqliteDatabase(path)
             except ForkedError as error:
                 print(error, flush=True)
-        Database(path.with_name("other.db")).close()
+        SqliteDatabase(path.with_name("other.db")).close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 """
@@ -277,7 +277,7 @@ with database.write() as connection:
 FULL_DISK = """
 import resource
 from vectorstore import StorageFull
-database = Database(path, components=[Rows()])
+database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     connection.execute("INSERT INTO t (a) VALUES (1)")
 
@@ -328,12 +328,12 @@ for copy in (database.backup, database.salvage):
 print(os.listdir(path.with_name("copies")))
 """
     ).replace(
-        "database = Database(path, components=[Rows()])",
+        "database = SqliteDatabase(path, components=[Rows()])",
         "class Copied(Rows):\n"
         "    def salvage(self, source, target):\n"
         "        target.executemany('INSERT INTO t VALUES (?, ?)', source.execute('SELECT * FROM t'))\n"
         "        return 1\n"
-        "database = Database(path, components=[Copied()])",
+        "database = SqliteDatabase(path, components=[Copied()])",
     )
     assert run(program, tmp_path / "m.db").splitlines() == ["StorageFull", "StorageFull", "[]"]
 
@@ -344,7 +344,7 @@ import resource
 from vectorstore import StorageFull
 resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 try:
-    Database(path, components=[Rows()])
+    SqliteDatabase(path, components=[Rows()])
 except StorageFull as error:
     print("StorageFull")
 """
@@ -356,7 +356,7 @@ def test_a_full_disk_under_the_erasure_leaves_the_commit_and_the_mark(tmp_path):
     # The log may grow to a megabyte, and so may the file: what stands beyond that cannot be moved into it.
     program = """
 import resource
-database = Database(path, components=[Rows()])
+database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
     for i in range(20):
         connection.execute("INSERT INTO t (a, b) VALUES (?, zeroblob(100000))", (i,))

@@ -187,7 +187,7 @@ def test_a_link_among_the_folders_is_followed(tmp_path):
 AS_NOBODY = """
 import os, sys
 from vectorstore import StorageUnwritable
-from vectorstore.sqlite import Database
+from vectorstore.sqlite import SqliteDatabase
 import apsw, sqlite_vec
 loaded = apsw.Connection(":memory:")  # kept open: the other user may not be able to read this environment
 loaded.enable_load_extension(True)
@@ -209,7 +209,7 @@ def as_somebody_else(program: str, path: Path) -> str:
 
 
 READ_AND_WRITE = """
-with Database(path) as database:
+with SqliteDatabase(path) as database:
     with database.read() as connection:
         print(connection.execute("SELECT a FROM t").fetchall(), database.read_only)
     try:
@@ -269,12 +269,12 @@ def test_a_reader_without_rights_sees_what_the_owner_writes_meanwhile(protected)
 
 def test_a_file_that_may_not_be_read_is_named(protected):
     protected.chmod(0o000)
-    program = "try:\n    Database(path)\nexcept StorageUnwritable as error:\n    print(error)"
+    program = "try:\n    SqliteDatabase(path)\nexcept StorageUnwritable as error:\n    print(error)"
     assert "no permission to read" in as_somebody_else(program, protected)
 
 
 def test_a_folder_that_may_not_be_written_is_named(protected):
-    program = "try:\n    Database(path + '2')\nexcept StorageUnwritable as error:\n    print(error)"
+    program = "try:\n    SqliteDatabase(path + '2')\nexcept StorageUnwritable as error:\n    print(error)"
     assert "no permission" in as_somebody_else(program, protected)
     assert [path.name for path in protected.parent.iterdir()] == ["m.db"]
 
@@ -283,7 +283,7 @@ MIGRATING = """
 class Part:
     name, migrations = "part", (None, lambda connection: connection.execute("UPDATE t SET a = 2"))
 try:
-    Database(path, components=[Part()])
+    SqliteDatabase(path, components=[Part()])
 except StorageUnwritable as error:
     print(error)
 """

@@ -11,15 +11,20 @@ import apsw
 import pytest
 
 from vectorstore import ArgumentError, BusyError, StoreClosed, UnsupportedError, VectorStoreError
-from vectorstore.sqlite import SqliteDatabase
+from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 
-@pytest.fixture
-def database(tmp_path):
-    with SqliteDatabase(tmp_path / "m.db", busy_timeout=300) as opened:
+@pytest.fixture(params=["file", "memory"])
+def database(request, tmp_path):
+    file = request.param == "file"
+    with SqliteDatabase(tmp_path / "m.db", busy_timeout=300) if file else InMemoryDatabase() as opened:
         with opened.write() as connection:
             connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
         yield opened
+
+
+file_only = pytest.mark.parametrize("database", ["file"], indirect=True)
+"""For what only a file has: other processes, readers beside a writer, a life after closing."""
 
 
 def put(database, *values):
@@ -49,6 +54,7 @@ def in_thread(function, *arguments):
     return results[0]
 
 
+@file_only
 def test_a_write_is_there_for_the_next_read_and_after_reopening(database):
     put(database, 1, 2)
     assert values(database) == [1, 2]
@@ -118,6 +124,7 @@ def test_nested_blocks_equal_a_model(database):
     assert values(database) == sorted(expected)
 
 
+@file_only
 def test_reading_inside_a_write_sees_it_and_other_threads_do_not(database):
     with database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
@@ -128,6 +135,7 @@ def test_reading_inside_a_write_sees_it_and_other_threads_do_not(database):
     assert in_thread(values, database) == [1]
 
 
+@file_only
 def test_a_read_block_sees_one_state_from_its_beginning(database):
     put(database, 1)
     with database.read():
@@ -136,6 +144,30 @@ def test_a_read_block_sees_one_state_from_its_beginning(database):
     assert values(database) == [1, 2]
 
 
+@pytest.mark.parametrize("database", ["memory"], indirect=True)
+def test_blocks_of_other_threads_wait_for_one_in_memory_that_writes(database):
+    with database.write() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+        with database.read() as reading:
+            assert reading is connection
+        busy = in_thread(lambda: database.write(wait=False).__enter__())
+        assert isinstance(busy, BusyError)
+        seen = []
+        thread = threading.Thread(target=lambda: seen.extend(values(database)))
+        thread.start()
+        connection.execute("UPDATE t SET a = 7")
+    thread.join(300)
+    assert seen == [7]
+
+
+@pytest.mark.parametrize("database", ["memory"], indirect=True)
+def test_a_reading_block_in_memory_cannot_write(database):
+    with pytest.raises(apsw.ConstraintError), database.read() as connection:
+        connection.execute("INSERT INTO t (a) VALUES (1)")
+    assert values(database) == []
+
+
+@file_only
 def test_a_reading_connection_cannot_write(database):
     with pytest.raises(apsw.ReadOnlyError), database.read() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
@@ -232,6 +264,7 @@ def test_on_commit_outside_a_write_is_refused(database):
         database.on_commit(print)
 
 
+@file_only
 def test_another_process_that_writes_too_long_is_named_busy(database):
     other = SqliteDatabase(database.path, busy_timeout=0)
     with database.write(), pytest.raises(BusyError), other.write():
@@ -246,6 +279,7 @@ def test_another_thread_that_writes_too_long_is_named_busy(tmp_path):
         assert isinstance(in_thread(database.write().__enter__), BusyError)
 
 
+@file_only
 def test_a_full_file_undoes_the_block_and_the_next_write_works(database):
     put(database, 1)
     with pytest.raises(VectorStoreError) as caught, database.write() as connection:
@@ -302,6 +336,7 @@ def test_threads_write_and_read_and_every_row_is_there(database):
     assert len(values(database)) == 8 * 30
 
 
+@file_only
 def test_closing_under_load_lets_nothing_be_half_done(database):
     outcomes = []
     started = threading.Barrier(7)
@@ -335,6 +370,7 @@ def test_closing_under_load_lets_nothing_be_half_done(database):
         assert again.verify() == []
 
 
+@file_only
 def test_closing_inside_a_block_takes_effect_when_it_ends(database, tmp_path):
     with database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
@@ -347,6 +383,7 @@ def test_closing_inside_a_block_takes_effect_when_it_ends(database, tmp_path):
         assert values(again) == [1]
 
 
+@file_only
 def test_closing_waits_for_a_reader(database, tmp_path):
     entered, leave = threading.Event(), threading.Event()
 

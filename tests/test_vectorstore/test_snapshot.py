@@ -234,14 +234,14 @@ from vectorstore.engines.numpy_store import NumpyStore
 
 store = NumpyStore.open(sys.argv[1])
 store.delete(["e1"])
-whole = snapshot_file.encoded
+whole = snapshot_file.encode_snapshot
 
 def dying(state):
     parts = list(whole(state))
     yield from parts[: len(parts) // 2]
     os._exit(9)
 
-snapshot_file.encoded = dying
+snapshot_file.encode_snapshot = dying
 store.save()
 """
 

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.database import Database
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
 from vectorstore.filters import And, filter_tree
 from vectorstore.index.memory_namespace import MemoryNamespace
 from vectorstore.index.snapshot import StoreState
 from vectorstore.index.view import IndexView
-from vectorstore.protocol import Database
 from vectorstore.types import (
     Changes,
     Compaction,

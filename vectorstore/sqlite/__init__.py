@@ -1,13 +1,15 @@
-"""One SQLite file for everything that Tellback keeps: opening, transactions, components, backup, repair."""
+"""Databases in SQLite: one file for everything that Tellback keeps, or the memory of the process."""
 
-from vectorstore.sqlite.component import Component, Migration
+from vectorstore.database import Component, Migration
 from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.files import atomic_write
+from vectorstore.sqlite.in_memory import InMemoryDatabase
 from vectorstore.sqlite.migrations import MigrationCopy
 from vectorstore.sqlite.salvage import readable_rows, salvage_database
 
 __all__ = [
     "Component",
+    "InMemoryDatabase",
     "Migration",
     "MigrationCopy",
     "SqliteDatabase",

@@ -24,6 +24,7 @@ from weakref import WeakSet
 
 import apsw
 
+from vectorstore.database import Connection
 from vectorstore.errors import (
     ArgumentError,
     BusyError,
@@ -43,26 +44,23 @@ json_array = json.JSONEncoder(ensure_ascii=False).encode
 """A list as JSON text, for ``json_each``."""
 
 
-def fetch_all(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> list[Row]:
+def fetch_all(connection: Connection, sql: str, values: Sequence[Any] = ()) -> list[Row]:
     """Return all rows."""
     return connection.execute(sql, tuple(values)).fetchall()
 
 
-def iterate_rows(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Iterator[Row]:
+def iterate_rows(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
     """Return rows one by one, as SQLite finds them."""
-    found: Iterator[Row] = connection.execute(sql, tuple(values))
-    return found
+    return iter(connection.execute(sql, tuple(values)))
 
 
-def fetch_first(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row | None:
+def fetch_first(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Row | None:
     """Return the first row, None where there is none."""
-    cursor = connection.execute(sql, tuple(values))
-    row: Row | None = next(cursor, None)
-    cursor.close(True)
+    row: Row | None = connection.execute(sql, tuple(values)).fetchone()
     return row
 
 
-def fetch_one(connection: apsw.Connection, sql: str, values: Sequence[apsw.SQLiteValue] = ()) -> Row:
+def fetch_one(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Row:
     """Return the first row of a question that always has one."""
     row = fetch_first(connection, sql, values)
     if row is None:
@@ -297,6 +295,18 @@ def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep_log))
         _configure(connection, access, busy_timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_memory_connection() -> apsw.Connection:
+    """Open an empty database in the memory of the process, private to its connection."""
+    check_sqlite_version(apsw.SQLITE_VERSION_NUMBER, apsw.sqlite_lib_version())
+    connection = apsw.Connection(":memory:")
+    try:
+        _configure(connection, Access.WRITE, 0.0)
     except BaseException:
         connection.close()
         raise

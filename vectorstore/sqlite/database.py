@@ -9,17 +9,23 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import apsw
 
+from vectorstore.database import SQLITE, Component, Connection, Dialect
 from vectorstore.errors import ArgumentError, BusyError, NotAStore, UnsupportedError
 from vectorstore.sqlite import backup, secure_delete
 from vectorstore.sqlite.backup import write_backup
-from vectorstore.sqlite.component import Component, check_component_version, component_versions, total_component_version
+from vectorstore.sqlite.component import (
+    check_component_version,
+    component_versions,
+    is_attached,
+    total_component_version,
+)
 from vectorstore.sqlite.connection import translate_system_errors
 from vectorstore.sqlite.files import (
     FileIdentity,
@@ -28,6 +34,7 @@ from vectorstore.sqlite.files import (
     create_database_file,
     is_missing,
     open_database_file,
+    utc_now,
 )
 from vectorstore.sqlite.integrity import rebuild_components, verify_file
 from vectorstore.sqlite.migrations import (
@@ -44,11 +51,6 @@ from vectorstore.types import Compaction, Finding
 
 _ERASURE_WAIT: Final = 0.25
 """Seconds that ``finish_erasure`` waits for readers to leave."""
-
-
-def utc_now() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
 
 
 class SqliteDatabase:
@@ -101,21 +103,20 @@ class SqliteDatabase:
         """Whether the file can only be read."""
         return self._transactions.read_only
 
-    def attach(self, component: Component) -> None:
-        """Bring the tables of *component* to their newest version in one transaction, all or nothing.
+    @property
+    def dialect(self) -> Dialect:
+        """As ``Database.dialect``."""
+        return SQLITE
 
-        Inside this thread's ``write()`` it is part of that. Attaching again is harmless. Tables of a newer
-        Tellback raise ``NewerFile`` and are left as they are.
+    def attach(self, component: Component) -> None:
+        """As ``Database.attach``.
 
         Before tables of an older Tellback are changed in a file that holds rows, a checked copy of the file is made
         beside it and recorded (``migration_copies``); not inside ``write()``, where that raises ``UnsupportedError``.
         It is removed when the result has been verified: before the next ``write()`` or at closing in a file of up to
         128 MB, else by ``verify``. No room for it raises ``StorageFull``, and changes nothing.
         """
-        known = self._components.get(component.name)
-        if known is not None:
-            if type(known) is not type(component):
-                raise ArgumentError("component", component, f"another part is named {component.name!r} here")
+        if is_attached(component, self._components):
             return
         if not self.in_write():
             with self.read() as connection:
@@ -131,21 +132,11 @@ class SqliteDatabase:
             self._components.setdefault(component.name, component)
 
     def read(self) -> AbstractContextManager[apsw.Connection]:
-        """Open a block with a connection in one transaction for reading: all that is read in it is one state.
-
-        Blocks of one thread inside each other share the outermost's state. Inside this thread's ``write()``
-        it is the writing connection, which sees what was written. Do not keep a cursor beyond the block.
-        """
+        """As ``Database.read``. Do not keep a cursor beyond the block."""
         return self._transactions.read()
 
     def write(self, *, wait: bool = True) -> AbstractContextManager[apsw.Connection]:
-        """Open a block with the writing connection in one transaction, durable when the block has ended.
-
-        Where somebody else writes it waits, as long as the busy timeout says, or raises ``BusyError`` at once
-        (*wait* off).
-        An error undoes all of it. A block inside a block of the same thread joins it: the outermost commits,
-        and an error that leaves the inner one undoes that part alone. Threads take turns.
-        """
+        """As ``Database.write``; waiting ends with ``BusyError`` after the busy timeout."""
         if wait:
             self._settle()
         return self._transactions.write(wait=wait)
@@ -165,11 +156,12 @@ class SqliteDatabase:
         """
         self._transactions.present_write("on_commit").callbacks.append(callback)
 
-    def mark_erasure(self, connection: apsw.Connection) -> None:
-        """Record, in this thread's present ``write()``, that what it deletes must also leave the disk."""
-        if connection is not self._transactions.present_write("mark_erasure").connection:
+    def mark_erasure(self, connection: Connection) -> None:
+        """As ``Database.mark_erasure``."""
+        writer = self._transactions.present_write("mark_erasure").connection
+        if connection is not writer:
             raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
-        secure_delete.set_erasure_mark(connection, self._mark())
+        secure_delete.set_erasure_mark(writer, self._mark())
 
     def finish_erasure(self) -> bool:
         """Take deleted bytes from the disk; True when none are left.

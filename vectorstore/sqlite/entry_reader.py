@@ -17,6 +17,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from vectorstore.database import Connection
 from vectorstore.errors import DamageError, VectorStoreError
 from vectorstore.filters import FilterNode
 from vectorstore.ordered_scan import ScanPosition, scan_position
@@ -65,13 +66,13 @@ class StoredEntry:
     """Of its vector in the space that is being filled, or of the reason for none there."""
 
 
-def namespace_key(connection: apsw.Connection, name: str) -> int | None:
+def namespace_key(connection: Connection, name: str) -> int | None:
     """Return the key of a namespace that was written at least once."""
     row = fetch_first(connection, "SELECT key FROM namespaces WHERE name = ?", (name,))
     return None if row is None else row[0]
 
 
-def stored_entries_by_id(connection: apsw.Connection, namespace: int, ids: Iterable[str]) -> dict[str, StoredEntry]:
+def stored_entries_by_id(connection: Connection, namespace: int, ids: Iterable[str]) -> dict[str, StoredEntry]:
     """Return those of *ids* that exist."""
     wanted = list(ids)
     if len(wanted) == 1:  # the usual write, for which a table of ids would take longer than all the rest
@@ -86,7 +87,7 @@ def stored_entries_by_id(connection: apsw.Connection, namespace: int, ids: Itera
     return {id: StoredEntry(*rest) for id, *rest in rows}
 
 
-def rows_by_key(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Row]:
+def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
     """Return the rows of *keys* by key, for ``parse_entry``; one that is missing or damaged raises ``DamageError``."""
     rows = fetch_all(
         connection,
@@ -100,7 +101,7 @@ def rows_by_key(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, R
     return found
 
 
-def entries_by_id(connection: apsw.Connection, namespace: int, ids: Sequence[str]) -> list[Entry | None]:
+def entries_by_id(connection: Connection, namespace: int, ids: Sequence[str]) -> list[Entry | None]:
     """Return the entries of *ids* in that order, None where there is none."""
     rows = iterate_rows(
         connection,
@@ -114,7 +115,7 @@ def entries_by_id(connection: apsw.Connection, namespace: int, ids: Sequence[str
 
 
 def entry_page(
-    connection: apsw.Connection,
+    connection: Connection,
     namespace: int,
     where: FilterNode,
     after: str | None,
@@ -134,7 +135,7 @@ def entry_page(
     return [checked_entry(row) for row in rows]
 
 
-def pending_page(connection: apsw.Connection, namespace: int, after: str | None, size: int) -> list[Entry]:
+def pending_page(connection: Connection, namespace: int, after: str | None, size: int) -> list[Entry]:
     """Return up to *size* entries after the id *after* that are pending in the space being filled, by id."""
     start = "" if after is None else " AND e.id > ?"
     rows = iterate_rows(
@@ -145,9 +146,7 @@ def pending_page(connection: apsw.Connection, namespace: int, after: str | None,
     return [checked_entry(row) for row in rows]
 
 
-def matching_ids(
-    connection: apsw.Connection, namespace: int, where: FilterNode, ids: Sequence[str] | None
-) -> list[str]:
+def matching_ids(connection: Connection, namespace: int, where: FilterNode, ids: Sequence[str] | None) -> list[str]:
     """Return the ids that pass *where*, of *ids* where they are given, in order of id."""
     condition, values = filter_to_sql(where)
     among = "" if ids is None else " AND e.id IN (SELECT value FROM json_each(?))"
@@ -159,7 +158,7 @@ def matching_ids(
     return [id for (id,) in rows]
 
 
-def matching_keys(connection: apsw.Connection, namespace: int, where: FilterNode) -> NDArray[np.int64]:
+def matching_keys(connection: Connection, namespace: int, where: FilterNode) -> NDArray[np.int64]:
     """Return the keys of the entries that pass *where*."""
     condition, values = filter_to_sql(where)
     (joined,) = fetch_one(
@@ -170,7 +169,7 @@ def matching_keys(connection: apsw.Connection, namespace: int, where: FilterNode
     return np.array(joined.split(","), dtype=np.int64) if joined else np.empty(0, dtype=np.int64)
 
 
-def count_entries(connection: apsw.Connection, namespace: int, where: FilterNode) -> int:
+def count_entries(connection: Connection, namespace: int, where: FilterNode) -> int:
     """Return how many entries pass *where*."""
     condition, values = filter_to_sql(where)
     check_entry_count(connection, namespace)
@@ -181,7 +180,7 @@ def count_entries(connection: apsw.Connection, namespace: int, where: FilterNode
 
 
 def vector_blocks(
-    connection: apsw.Connection, dimension: int, *, namespace: int | None = None, keys: Sequence[int] = ()
+    connection: Connection, dimension: int, *, namespace: int | None = None, keys: Sequence[int] = ()
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
     """Yield (keys, raw vectors) in blocks, of a whole namespace or of *keys*.
 
@@ -214,7 +213,7 @@ def vector_blocks(
             raise DamageError([Finding("vectors", "some are missing: the sum of checksums differs")])
 
 
-def check_tables(connection: apsw.Connection) -> None:
+def check_tables(connection: Connection) -> None:
     """Raise when a table is not as it was made, or namespaces were lost: the store would seem to be empty."""
     for table, columns in _TABLE_COLUMNS.items():
         try:
@@ -232,7 +231,7 @@ def check_tables(connection: apsw.Connection) -> None:
         raise DamageError([Finding("namespaces", "are not all there")])
 
 
-def check_entry_count(connection: apsw.Connection, namespace: int) -> None:
+def check_entry_count(connection: Connection, namespace: int) -> None:
     """Raise when entries were lost from the index by which they are found."""
     (counted,) = fetch_one(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (namespace,))
     (entries,) = fetch_one(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
@@ -263,7 +262,7 @@ def parse_entry(row: Row) -> Entry:
     return Entry(id, vector, text, context, _parse_json(metadata)[0], revision, no_vector)
 
 
-def read_changes(connection: apsw.Connection, name: str, since: int | None) -> Changes:
+def read_changes(connection: Connection, name: str, since: int | None) -> Changes:
     """Return what happened in a namespace after the write number *since*."""
     row = fetch_first(connection, "SELECT key, revision, pruned FROM namespaces WHERE name = ?", (name,))
     if row is None:
@@ -341,7 +340,7 @@ def _make_order_index(database: SqliteDatabase, fields: Sequence[str]) -> None:
         return
 
 
-def _check_order_index(connection: apsw.Connection, namespace: int, fields: Sequence[str]) -> None:
+def _check_order_index(connection: Connection, namespace: int, fields: Sequence[str]) -> None:
     """Raise when entries were lost from the index by which they are found."""
     if not _has_order_index(connection, fields):
         check_entry_count(connection, namespace)
@@ -356,7 +355,7 @@ def _check_order_index(connection: apsw.Connection, namespace: int, fields: Sequ
 
 
 def _ordered_page(
-    connection: apsw.Connection,
+    connection: Connection,
     namespace: int,
     fields: Sequence[str],
     where: FilterNode,
@@ -379,11 +378,11 @@ def _ordered_page(
 
 
 def _fetch_ordered(
-    connection: apsw.Connection,
+    connection: Connection,
     namespace: int,
     where: FilterNode,
     start: str,
-    bound: Sequence[apsw.SQLiteValue],
+    bound: Sequence[object],
     order: str,
     size: int,
 ) -> list[Entry]:
@@ -409,6 +408,6 @@ def _order_index_name(fields: Sequence[str]) -> str:
     return "entries_by_" + "_or_".join(fields)
 
 
-def _has_order_index(connection: apsw.Connection, fields: Sequence[str]) -> bool:
+def _has_order_index(connection: Connection, fields: Sequence[str]) -> bool:
     named = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?"
     return fetch_first(connection, named, (_order_index_name(fields),)) is not None

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
-import apsw
 import numpy as np
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.database import Connection
 from vectorstore.distance import row_norms
 from vectorstore.errors import RevisionConflict
 from vectorstore.index.forward_index import analyze_text, distinct_term_numbers
@@ -27,7 +27,7 @@ _PAGE_SIZE = 1000
 class TermDictionary:
     """Numbers terms from *next_number* on, which the caller keeps; ``numbers`` knows those that were asked for."""
 
-    def __init__(self, connection: apsw.Connection, namespace: int, *, next_number: int) -> None:
+    def __init__(self, connection: Connection, namespace: int, *, next_number: int) -> None:
         self._connection = connection
         self._namespace = namespace
         self.numbers: dict[str, int] = {}
@@ -55,7 +55,7 @@ class TermDictionary:
         )
 
 
-def remove_unused_terms(connection: apsw.Connection, namespace: int) -> None:
+def remove_unused_terms(connection: Connection, namespace: int) -> None:
     """Remove the terms that no entry of the namespace uses any more, those of overwritten and deleted texts too."""
     known = fetch_all(connection, "SELECT number FROM terms WHERE namespace = ?", (namespace,))
     left = np.array([number for (number,) in known], dtype=np.int32)
@@ -83,7 +83,7 @@ _MIGRATION_TABLES = ("next_vectors", "next_no_vector")
 class NamespaceWriter:
     """One namespace in one write transaction; ``finish`` before the transaction ends."""
 
-    def __init__(self, connection: apsw.Connection, name: str) -> None:
+    def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
         self._name = name
         found = fetch_first(connection, _NAMESPACE_SQL, (name,))

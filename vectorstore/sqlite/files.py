@@ -12,18 +12,21 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import apsw
 
+from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
 from vectorstore.persisted_names import APPLICATION_ID, PART_PREFIXES
-from vectorstore.sqlite.component import Component, check_component_version, component_versions, run_migrations
+from vectorstore.sqlite.component import check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import (
     Access,
     fetch_all,
     fetch_first,
+    fetch_one,
     open_connection,
     release_inherited,
     translate_errors,
@@ -32,6 +35,13 @@ from vectorstore.sqlite.connection import (
 from vectorstore.types import Finding
 
 RandomBytes: TypeAlias = Callable[[int], bytes]
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)
+
+
 """So many random bytes, like ``os.urandom``."""
 
 SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
@@ -218,7 +228,7 @@ def check_header(path: Path, application: int, version: int) -> None:
         raise NewerFile(str(path), "file format", version, FORMAT_VERSION)
 
 
-def read_fact(connection: apsw.Connection, name: str) -> str | None:
+def read_fact(connection: Connection, name: str) -> str | None:
     """Return a fact of the file."""
     row = fetch_first(connection, "SELECT value FROM file_facts WHERE name = ?", (name,))
     return None if row is None else str(row[0])
@@ -255,12 +265,12 @@ def has_rows(connection: apsw.Connection) -> bool:
     return any(fetch_first(connection, 'SELECT 1 FROM "{}"'.format(str(name).replace('"', '""'))) for (name,) in tables)
 
 
-def verify_header(connection: apsw.Connection) -> list[Finding]:
+def verify_header(connection: Connection) -> list[Finding]:
     """Return what is wrong with the header and the file's facts."""
     findings = []
-    if connection.pragma("application_id") != APPLICATION_ID:
+    if fetch_one(connection, "PRAGMA application_id") != (APPLICATION_ID,):
         findings.append(Finding("header", "the application id is not Tellback's"))
-    if connection.pragma("user_version") != FORMAT_VERSION:
+    if fetch_one(connection, "PRAGMA user_version") != (FORMAT_VERSION,):
         findings.append(Finding("header", f"the file format is not {FORMAT_VERSION}"))
     for name in ("identity", "created"):
         if read_fact(connection, name) is None:

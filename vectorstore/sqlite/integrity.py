@@ -15,9 +15,10 @@ import apsw
 import numpy as np
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.database import Component, Connection
 from vectorstore.errors import DamageError
 from vectorstore.index.forward_index import analyze_text, decode_terms
-from vectorstore.sqlite.component import Component, component_versions
+from vectorstore.sqlite.component import component_versions
 from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
 from vectorstore.sqlite.files import verify_header
 from vectorstore.types import Finding
@@ -74,7 +75,7 @@ _ROWS_SQL = (
 )
 
 
-def verify_store_tables(connection: apsw.Connection, analyzer: Analyzer) -> list[Finding]:
+def verify_store_tables(connection: Connection, analyzer: Analyzer) -> list[Finding]:
     """Return everything that is wrong; an empty list means all is well."""
     findings = list(_find_orphans(connection))
     namespaces = fetch_all(
@@ -89,7 +90,7 @@ def verify_store_tables(connection: apsw.Connection, analyzer: Analyzer) -> list
     return findings
 
 
-def recount_tallies(connection: apsw.Connection) -> None:
+def recount_tallies(connection: Connection) -> None:
     """Count and sum the rows of every namespace again."""
     for (key,) in fetch_all(connection, "SELECT key FROM namespaces"):
         (entries,) = fetch_one(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (key,))
@@ -102,7 +103,7 @@ def recount_tallies(connection: apsw.Connection) -> None:
         )
 
 
-def _sum_checksums(connection: apsw.Connection, namespace: int, *tables: str) -> int:
+def _sum_checksums(connection: Connection, namespace: int, *tables: str) -> int:
     total = 0
     for table in tables:
         rows = iterate_rows(connection, f"SELECT checksum FROM {table} WHERE namespace = ?", (namespace,))
@@ -111,7 +112,7 @@ def _sum_checksums(connection: apsw.Connection, namespace: int, *tables: str) ->
 
 
 def _verify_namespace(
-    connection: apsw.Connection, analyzer: Analyzer, key: int, name: str, entries: int, tallies: tuple[int, int]
+    connection: Connection, analyzer: Analyzer, key: int, name: str, entries: int, tallies: tuple[int, int]
 ) -> list[Finding]:
     findings: list[Finding] = []
     terms: dict[int, str] = dict(fetch_all(connection, "SELECT number, term FROM terms WHERE namespace = ?", (key,)))
@@ -133,7 +134,7 @@ def _verify_namespace(
     return findings
 
 
-def _verify_migration(connection: apsw.Connection, key: int, name: str, tally: int) -> Iterator[Finding]:
+def _verify_migration(connection: Connection, key: int, name: str, tally: int) -> Iterator[Finding]:
     """What was filled into a second space."""
     parts: list[tuple[str, str, Callable[[str, Any], int]]] = [
         ("next_vectors", "vector", vector_checksum),
@@ -170,7 +171,7 @@ def _same_terms(
     return stored == (analysed.context, *analysed.sentences)
 
 
-def _find_orphans(connection: apsw.Connection) -> Iterator[Finding]:
+def _find_orphans(connection: Connection) -> Iterator[Finding]:
     for table in ("vectors", "forward", *_MIGRATION_TABLES):
         rows = iterate_rows(
             connection,
@@ -181,7 +182,7 @@ def _find_orphans(connection: apsw.Connection) -> Iterator[Finding]:
             yield Finding(table, "belongs to no entry", str(key))
 
 
-def verify_file(connection: apsw.Connection, components: Sequence[Component]) -> list[Finding]:
+def verify_file(connection: Connection, components: Sequence[Component]) -> list[Finding]:
     """Check pages, references, header and every component."""
     findings = [
         *_run_check("pages", lambda: _page_findings(connection)),
@@ -194,7 +195,7 @@ def verify_file(connection: apsw.Connection, components: Sequence[Component]) ->
     return findings
 
 
-def rebuild_components(connection: apsw.Connection, components: Sequence[Component]) -> None:
+def rebuild_components(connection: Connection, components: Sequence[Component]) -> None:
     """Make indexes and every component's derived tables again, inside the caller's write transaction."""
     connection.execute("REINDEX")
     for component in components:
@@ -210,12 +211,12 @@ def _run_check(part: str, check: Callable[[], Iterable[Finding]]) -> list[Findin
         return [Finding(part, f"cannot be read: {error}")]
 
 
-def _page_findings(connection: apsw.Connection) -> Iterable[Finding]:
+def _page_findings(connection: Connection) -> Iterable[Finding]:
     rows = connection.execute("PRAGMA integrity_check").fetchall()
     return [Finding("pages", str(text)) for (text,) in rows if text != "ok"]
 
 
-def _reference_findings(connection: apsw.Connection) -> Iterable[Finding]:
+def _reference_findings(connection: Connection) -> Iterable[Finding]:
     rows = connection.execute("PRAGMA foreign_key_check").fetchall()
     return [
         Finding("references", f"row {row} refers to a missing row of {parent}", str(table))
@@ -223,7 +224,7 @@ def _reference_findings(connection: apsw.Connection) -> Iterable[Finding]:
     ]
 
 
-def _version_findings(connection: apsw.Connection, components: Sequence[Component]) -> Iterable[Finding]:
+def _version_findings(connection: Connection, components: Sequence[Component]) -> Iterable[Finding]:
     found = component_versions(connection)
     for component in components:
         if found.get(component.name) != len(component.migrations):

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import apsw
 
+from vectorstore.database import Component
 from vectorstore.errors import BusyError, NotAStore, StorageFull, StorageUnwritable, UnsupportedError, VectorStoreError
 from vectorstore.sqlite.backup import (
     drop_backup_record,
@@ -27,7 +28,7 @@ from vectorstore.sqlite.backup import (
     remove_backup_file,
     write_backup,
 )
-from vectorstore.sqlite.component import Component, check_component_version, component_versions, run_migrations
+from vectorstore.sqlite.component import check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import translate_system_errors
 from vectorstore.sqlite.files import (
     RandomBytes,
@@ -321,5 +322,5 @@ def _change_stamp(connection: apsw.Connection) -> _ChangeStamp:
 def _advice_without_room(component: Component) -> str:
     return (
         f"Nothing was changed; before its older {component.name!r} is migrated, a copy is made beside it: make room, "
-        "or let it go without one (Database(path).migrate_without_copy(), tellback doctor --without-copy)"
+        "or let it go without one (SqliteDatabase(path).migrate_without_copy(), tellback doctor --without-copy)"
     )

@@ -12,15 +12,16 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import apsw
 import numpy as np
 
+from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, DamageError, NotAStore, UnsupportedError
-from vectorstore.sqlite.component import Component, component_versions
+from vectorstore.sqlite.component import component_versions
 from vectorstore.sqlite.connection import (
     Access,
     Row,
@@ -38,6 +39,7 @@ from vectorstore.sqlite.files import (
     is_missing,
     read_fact,
     reading_access,
+    utc_now,
 )
 from vectorstore.sqlite.integrity import entry_checksum, reason_checksum, vector_checksum
 
@@ -71,7 +73,7 @@ def salvage_database(
     target: str | os.PathLike[str],
     *,
     components: Sequence[Component],
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    clock: Callable[[], datetime] = utc_now,
     token: RandomBytes = os.urandom,
 ) -> int:
     """Copy every readable row of a file too damaged to be opened into a new file at *target*; return how many.
@@ -121,9 +123,7 @@ _FAILED_READS_LIMIT: Final = 100_000
 _DAMAGE_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, UnicodeDecodeError)
 
 
-def readable_rows(
-    connection: apsw.Connection, table: str, columns: str, *, key: str = "rowid"
-) -> Iterator[apsw.SQLiteValues]:
+def readable_rows(connection: Connection, table: str, columns: str, *, key: str = "rowid") -> Iterator[Row]:
     """Yield *columns* of every row of *table* that can be read, each once, in no order.
 
     Damage costs only the rows on the damaged pages: a stretch of keys is read from both ends until it fails, then
@@ -161,14 +161,14 @@ class _ReadEnd:
 class _DamagedTable:
     """One table as it is read; *tries* are left until it is given up."""
 
-    def __init__(self, connection: apsw.Connection, table: str, columns: str, key: str) -> None:
+    def __init__(self, connection: Connection, table: str, columns: str, key: str) -> None:
         self.tries = _FAILED_READS_LIMIT
         self._seen: set[int] = set()
         self._connection = connection
         select = f"SELECT {key}, {columns} FROM {table} WHERE {key} BETWEEN ? AND ? ORDER BY {key}"
         self._up, self._down, self._one = select, f"{select} DESC", f"{select} LIMIT 1"
 
-    def read(self, low: int, high: int, *, down: bool = False) -> Generator[apsw.SQLiteValues, None, _ReadEnd]:
+    def read(self, low: int, high: int, *, down: bool = False) -> Generator[Row, None, _ReadEnd]:
         """Yield rows from *low* on, or from *high* down, that were not yielded before."""
         place, step = (high, -1) if down else (low, 1)
         jumps = deque[tuple[int, int]](maxlen=_JUMPS_KEPT)
@@ -225,7 +225,7 @@ _FAILED_LOOKUPS_LIMIT = 1000
 _SETTING_FACTS = ("space", "next_space", "analyser", "fields")
 
 
-def salvage_store_rows(source: apsw.Connection, target: apsw.Connection) -> int:
+def salvage_store_rows(source: Connection, target: Connection) -> int:
     """Copy what can be read and return how many entries that are."""
     _copy_facts(source, target)
     revisions = _copy_namespaces(source, target)
@@ -260,7 +260,7 @@ class _SalvagedEntry:
 
 
 def _copy_entry(
-    target: apsw.Connection, row: Row, key: int, revisions: dict[int, int], claims: dict[int, list[_SalvagedEntry]]
+    target: Connection, row: Row, key: int, revisions: dict[int, int], claims: dict[int, list[_SalvagedEntry]]
 ) -> int:
     """Copy a row of an entry as *key* if it is what was written; return how many that are."""
     found, namespace, *content, checksum = row
@@ -287,7 +287,7 @@ def _written_with_vector(content: list[object], checksum: object) -> bool | None
     return None
 
 
-def _copy_facts(source: apsw.Connection, target: apsw.Connection) -> None:
+def _copy_facts(source: Connection, target: Connection) -> None:
     for name in (*_SETTING_FACTS, "next_key"):
         for (value,) in _fetch_if_readable(source, "SELECT value FROM store_facts WHERE name = ?", name):
             try:
@@ -297,7 +297,7 @@ def _copy_facts(source: apsw.Connection, target: apsw.Connection) -> None:
             target.execute("INSERT OR REPLACE INTO store_facts VALUES (?, ?)", (name, value))
 
 
-def _copy_namespaces(source: apsw.Connection, target: apsw.Connection) -> dict[int, int]:
+def _copy_namespaces(source: Connection, target: Connection) -> dict[int, int]:
     revisions = {}
     for key, name, revision, next_term in _salvaged_rows(source, "namespaces", "key, name, revision, next_term"):
         if isinstance(name, str) and isinstance(revision, int) and isinstance(next_term, int):
@@ -308,14 +308,14 @@ def _copy_namespaces(source: apsw.Connection, target: apsw.Connection) -> dict[i
     return revisions
 
 
-def _add_lost_namespace(target: apsw.Connection, namespace: int) -> None:
+def _add_lost_namespace(target: Connection, namespace: int) -> None:
     name = f"its name was lost ({namespace})"
     while fetch_first(target, "SELECT key FROM namespaces WHERE name = ?", (name,)) is not None:
         name += "+"
     target.execute("INSERT INTO namespaces (key, name) VALUES (?, ?)", (namespace, name))
 
 
-def _copy_vectors(source: apsw.Connection, target: apsw.Connection, claims: dict[int, list[_SalvagedEntry]]) -> None:
+def _copy_vectors(source: Connection, target: Connection, claims: dict[int, list[_SalvagedEntry]]) -> None:
     lost = {claim.key for claimed in claims.values() for claim in claimed if claim.has_vector}
     for table in ("vectors", "next_vectors"):
         for key, checksum, blob in _salvaged_rows(source, table, "key, checksum, vector"):
@@ -340,19 +340,19 @@ def _copy_vectors(source: apsw.Connection, target: apsw.Connection, claims: dict
         target.execute("UPDATE entries SET checksum = ? WHERE key = ?", changed)
 
 
-def _set_next_key(target: apsw.Connection, last: int) -> None:
+def _set_next_key(target: Connection, last: int) -> None:
     """See to it that no key is used twice."""
     known = fetch_first(target, "SELECT value FROM store_facts WHERE name = 'next_key'")
     following = max(last + 1, 1 if known is None else int(known[0]))
     target.execute("INSERT OR REPLACE INTO store_facts VALUES ('next_key', ?)", (str(following),))
 
 
-def _salvaged_rows(source: apsw.Connection, table: str, columns: str) -> Iterator[Row]:
+def _salvaged_rows(source: Connection, table: str, columns: str) -> Iterator[Row]:
     """Yield every row that can still be read, those of damaged pages left out."""
     seen: set[int] = set()
     try:
         for row in readable_rows(source, table, f"key, {columns}", key="key"):
-            seen.add(row[0])  # type: ignore[arg-type]  # the key is an integer
+            seen.add(row[0])
             yield row[1:]
         # A page whose head is damaged can end a walk over the table in silence, while its rows can still be looked up.
         failed = 0
@@ -367,7 +367,7 @@ def _salvaged_rows(source: apsw.Connection, table: str, columns: str) -> Iterato
         return  # the table itself is gone
 
 
-def _last_key(source: apsw.Connection) -> int:
+def _last_key(source: Connection) -> int:
     """Return the last key that was given, as far as the file knows."""
     for (value,) in _fetch_if_readable(source, "SELECT value FROM store_facts WHERE name = ?", "next_key"):
         if isinstance(value, str) and value.isdigit():
@@ -375,7 +375,7 @@ def _last_key(source: apsw.Connection) -> int:
     return _FEW_KEYS
 
 
-def _fetch_if_readable(source: apsw.Connection, sql: str, value: str | int) -> list[Row]:
+def _fetch_if_readable(source: Connection, sql: str, value: str | int) -> list[Row]:
     try:
         return source.execute(sql, (value,)).fetchall()
     except (apsw.Error, UnicodeDecodeError):

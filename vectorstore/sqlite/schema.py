@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.database import Connection
 from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
 from vectorstore.index.forward_index import analyze_text
 from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows
@@ -67,7 +67,7 @@ class StoreSettings:
         )
 
 
-def read_settings(connection: apsw.Connection) -> StoreSettings:
+def read_settings(connection: Connection) -> StoreSettings:
     """Return what the file has recorded."""
     facts: dict[str, str] = dict(
         iterate_rows(connection, "SELECT name, value FROM store_facts WHERE name IN ('space', 'analyser', 'fields')")
@@ -85,7 +85,7 @@ def read_settings(connection: apsw.Connection) -> StoreSettings:
         raise DamageError([Finding("store_facts", "the settings are not what was written")]) from error
 
 
-def record_settings(connection: apsw.Connection, settings: StoreSettings) -> None:
+def record_settings(connection: Connection, settings: StoreSettings) -> None:
     """Record *settings*."""
     _write_store_fact(connection, "analyser", {"language": settings.analyzer.language})
     record_fields(connection, settings.fields)
@@ -93,18 +93,18 @@ def record_settings(connection: apsw.Connection, settings: StoreSettings) -> Non
         record_space(connection, settings.space)
 
 
-def record_fields(connection: apsw.Connection, fields: Sequence[str]) -> None:
+def record_fields(connection: Connection, fields: Sequence[str]) -> None:
     """Record the declared fields."""
     _write_store_fact(connection, "fields", list(fields))
 
 
-def read_space(connection: apsw.Connection, name: str = SPACE_FACT) -> Space | None:
+def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
     """Return the space in use, or the one being filled."""
     row = fetch_first(connection, "SELECT value FROM store_facts WHERE name = ?", (name,))
     return None if row is None else _parse_space(row[0])
 
 
-def write_space(connection: apsw.Connection, space: Space | None, name: str = SPACE_FACT) -> None:
+def write_space(connection: Connection, space: Space | None, name: str = SPACE_FACT) -> None:
     """Record a space, or that there is none."""
     if space is None:
         connection.execute("DELETE FROM store_facts WHERE name = ?", (name,))
@@ -113,7 +113,7 @@ def write_space(connection: apsw.Connection, space: Space | None, name: str = SP
     _write_store_fact(connection, name, facts)
 
 
-def record_space(connection: apsw.Connection, space: Space) -> None:
+def record_space(connection: Connection, space: Space) -> None:
     """Record the space of a file that has none; another one raises."""
     known = read_space(connection)
     if known is not None and known != space:
@@ -128,20 +128,20 @@ def _parse_space(text: str) -> Space:
     return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
 
 
-def _write_store_fact(connection: apsw.Connection, name: str, value: object) -> None:
+def _write_store_fact(connection: Connection, name: str, value: object) -> None:
     connection.execute(
         "INSERT INTO store_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, json.dumps(value, sort_keys=True)),
     )
 
 
-def begin_migration(connection: apsw.Connection, space: Space) -> None:
+def begin_migration(connection: Connection, space: Space) -> None:
     """Record that *space* is being filled."""
     check_migration_start(space, read_space(connection), read_space(connection, NEXT_SPACE_FACT))
     write_space(connection, space, NEXT_SPACE_FACT)
 
 
-def migration_state(connection: apsw.Connection) -> SpaceMigration | None:
+def migration_state(connection: Connection) -> SpaceMigration | None:
     """Return how far the second space is."""
     space = read_space(connection, NEXT_SPACE_FACT)
     if space is None:
@@ -161,7 +161,7 @@ def migration_state(connection: apsw.Connection) -> SpaceMigration | None:
     return SpaceMigration(space, filled, dict(pending))
 
 
-def abort_migration(connection: apsw.Connection) -> None:
+def abort_migration(connection: Connection) -> None:
     """Forget the second space and all that it has."""
     connection.execute("DELETE FROM next_vectors")
     connection.execute("DELETE FROM next_no_vector")
@@ -169,7 +169,7 @@ def abort_migration(connection: apsw.Connection) -> None:
     write_space(connection, None, NEXT_SPACE_FACT)
 
 
-def commit_migration(connection: apsw.Connection, space: Space) -> None:
+def commit_migration(connection: Connection, space: Space) -> None:
     """Make the second space the one in use, and drop what was; every core then loads afresh."""
     check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
     check_migration_complete(migration_state(connection))
@@ -186,7 +186,7 @@ def commit_migration(connection: apsw.Connection, space: Space) -> None:
     write_space(connection, space)
 
 
-def _write_reasons(connection: apsw.Connection) -> None:
+def _write_reasons(connection: Connection) -> None:
     """Let *no_vector* and the checksum of each entry say what holds in the second space."""
     changed = fetch_all(
         connection,
@@ -204,7 +204,7 @@ def _write_reasons(connection: apsw.Connection) -> None:
         connection.execute("UPDATE entries SET no_vector = ?, checksum = ? WHERE key = ?", (reason, checksum, key))
 
 
-def _add_to_tally(connection: apsw.Connection, column: str, namespace: int, *checksums: int) -> None:
+def _add_to_tally(connection: Connection, column: str, namespace: int, *checksums: int) -> None:
     (tally,) = fetch_one(connection, f"SELECT {column} FROM namespaces WHERE key = ?", (namespace,))
     connection.execute(
         f"UPDATE namespaces SET {column} = ? WHERE key = ?", (add_checksums(tally, *checksums), namespace)
@@ -223,7 +223,7 @@ _VECTORS_TABLE_SQL: Final = """
 """
 
 
-def m001_store_tables(connection: apsw.Connection) -> None:
+def m001_store_tables(connection: Connection) -> None:
     """Make the first tables."""
     for statement in (
         "CREATE TABLE store_facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
@@ -301,16 +301,16 @@ class StoreTables:
     """The component that owns these tables; *analyzer* makes the derived terms again."""
 
     name = STORE_COMPONENT
-    migrations: Sequence[Callable[[apsw.Connection], None]] = (m001_store_tables,)
+    migrations: Sequence[Callable[[Connection], None]] = (m001_store_tables,)
 
     def __init__(self, analyzer: Analyzer) -> None:
         self.analyzer = analyzer
 
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
+    def verify(self, connection: Connection) -> list[Finding]:
         """Compare rows, checksums, tallies and terms."""
         return verify_store_tables(connection, self.analyzer)
 
-    def rebuild(self, connection: apsw.Connection) -> None:
+    def rebuild(self, connection: Connection) -> None:
         """Make terms and the forward index again from the entries; every core then loads afresh."""
         connection.execute("DELETE FROM forward")
         connection.execute("DELETE FROM terms")
@@ -329,7 +329,7 @@ class StoreTables:
                 (dictionary.next_number, namespace),
             )
 
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
+    def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every row whose checksum holds into a fresh file; see ``salvaging``."""
         saved = salvage_store_rows(source, target)
         try:
@@ -345,7 +345,7 @@ class StoreTables:
 
 
 def write_forward_index(
-    connection: apsw.Connection, key: int, namespace: int, sequence: NDArray[np.int32], context_length: int
+    connection: Connection, key: int, namespace: int, sequence: NDArray[np.int32], context_length: int
 ) -> None:
     """Store the forward index of one entry."""
     connection.execute(

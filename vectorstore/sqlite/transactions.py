@@ -21,6 +21,8 @@ from vectorstore.sqlite.connection import Access, ForkGuard, milliseconds, open_
 from vectorstore.sqlite.files import OpenedFile, check_same_file, reading_access
 from vectorstore.sqlite.secure_delete import vacuum, wait_and_truncate_log
 
+TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had undone all of it; nothing was written"
+
 
 class WriteTransaction:
     """The outermost ``write()`` of a thread on the writing connection."""
@@ -39,9 +41,7 @@ class WriteTransaction:
     def commit(self) -> None:
         """Make everything durable."""
         if not self.connection.in_transaction:
-            raise VectorStoreError(
-                "an error inside the transaction was caught, but had undone all of it; nothing was written"
-            )
+            raise VectorStoreError(TRANSACTION_LOST)
         self._committing = True
         self.connection.execute("COMMIT")
 

@@ -13,8 +13,8 @@ except ImportError as error:
     raise _MissingExtra("vectorstore.testing", "dev") from error
 else:
     _TOPICS = (
-        *("closing", "deleting", "fields", "filling", "filter", "following", "lasting", "namespace", "reading"),
-        *("refusing", "search", "sharing", "switching", "text", "updating", "wrapper", "writing"),
+        *("delete", "durability", "filter", "multi_handle", "namespace", "search"),
+        *("space", "text", "validation", "view", "wrapper", "write"),
     )
     pytest.register_assert_rewrite(*(f"vectorstore.testing.{topic}_contract" for topic in _TOPICS))
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.database import Database
 from vectorstore.errors import UnsupportedError
 from vectorstore.ordered_scan import ScanPosition, scan_by
-from vectorstore.protocol import Database, LifecycleStore, VectorStore, View
+from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.types import (
     Changes,
     Compaction,

@@ -15,7 +15,7 @@ from agent.assistant.cli.output import format_day, print_json, print_note, print
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory import IngestProgress, IngestReport
+    from memory.internals import IngestProgress, IngestReport
 
 _NO_READABLE_DOCUMENT = "no readable document there; Markdown, text, source code and PDF are read"
 
@@ -39,7 +39,7 @@ def ingest(
             raise typer.BadParameter(f"{path}: no such file or folder", param_hint="PATH")
     report = None
     if not global_options(context).configuration().settings.memory.exists():
-        from memory import report_unreadable
+        from memory.internals import report_unreadable
 
         report = report_unreadable(paths)
     if report is None:

@@ -20,7 +20,7 @@ from agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive,
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory import Operation
+    from memory.internals import Operation
 
 
 @with_error_report

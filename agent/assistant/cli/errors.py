@@ -74,7 +74,7 @@ def report_usage_error(error: Exception, command: str) -> int:
 def describe_error(error: BaseException) -> tuple[int, str]:
     """Return the exit code and the line for *error*."""
     import agent.errors as agent_errors
-    import memory
+    import memory.http
     import vectorstore
 
     if isinstance(error, agent_errors.MemoryUnavailable) and error.__cause__ is not None:
@@ -95,7 +95,7 @@ def describe_error(error: BaseException) -> tuple[int, str]:
     )
     if isinstance(error, usage):
         return EXIT_USAGE, _error_line(error)
-    if isinstance(error, (memory.HttpError, memory.EmbedderError, agent_errors.ProviderError)):
+    if isinstance(error, (memory.http.HttpError, memory.EmbedderError, agent_errors.ProviderError)):
         return EXIT_ENDPOINT, _error_line(error)
     if isinstance(error, vectorstore.VectorStoreError):
         return EXIT_FILE, _error_line(error)

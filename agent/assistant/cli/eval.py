@@ -13,7 +13,7 @@ from agent.assistant.cli.json_output import evaluation_json
 from agent.assistant.cli.output import format_count, print_json, print_note, print_table, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from memory import ConfidenceInterval, Evaluation, EvaluationLine
+    from memory.internals import ConfidenceInterval, Evaluation, EvaluationLine
 
 _VERDICT_WORDS = {
     1: ("better", "would find more"),

@@ -17,10 +17,10 @@ from agent.assistant.cli.json_output import report_json
 from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 from agent.assistant.cli.parsing import parse_filter, parse_scopes
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
-from memory import BackfillReport
+from memory.internals import BackfillReport
 
 if TYPE_CHECKING:
-    from memory import ImportReport
+    from memory.internals import ImportReport
 
 
 @with_error_report

@@ -10,18 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agent.context_items import AnswerCitation
-    from memory import (
+    from memory import Hit, Memory, RecallResult, Receipt, Report
+    from memory.internals import (
         ConfidenceInterval,
         DocumentInfo,
         Evaluation,
-        Hit,
         IngestReport,
-        Memory,
         Operation,
-        RecallResult,
-        Receipt,
         ReembeddingReport,
-        Report,
         SessionInfo,
         Stats,
         StoredMessage,

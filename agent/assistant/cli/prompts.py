@@ -70,7 +70,7 @@ AllowSensitiveOption: TypeAlias = Annotated[
 
 def confirm_sensitive(words: str, *, allowed: bool) -> bool:
     """Whether *words* hold a secret that is to be kept; where nobody said so and nobody can be asked, it raises."""
-    from memory import find_secrets
+    from memory.internals import find_secrets
 
     kinds = ", ".join(dict.fromkeys(span.kind for span in find_secrets(words)))
     if not kinds or allowed:

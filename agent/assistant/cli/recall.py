@@ -16,7 +16,8 @@ from agent.assistant.cli.prompts import read_text_argument
 from agent.assistant.cli.text import matched_terms_line, score_line
 
 if TYPE_CHECKING:
-    from memory import Hit, RecallResult, WhyNot
+    from memory import Hit, RecallResult
+    from memory.internals import WhyNot
 
 _ABSTENTION_NOTES = {
     "nothing": "nothing here seems to be about that; the nearest is:",

@@ -13,7 +13,7 @@ from agent.assistant.cli.output import format_count, print_json, print_note, pri
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory import ReembeddingProgress, ReembeddingReport
+    from memory.internals import ReembeddingProgress, ReembeddingReport
 
 
 @with_error_report

@@ -46,7 +46,8 @@ def remember(
     model or embedder.
     """
     words = read_text_argument(text, name="TEXT", what="something to remember")
-    from memory import Memory, Outcome, run_sync
+    from memory import Memory, run_sync
+    from memory.internals import Outcome
 
     item = Memory(
         text=words,

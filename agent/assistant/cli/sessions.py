@@ -15,7 +15,8 @@ from agent.assistant.cli.output import format_count, format_minute, print_json, 
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory import Message, StoredMessage
+    from memory import Message
+    from memory.internals import StoredMessage
 
 _DEFAULT_SESSION_LIMIT = 20
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from agent.assistant.cli.output import format_count, format_minute
 
 if TYPE_CHECKING:
-    from memory import Memory, MemoryChange, Operation, TermMatch
+    from memory import Memory
+    from memory.internals import MemoryChange, Operation, TermMatch
 
 _KINDS_WITHOUT_DETAIL: Final = ("pin", "unpin", "disable", "enable")
 """Kinds that say all by themselves."""

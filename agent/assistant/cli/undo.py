@@ -15,7 +15,7 @@ from agent.assistant.cli.text import operation_line
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory import Operation
+    from memory.internals import Operation
 
 _DEFAULT_OPERATION_LIMIT = 20
 _OPERATION_PAGE = 100

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.recall.system import Answered, Options
 from benchmarks.recall.task import Asked, Corpus
-from memory import Chunk, KnowledgeBase, LocalEmbedder, LocalWordVectors, LongTermMemory, Memory, RecallSettings
+from memory import Chunk, KnowledgeBase, LocalEmbedder, LongTermMemory, Memory, RecallSettings
+from memory.internals import LocalWordVectors
 from vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,12 +21,11 @@ from io import BytesIO
 from typing import Any
 from zipfile import BadZipFile
 
-import apsw
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record_batch import RECORD_DTYPE, Ints, RecordBatch, concatenate_batches
-from vectorstore import Changes, Cursor, Database, Finding, VectorStoreError
+from vectorstore import Changes, Connection, Cursor, Database, Finding, TableComponent, VectorStoreError
 
 _MAX_SEGMENT_ROWS = 4096
 """Rows of a segment: what is read and written to remove one memory from it."""
@@ -40,17 +39,18 @@ class IndexSegment:
     removed: frozenset[str] = frozenset()
 
 
-class IndexCache:
-    """Segments of retrieval indexes in *database*; each call stands alone.
+class IndexCache(TableComponent):
+    """Segments of retrieval indexes in *database*, as a component of it; each call is one transaction.
 
     *changes* is ``LifecycleStore.changes`` of the store in the same database. *basis*, in each call, is the fingerprint
     of the extraction: segments of another basis count as none.
     """
 
     def __init__(self, database: Database, changes: Callable[[Cursor], Changes]) -> None:
+        super().__init__("recall", (m001_index_cache,))
         self._database = database
         self._changes = changes
-        database.attach(IndexCacheTables())
+        database.attach(self)
 
     def load(self, namespace: str, basis: str, take: Callable[[RecordBatch], object]) -> int | None:
         """Hand all cached rows of a namespace to *take*, batch by batch, no two rows of one id.
@@ -129,7 +129,18 @@ class IndexCache:
         with self._database.read() as connection:
             return [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
 
-    def _erase_changed(self, connection: apsw.Connection, name: str, position: int) -> int:
+    def verify(self, connection: Connection) -> list[Finding]:
+        """Return a finding for each namespace with a damaged segment."""
+        return [
+            Finding(self.name, "what recall derived is not whole", name) for name in _damaged_namespaces(connection)
+        ]
+
+    def rebuild(self, connection: Connection) -> None:
+        """Delete all segments; recall derives them again, so that salvage copies none either."""
+        for name in _cached_namespaces(connection):
+            _delete_namespace(connection, name)
+
+    def _erase_changed(self, connection: Connection, name: str, position: int) -> int:
         """Erase the rows of ids that were changed since *position* of the change log; return their number."""
         changes = self._changes(Cursor(name, position))
         if not changes.complete:
@@ -147,33 +158,7 @@ class IndexCache:
         return count
 
 
-class IndexCacheTables:
-    """The tables of the cache as a component of a database."""
-
-    name = "recall"
-
-    @property
-    def migrations(self) -> Sequence[Callable[[apsw.Connection], None]]:
-        """The migrations of the tables, in order."""
-        return (m001_index_cache,)
-
-    def verify(self, connection: apsw.Connection) -> list[Finding]:
-        """Return a finding for each namespace with a damaged segment."""
-        return [
-            Finding(self.name, "what recall derived is not whole", name) for name in _damaged_namespaces(connection)
-        ]
-
-    def rebuild(self, connection: apsw.Connection) -> None:
-        """Delete all segments; recall derives them again."""
-        for name in _cached_namespaces(connection):
-            _delete_namespace(connection, name)
-
-    def salvage(self, source: apsw.Connection, target: apsw.Connection) -> int:
-        """Copy nothing, since everything is derived; return 0."""
-        return 0
-
-
-def m001_index_cache(connection: apsw.Connection) -> None:
+def m001_index_cache(connection: Connection) -> None:
     """Create the tables."""
     connection.execute(
         "CREATE TABLE recall_states ("
@@ -235,7 +220,7 @@ def _group_segments(segments: Sequence[IndexSegment]) -> Iterator[IndexSegment]:
         yield merge_segments(group)
 
 
-def _append_segment(connection: apsw.Connection, namespace: str, segment: IndexSegment) -> None:
+def _append_segment(connection: Connection, namespace: str, segment: IndexSegment) -> None:
     """Append *segment* to those of the namespace, merged with smaller ones before it while that pays."""
     parts, size, last = [segment], len(segment.batch), 0
     for number, count in _segment_sizes(connection, namespace):
@@ -252,29 +237,35 @@ def _append_segment(connection: apsw.Connection, namespace: str, segment: IndexS
     _write_segment(connection, namespace, last + 1, merged)
 
 
-def _write_segment(connection: apsw.Connection, namespace: str, number: int, segment: IndexSegment) -> None:
+def _write_segment(connection: Connection, namespace: str, number: int, segment: IndexSegment) -> None:
     batch = segment.batch
     parts = (json.dumps(batch.ids), json.dumps(sorted(segment.removed)), encode_batch(batch))
     connection.execute(
-        "INSERT OR REPLACE INTO recall_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO recall_segments VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (namespace, number) DO UPDATE SET"
+        " size = excluded.size, ids = excluded.ids, removed = excluded.removed, columns = excluded.columns,"
+        " checksum = excluded.checksum",
         (namespace, number, len(batch), *parts, _checksum(namespace, *parts)),
     )
 
 
-def _read_state(connection: apsw.Connection, namespace: str) -> tuple[str, int] | None:
+def _read_state(connection: Connection, namespace: str) -> tuple[str, int] | None:
     row = connection.execute("SELECT basis, position FROM recall_states WHERE namespace = ?", (namespace,)).fetchone()
     return None if row is None else (str(row[0]), int(row[1]))
 
 
-def _write_state(connection: apsw.Connection, namespace: str, basis: str, position: int) -> None:
-    connection.execute("INSERT OR REPLACE INTO recall_states VALUES (?, ?, ?)", (namespace, basis, position))
+def _write_state(connection: Connection, namespace: str, basis: str, position: int) -> None:
+    connection.execute(
+        "INSERT INTO recall_states VALUES (?, ?, ?)"
+        " ON CONFLICT (namespace) DO UPDATE SET basis = excluded.basis, position = excluded.position",
+        (namespace, basis, position),
+    )
 
 
-def _cached_namespaces(connection: apsw.Connection) -> list[str]:
+def _cached_namespaces(connection: Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT namespace FROM recall_states ORDER BY namespace")]
 
 
-def _segment_sizes(connection: apsw.Connection, namespace: str) -> list[tuple[int, int]]:
+def _segment_sizes(connection: Connection, namespace: str) -> list[tuple[int, int]]:
     """Return number and size of each segment, the last first."""
     rows: Iterable[tuple[int, int]] = connection.execute(
         "SELECT number, size FROM recall_segments WHERE namespace = ? ORDER BY number DESC", (namespace,)
@@ -282,7 +273,7 @@ def _segment_sizes(connection: apsw.Connection, namespace: str) -> list[tuple[in
     return list(rows)
 
 
-def _segment_ids(connection: apsw.Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
+def _segment_ids(connection: Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
     """Return number, ids and removed ids of each segment, in order."""
     rows = connection.execute(
         "SELECT number, ids, removed FROM recall_segments WHERE namespace = ? ORDER BY number", (namespace,)
@@ -290,7 +281,7 @@ def _segment_ids(connection: apsw.Connection, namespace: str) -> list[tuple[int,
     return [(number, _parse_ids(ids), frozenset(_parse_ids(removed))) for number, ids, removed in rows]
 
 
-def _read_segment(connection: apsw.Connection, namespace: str, number: int) -> IndexSegment:
+def _read_segment(connection: Connection, namespace: str, number: int) -> IndexSegment:
     row = connection.execute(
         "SELECT ids, removed, columns, checksum FROM recall_segments WHERE namespace = ? AND number = ?",
         (namespace, number),
@@ -320,7 +311,7 @@ def _parse_ids(json_list: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def _delete_namespace(connection: apsw.Connection, namespace: str) -> int:
+def _delete_namespace(connection: Connection, namespace: str) -> int:
     """Delete all segments of a namespace; return the number of rows."""
     sizes = [size for _, size in _segment_sizes(connection, namespace)]
     connection.execute("DELETE FROM recall_segments WHERE namespace = ?", (namespace,))
@@ -328,7 +319,7 @@ def _delete_namespace(connection: apsw.Connection, namespace: str) -> int:
     return sum(sizes)
 
 
-def _damaged_namespaces(connection: apsw.Connection) -> list[str]:
+def _damaged_namespaces(connection: Connection) -> list[str]:
     """Return the namespaces that have a segment that cannot be read."""
     damaged = []
     for name in _cached_namespaces(connection):

@@ -1,0 +1,163 @@
+"""Entry store: the vector store seen through the partitions of a memory, in one transaction with history.
+
+A memory is an entry of the conversation partition, a passage one of a document partition, an earlier version one of the
+archive (``memory.partitions``). The methods block: they run in a worker thread.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Container, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Final
+
+from memory.errors import ArgumentError, NoSuchMemory
+from memory.history.sync_history import HistoryRow, HistoryRows
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, store_namespace
+from vectorstore import Database, Entry, LifecycleStore, Space, UnsupportedError, VectorStore, lifecycle_of
+
+_MAX_SKIPPED: Final = 256
+"""So many versions of other memories are read past before the archive is entered anew: a page of it."""
+
+
+class EntryStore:
+    """Entries of a memory by partition; its transactions hold conversation history too where that is in the same file.
+
+    *store* holds the entries, *rows* the history. Any thread may call.
+    """
+
+    def __init__(self, store: VectorStore, rows: HistoryRows) -> None:
+        self.store = store
+        self.rows = rows
+        self._lifecycle = lifecycle_of(store)  # asked for once: it reads each property of the store
+
+    @property
+    def lifecycle_store(self) -> LifecycleStore | None:
+        """The store if it has the lifecycle part; None for one with data alone."""
+        return self._lifecycle
+
+    @property
+    def database(self) -> Database | None:
+        """The database of the store; None where it has none."""
+        return None if self._lifecycle is None else self._lifecycle.database
+
+    @property
+    def history_apart(self) -> bool:
+        """Whether history is kept elsewhere than the entries: no transaction holds both."""
+        database = self.database
+        return database is None or getattr(self.rows, "database", None) is not database
+
+    def lifecycle(self, operation: str) -> LifecycleStore:
+        """Return the store if it can do what *operation* needs, else raise ``UnsupportedError`` with its name.
+
+        The store then takes the vectors that the file has now, whoever switched it to others.
+        """
+        if self._lifecycle is None:
+            reason = f"{type(self.store).__name__} lacks the lifecycle part (transaction, erase)"
+            raise UnsupportedError(operation, reason)
+        self.follow_space()
+        return self._lifecycle
+
+    def follow_space(self) -> Space | None:
+        """Return the space of the vectors that the file has now, after the store has taken it."""
+        return follow_recorded_space(self.store, self._lifecycle)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return one transaction over the whole database; on a data-only store each call stands alone."""
+        return nullcontext() if self._lifecycle is None else self._lifecycle.transaction()
+
+    @contextmanager
+    def settling(self) -> Iterator[list[HistoryRow]]:
+        """Open a ``transaction`` and yield a list for the messages that it remembers, which are settled with it.
+
+        Where history is kept elsewhere that comes after the commit: after a crash in between, crash recovery does it.
+        """
+        remembered: list[HistoryRow] = []
+        with self.transaction():
+            yield remembered
+            if not self.history_apart:
+                self.rows.settle(remembered)
+        if self.history_apart and remembered:
+            self.rows.settle(remembered)
+
+    def live(self, id: str, namespace: str) -> Entry:
+        """Return the present version of a memory; an unknown id, or that of a passage of a document, raises."""
+        (entry,) = self.store.get([id], namespace=store_namespace(namespace, CONVERSATION))
+        if entry is not None:
+            return entry
+        if id in self.find([id], namespace):
+            raise ArgumentError("id", id, "a passage of a document is changed in the document; ingest it again")
+        raise NoSuchMemory(id)
+
+    def find(self, ids: Sequence[str], namespace: str) -> dict[str, tuple[str, Entry]]:
+        """Return the partition and the entry of each id that is live; the conversation comes before documents."""
+        found: dict[str, tuple[str, Entry]] = {}
+        missing = list(dict.fromkeys(ids))
+        for partition in self._live_partitions(namespace):
+            entries = self.store.get(missing, namespace=partition)
+            found.update({entry.id: (partition, entry) for entry in entries if entry is not None})
+            missing = [id for id in missing if id not in found]
+            if not missing:
+                break
+        return found
+
+    def document_partitions(self, namespace: str) -> list[str]:
+        """Return the store namespaces in which a user's documents are."""
+        prefix = store_namespace(namespace, DOCUMENTS) + "/"
+        return [name for name in self.store.namespaces() if name.startswith(prefix)]
+
+    def archived(self, id: str, revision: int, namespace: str) -> Entry | None:
+        """Return the version of a memory that had *revision*; None where the archive does not have it."""
+        archive = store_namespace(namespace, ARCHIVE)
+        return self.store.get([archived_id(id, revision)], namespace=archive)[0]
+
+    def versions(self, ids: Sequence[str], namespace: str) -> list[Entry]:
+        """Return the archived versions of memories, of each the oldest first."""
+        return sorted(self.each_version(ids, namespace), key=_version_order)
+
+    def each_version(self, ids: Sequence[str], namespace: str) -> Iterator[Entry]:
+        """Yield the archived versions of memories in order of their own ids, in one pass over the archive.
+
+        Up to a page of other memories' versions is read past; more of them are skipped by entering the archive anew.
+        """
+        archive, owners = store_namespace(namespace, ARCHIVE), set(ids)
+        starts = sorted(id + "@" for id in owners)
+        next_start = 0
+        while next_start < len(starts):
+            skipped = 0
+            for entry in self.store.scan(namespace=archive, after=starts[next_start]):
+                if entry.id.rpartition("@")[0] in owners:
+                    skipped = 0
+                    yield entry
+                    continue
+                skipped += 1
+                if skipped > _MAX_SKIPPED and not _is_version_of(entry.id, owners):
+                    next_start = bisect_left(starts, entry.id)
+                    break
+            else:
+                return
+
+    def _live_partitions(self, namespace: str) -> Iterator[str]:
+        yield store_namespace(namespace, CONVERSATION)
+        yield from self.document_partitions(namespace)  # asked for only when the conversation lacks something
+
+
+def follow_recorded_space(store: VectorStore, lifecycle: LifecycleStore | None) -> Space | None:
+    """Return the space of the vectors that the file of *store* has now, after the store has taken it."""
+    space = store.space
+    if space is None or lifecycle is None:
+        return space
+    recorded = lifecycle.recorded_space()
+    if recorded is not None and recorded != space:
+        lifecycle.set_space(recorded)
+    return store.space
+
+
+def _version_order(entry: Entry) -> tuple[str, int]:
+    owner, _, revision = entry.id.rpartition("@")
+    return owner, int(revision)
+
+
+def _is_version_of(id: str, owners: Container[str]) -> bool:
+    """Whether the archive's *id* lies among versions of one of *owners*: ids may hold an "@" themselves."""
+    return any(id[:index] in owners for index, sign in enumerate(id) if sign == "@")

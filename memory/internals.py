@@ -1,0 +1,60 @@
+"""The internal face of the memory layer: names that the agent layer and the benchmarks need and users seldom do.
+
+Helpers that may change without notice, and types of values that a program receives but does not construct, for
+annotations. What a program calls, constructs, implements or catches stands in ``memory``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+_EXPORTS: Final = {
+    "memory.documents.citations": "Citation",
+    "memory.documents.discovery": "report_unreadable",
+    "memory.documents.document": "Document Passages passages_of",
+    "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
+    "memory.documents.knowledge_base": "DocumentInfo",
+    "memory.embedders.cache": "EmbeddingCache",
+    "memory.embedders.fingerprint": "embedder_space",
+    "memory.embedders.local": "LocalWordVectors",
+    "memory.embedders.protocol": "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed",
+    "memory.evaluation.bootstrap": "ConfidenceInterval bootstrap",
+    "memory.evaluation.evaluation": "Evaluation EvaluationLine",
+    "memory.export_import.report": "ExportReport ImportLine ImportReport",
+    "memory.history.protocol": "Conversation SessionInfo StoredMessage Summary SummaryStorage",
+    "memory.history.summary_window": "Summarizer",
+    "memory.history.windows": "ConversationWindowPolicy Window window_of",
+    "memory.http.requests": "is_loopback is_remote",
+    "memory.messages": "Block QUOTES RECALLED Role TRUST USED",
+    "memory.models": "Actor MemoryChange Operation",
+    "memory.results": (
+        "ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
+        "TermMatch WhyNot"
+    ),
+    "memory.runtime": "run_in_thread",
+    "memory.scopes": "Scopes",
+    "memory.secrets.checks": "has_luhn_checksum",
+    "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
+    "memory.timestamps": "Clock system_clock",
+    "memory.tokens.counter": "default_counter",
+    "memory.write.access_control": "may_change",
+    "memory.write.embedding_backfill": "BackfillReport",
+    "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
+}
+"""The names by the module that defines them; the stub beside this file lists the same for type checkers."""
+_MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+__all__ = tuple(sorted(_MODULE_OF))
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that a program loads only the parts that it needs."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

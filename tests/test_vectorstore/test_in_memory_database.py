@@ -1,0 +1,116 @@
+"""The database in the memory of the process: components, late opening, what it says of a file, closing."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from vectorstore import ArgumentError, Database, StoreClosed, TableComponent, UnsupportedError
+from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+
+
+def m001_notes(connection):
+    connection.execute("CREATE TABLE notes (key INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT")
+
+
+NOTES = TableComponent("notes", (m001_notes,), ("notes",))
+
+
+def write_note(database, text):
+    with database.write() as connection:
+        connection.execute("INSERT INTO notes (text) VALUES (?)", (text,))
+
+
+def notes(database):
+    with database.read() as connection:
+        return [text for (text,) in connection.execute("SELECT text FROM notes ORDER BY key")]
+
+
+def test_components_keep_their_tables_in_it():
+    with InMemoryDatabase(components=(NOTES,)) as database:
+        assert isinstance(database, Database)
+        database.attach(NOTES)
+        write_note(database, "a")
+        assert notes(database) == ["a"]
+        assert database.verify() == []
+        database.rebuild()
+        with pytest.raises(ArgumentError, match="another part is named"):
+            database.attach(TableComponent("notes", (), ()))
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_an_error_undoes_tables_that_came_inside_its_block(level):
+    """The connection is opened by the innermost block, and still each of the outer ones can be undone."""
+    database = InMemoryDatabase()
+    undone = []
+
+    def nested(depth):
+        with database.transaction():
+            if depth < 3:
+                nested(depth + 1)
+            else:
+                database.journal.append(lambda: undone.append("entry"))
+                database.attach(NOTES)
+                write_note(database, "a")
+            if depth == level:
+                raise KeyError
+
+    with database.transaction():
+        with pytest.raises(KeyError):
+            nested(1)
+        assert undone == ["entry"]
+    database.attach(NOTES)
+    assert notes(database) == []
+
+
+def test_a_salvaged_file_has_every_row_of_a_table_component(tmp_path):
+    with SqliteDatabase(tmp_path / "a.db", components=(NOTES,)) as file:
+        write_note(file, "a")
+        write_note(file, "b")
+        assert file.salvage(tmp_path / "b.db") == 2
+    with SqliteDatabase(tmp_path / "b.db", components=(NOTES,)) as file:
+        assert notes(file) == ["a", "b"]
+
+
+def test_nothing_of_it_is_in_a_file():
+    with InMemoryDatabase(token=bytes) as database:
+        assert database.path is None
+        assert database.identity == "00" * 16
+        assert not database.read_only
+        assert database.backups() == {}
+        with pytest.raises(ArgumentError, match="has none"):
+            database.remove_backup("a.db")
+        with pytest.raises(UnsupportedError):
+            database.on_commit(lambda: None)
+        with database.write() as connection:
+            database.mark_erasure(connection)
+            with pytest.raises(ArgumentError):
+                database.mark_erasure(object())
+        assert database.finish_erasure()
+        assert not database.pending_erasure()
+        assert database.empty_log()
+
+
+def test_after_closing_every_call_says_so_and_an_open_block_ends_as_it_would():
+    database = InMemoryDatabase(components=(NOTES,))
+    with database.write() as connection:
+        database.close()
+        connection.execute("INSERT INTO notes (text) VALUES ('a')")
+    for call in (database.verify, database.backups, lambda: notes(database), lambda: write_note(database, "b")):
+        with pytest.raises(StoreClosed):
+            call()
+    database.close()
+
+
+def test_a_lock_that_is_shared_keeps_others_out():
+    lock = threading.RLock()
+    database = InMemoryDatabase(lock=lock, components=(NOTES,))
+    with database.read():
+        assert lock.acquire(blocking=False)
+        lock.release()
+        outcome = []
+        thread = threading.Thread(target=lambda: outcome.append(lock.acquire(blocking=False)))
+        thread.start()
+        thread.join()
+        assert outcome == [False]

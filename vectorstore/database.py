@@ -1,0 +1,242 @@
+"""Contracts of the database beside a store: tables of components, in the store's own transactions.
+
+A *component* is a part (history, operation log, tombstones, ...) that keeps tables in a database and knows nothing of
+its home: a file (``vectorstore.sqlite.SqliteDatabase``), the memory of the process
+(``vectorstore.sqlite.InMemoryDatabase``), or a server. It speaks SQL that every home understands, with ``?`` for bound
+values; the few expressions that differ are in the home's ``Dialect``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from vectorstore.types import Finding
+
+
+class Rows(Protocol):
+    """Rows of a statement, each a tuple in the order of its columns; read once, inside the block of the connection."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows that were not read yet."""
+        ...
+
+    def __next__(self) -> Any:
+        """Return the next row, or stop."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return the next row; None where there is none."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that were not read yet."""
+        ...
+
+
+class Connection(Protocol):
+    """Connection of a ``read()`` or ``write()`` block, inside its transaction; not kept beyond the block.
+
+    Values are None, integers of 64 bits, floats, text and bytes, and are always bound, never written into the SQL.
+    Columns and tables are plain SQL names. The number that the database gives a new row is asked for by
+    ``INSERT ... RETURNING``.
+    """
+
+    def execute(self, sql: str, values: Sequence[Any] = ..., /) -> Rows:
+        """Run one statement with *values* in place of its question marks."""
+        ...
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> Rows:
+        """Run one statement for each of *rows*."""
+        ...
+
+    def changes(self) -> int:
+        """Return how many rows the last INSERT, UPDATE or DELETE wrote or removed, cascades not counted."""
+        ...
+
+
+Migration: TypeAlias = Callable[[Connection], None]
+"""One step of a schema, named ``m001_...``; it runs inside a write transaction; never edited once released.
+
+``CREATE TABLE`` is written as SQLite reads it (STRICT, WITHOUT ROWID, BLOB, AUTOINCREMENT); another home translates it.
+"""
+
+
+class Component(Protocol):
+    """Tables of one part of the database, as the database needs to know them.
+
+    They are its own; no other component reads or writes them. The connections handed in are inside a
+    transaction of the database's: a component neither commits nor rolls back.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the part in the database; never changed."""
+        ...
+
+    @property
+    def migrations(self) -> Sequence[Migration]:
+        """Every step from nothing to the present schema; the version of the part is how many ran."""
+        ...
+
+    def verify(self, connection: Connection) -> list[Finding]:
+        """Compare the part's own tables with themselves; an empty list means all is well."""
+        ...
+
+    def rebuild(self, connection: Connection) -> None:
+        """Make the derived tables again from the rows."""
+        ...
+
+    def salvage(self, source: Connection, target: Connection) -> int:
+        """Copy every readable row of the file *source* into *target*, whose tables are new; return how many."""
+        ...
+
+
+class TableComponent:
+    """Component whose tables are all rows and nothing derived: salvage copies every row of *tables*, in that order.
+
+    A part that can compare its rows with a checksum, or has derived tables, is a subclass that overrides ``verify``,
+    ``rebuild`` or ``salvage``.
+    """
+
+    def __init__(self, name: str, migrations: Sequence[Migration], tables: Sequence[str] = ()) -> None:
+        self.name = name
+        self.migrations = tuple(migrations)
+        self.tables = tuple(tables)
+
+    def verify(self, connection: Connection) -> list[Finding]:
+        """As ``Component.verify``: nothing to compare."""
+        return []
+
+    def rebuild(self, connection: Connection) -> None:
+        """As ``Component.rebuild``: nothing is derived."""
+
+    def salvage(self, source: Connection, target: Connection) -> int:
+        """As ``Component.salvage``: copy every row. A table that an older file does not have yet is passed over."""
+        return sum(copy_rows(source, target, table) for table in self.tables)
+
+
+def copy_rows(source: Connection, target: Connection, table: str) -> int:
+    """Copy the rows of *table* from one SQLite database into another, whose table may have more columns."""
+    columns = [name for (name,) in source.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+    if not columns:
+        return 0
+    names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
+    rows = source.execute(f"SELECT {names} FROM {table}").fetchall()
+    target.executemany(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", rows)
+    return len(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """SQL expressions that differ from database to database, for f-strings in the statements of components."""
+
+    name: str
+    greatest: str
+    """Function for the greatest of several values, none of them NULL: ``f"{dialect.greatest}(next, ?)"``."""
+    contains_bytes: str
+    """Test whether the UTF-8 bytes of a text contain a byte string that is bound: ``.format("m.message")``."""
+    table_exists: str
+    """Query with one row if a table of the bound name exists, else none."""
+
+
+SQLITE: Dialect = Dialect(
+    name="sqlite",
+    greatest="MAX",
+    contains_bytes="instr(CAST({} AS BLOB), ?) > 0",
+    table_exists="SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?",
+)
+"""The dialect of files and of the memory of the process."""
+
+
+@runtime_checkable
+class Database(Protocol):
+    """Tables of components, in one place with one order of transactions. Any thread may call."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file that it is in; None where it is in no file of this machine."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Random name that it was given when it was made; a copy has the same."""
+        ...
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written."""
+        ...
+
+    @property
+    def dialect(self) -> Dialect:
+        """The expressions in which its SQL differs from others'."""
+        ...
+
+    def attach(self, component: Component) -> None:
+        """Bring the tables of *component* to their newest version in one transaction, all or nothing.
+
+        Inside this thread's ``write()`` it is part of that. Attaching again is harmless. Tables of a newer
+        Tellback raise ``NewerFile`` and are left as they are.
+        """
+        ...
+
+    def read(self) -> AbstractContextManager[Connection]:
+        """Open a block with a connection in one transaction for reading: all that is read in it is one state.
+
+        Blocks of one thread inside each other share the outermost's state. Inside this thread's ``write()``
+        it is the writing connection, which sees what was written.
+        """
+        ...
+
+    def write(self, *, wait: bool = True) -> AbstractContextManager[Connection]:
+        """Open a block with the writing connection in one transaction, durable when the block has ended.
+
+        Where somebody else writes it waits, or raises ``BusyError`` at once (*wait* off). An error undoes all of it.
+        A block inside a block of the same thread joins it: the outermost commits, and an error that leaves the inner
+        one undoes that part alone. Threads take turns.
+        """
+        ...
+
+    def in_write(self) -> bool:
+        """Whether this thread is inside ``write()``."""
+        ...
+
+    def on_commit(self, callback: Callable[[], object]) -> None:
+        """Run *callback* once, after the outermost commit of this thread's present ``write()``, if it comes."""
+        ...
+
+    def mark_erasure(self, connection: Connection) -> None:
+        """Record, in this thread's present ``write()``, that what it deletes must also leave the disk."""
+        ...
+
+    def finish_erasure(self) -> bool:
+        """Take deleted bytes from the disk; True when none are left."""
+        ...
+
+    def pending_erasure(self) -> bool:
+        """Whether deleted bytes may still be on the disk."""
+        ...
+
+    def empty_log(self) -> bool:
+        """Move the write-ahead log into the file; False where a reader prevents that for now."""
+        ...
+
+    def backups(self) -> dict[str, str]:
+        """Return where copies were made, and when (ISO 8601)."""
+        ...
+
+    def remove_backup(self, path: str) -> bool:
+        """Remove a recorded copy and its record; return whether the copy was still there."""
+        ...
+
+    def verify(self) -> list[Finding]:
+        """Check the database and every component's tables; an empty list means all is well."""
+        ...
+
+    def close(self) -> None:
+        """Release it; twice is harmless, and any other call afterwards raises ``StoreClosed``."""
+        ...
