@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from memory.retrieval.index.participants import Participants
+from memory.retrieval.index.session_statistics import Participants
 from memory.retrieval.query_analysis import NameMentions, detect_mentions
 
 PEOPLE = [(1, "Caroline"), (2, "Will Smith")]

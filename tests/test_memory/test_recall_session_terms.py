@@ -6,8 +6,8 @@ from math import log
 import numpy as np
 import pytest
 
-import memory.retrieval.index.session_bm25 as module
-from memory.retrieval.index.session_bm25 import SessionBm25
+import memory.retrieval.index.session_statistics as module
+from memory.retrieval.index.session_statistics import SessionBm25
 
 
 def plain(texts: list[tuple[int, list[int]]], terms: list[int], sessions: int) -> list[float]:
